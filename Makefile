@@ -1,0 +1,44 @@
+# distrain. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-unit test-chart test-trainer test-cluster lint schema lock images cluster cluster-status clean
+SHELL := /bin/bash
+
+CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
+VENV := $(CACHE)/venvs/$(shell (cat requirements.txt; python3 --version) | sha256sum | cut -c1-12)
+PYTHON := $(VENV)/bin/python
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: ## install Debian packages, a Python environment and Go where they are missing
+	@lab/setup.sh $(VENV)
+
+demo: setup ## train on an embedded Kubernetes, or on the cluster of $$KUBECONFIG
+	@$(PYTHON) -m lab demo
+
+test: setup ## run every test; PYTEST_ARGS="-k words" picks some
+	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+test-unit test-chart test-trainer test-cluster: setup
+	@$(PYTHON) -m pytest -m $(@:test-%=%) $(PYTEST_ARGS)
+
+lint: setup ## ruff, mypy, helm lint, shellcheck, yamllint
+	@PATH=$(VENV)/bin:$$PATH lab/lint.sh
+
+schema: setup ## write charts/distrain/values.schema.json from schemas/
+	@$(PYTHON) schemas/build.py
+
+lock: setup ## write the pinned and hashed requirements from their .in files
+	@PATH=$(VENV)/bin:$$PATH lab/lock.sh
+
+images: setup ## build the trainer's image for the lab
+	@$(PYTHON) -m lab images
+
+cluster: setup ## start the embedded Kubernetes
+	@$(PYTHON) -m lab up
+
+cluster-status: setup ## say what runs of the embedded Kubernetes
+	@$(PYTHON) -m lab status
+
+clean: ## stop and remove the embedded Kubernetes; caches stay
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m lab down; fi

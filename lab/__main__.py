@@ -1,0 +1,60 @@
+"""`python -m lab COMMAND`: what the Makefile's targets run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from lab import cluster, golang, images
+from lab.errors import LabError
+from lab.paths import CACHE_DIR, KUBECONFIG
+
+
+def up() -> None:
+    cluster.up()
+    print(
+        f"the cluster is ready: export KUBECONFIG={KUBECONFIG}\n"
+        f"kubectl and helm lie in {cluster.BIN_DIR}: export PATH={cluster.BIN_DIR}:$PATH"
+    )
+
+
+def status() -> None:
+    for name, state in cluster.status():
+        print(f"{name:25} {state}")
+
+
+def down() -> None:
+    cluster.down()
+    print(f"the cluster is gone; builds and images stay in {CACHE_DIR}")
+
+
+def build_images() -> None:
+    image = images.trainer_image("tensorflow")
+    print(f"{image.reference}: {image.archive}")
+
+
+COMMANDS = {
+    "up": up,
+    "status": status,
+    "down": down,
+    "build": golang.build_all,
+    "images": build_images,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
+    parser.add_argument("command", choices=COMMANDS)
+    try:
+        COMMANDS[parser.parse_args().command]()
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nlab: stopped; nothing of the start is left", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

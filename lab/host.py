@@ -1,0 +1,71 @@
+"""What the host must offer before the cluster is started; each lack is one line that says what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from lab.errors import LabError
+from lab.namespaces import HOST_ADDRESS, LINK
+from lab.paths import CACHE_DIR
+
+COMMANDS = ("containerd", "runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "buildah", "mmdebstrap")
+CNI_PLUGIN = "/usr/lib/cni/bridge"
+# Builds, images and containerd's copy of them take 12 GB, a running cluster another 2.
+FREE_GB_COLD, FREE_GB_WARM = 16, 3
+CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
+
+
+def check() -> None:
+    """Raise LabError for the first thing that is missing."""
+    _check_commands()
+    _check_disk()
+    _check_network()
+
+
+def check_root() -> None:
+    """Raise LabError unless the caller may make namespaces and links."""
+    if os.geteuid() != 0:
+        raise LabError("the lab makes network namespaces and runs a kubelet: run it as root, e.g. `sudo make cluster`")
+    for number, name in ((CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_SYS_ADMIN, "CAP_SYS_ADMIN")):
+        if not _effective_capabilities() >> number & 1:
+            raise LabError(
+                f"root lacks {name} here: start this container with `--cap-add {name[4:]}`, or use a whole machine"
+            )
+
+
+def _effective_capabilities() -> int:
+    with open("/proc/self/status") as status:
+        line = next(line for line in status if line.startswith("CapEff:"))
+    return int(line.split()[1], 16)
+
+
+def _check_commands() -> None:
+    missing = [command for command in COMMANDS if shutil.which(command) is None]
+    if not os.path.exists(CNI_PLUGIN):
+        missing.append(CNI_PLUGIN)
+    if missing:
+        raise LabError(
+            f"not installed: {', '.join(missing)}; `make setup` installs the Debian packages that bring them"
+        )
+
+
+def _check_disk() -> None:
+    CACHE_DIR.mkdir(parents=True, exist_ok=True)
+    needed = FREE_GB_WARM if (CACHE_DIR / "containerd").exists() else FREE_GB_COLD
+    free = shutil.disk_usage(CACHE_DIR).free / 1e9
+    if free < needed:
+        raise LabError(
+            f"{CACHE_DIR}: {free:.1f} GB free, and the lab needs {needed}; set DISTRAIN_CACHE to a larger disk"
+        )
+
+
+def _check_network() -> None:
+    addresses = subprocess.run(["ip", "-o", "-4", "address"], capture_output=True, text=True, check=True).stdout
+    for line in addresses.splitlines():
+        link = line.split()[1]
+        if link == LINK or f" {HOST_ADDRESS}/" in line:
+            raise LabError(
+                f"network: {link} has the lab's name {LINK} or address {HOST_ADDRESS}; free it: ip link delete {link}"
+            )

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Every check that runs nothing of the project.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+ruff check .
+ruff format --check .
+mypy plugin/distrain trainer/distrain_trainer lab
+git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck
+yamllint --strict .
+helm=$(python -c 'from lab import golang; print(golang.binary("helm4"))')
+for values in values/*.yaml; do
+  "$helm" lint --quiet charts/distrain -f "$values"
+done

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Pin and hash what each .in file asks for. The index is not written down: each user has their own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+compile() {
+  uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header "$@"
+}
+compile --universal --python-version 3.10 plugin/requirements.in -o plugin/requirements.txt
+compile --universal --python-version 3.10 requirements.in -c plugin/requirements.txt -o requirements.txt
+compile --universal --python-version 3.10 requirements-go.in -o requirements-go.txt

@@ -1,0 +1,16 @@
+"""Where the lab keeps its things: builds in a cache that stays, the running cluster in a folder that goes with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Builds, images and containerd's image store. Stays through `make clean`.
+CACHE_DIR = Path(os.environ.get("DISTRAIN_CACHE") or Path.home() / ".cache" / "distrain")
+
+# Certificates, sockets, logs and data of the running cluster, on disk. Short, since UNIX socket paths end at 108 bytes.
+STATE_DIR = Path("/var/lib/distrain-lab")
+KUBECONFIG = STATE_DIR / "kubeconfig"
+LOG_DIR = STATE_DIR / "logs"

@@ -1,0 +1,56 @@
+"""The S3 server of the lab and of the tests: versitygw over a folder."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import golang
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the server listens, and its root user's keys."""
+
+    endpoint: str
+    access_key: str
+    secret_key: str
+
+    @classmethod
+    def new(cls, address: str) -> Server:
+        """Describe a server at host:port with fresh keys."""
+        return cls(f"http://{address}", secrets.token_hex(10), secrets.token_hex(20))
+
+    @classmethod
+    def load(cls, path: Path) -> Server:
+        return cls(**json.loads(path.read_text()))
+
+    def save(self, path: Path) -> None:
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(asdict(self)))
+
+    def command(self, folder: Path) -> list[str | Path]:
+        """Return the command that serves `folder`: a bucket is a folder in it."""
+        data, metadata = folder / "data", folder / "metadata"
+        data.mkdir(parents=True)
+        metadata.mkdir()
+        listen = self.endpoint.removeprefix("http://")
+        return [golang.binary("versitygw"), "--quiet", "--port", listen, "posix", "--sidecar", metadata, data]
+
+    def environment(self) -> dict[str, str]:
+        """Return the server's keys as it takes them, off the command line that every user can read."""
+        return {"ROOT_ACCESS_KEY_ID": self.access_key, "ROOT_SECRET_ACCESS_KEY": self.secret_key}
+
+    def boto3_client(self) -> Any:
+        import boto3
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+            region_name="us-east-1",
+        )

@@ -1,0 +1,29 @@
+"""Wait for something to become true, with a limit."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+
+from lab.errors import LabError
+
+
+def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 60, pause: float = 0.1) -> None:
+    """Return once `ready` says so. Raises LabError, naming `what`, after the limit."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > deadline:
+            raise LabError(f"{what} is not ready after {seconds:.0f} s")
+        time.sleep(pause)
+
+
+def wait_for_port(host: str, port: int, *, seconds: float = 20) -> None:
+    """Return once something listens on the port. Raises LabError after the limit."""
+    wait_until(f"{host}:{port}", lambda: _listens(host, port), seconds=seconds, pause=0.05)
+
+
+def _listens(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((host, port)) == 0

@@ -1,0 +1,59 @@
+"""What every part's tests share: the tools the lab builds, and a real S3 server."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import golang, s3
+from lab.waiting import wait_for_port
+
+MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its part, so that `pytest -m unit` and the like run one part."""
+    for item in items:
+        part = item.path.relative_to(TESTS).parts[0]
+        item.add_marker(MARKERS[part])
+
+
+@pytest.fixture(scope="session")
+def helm3() -> Path:
+    return golang.binary("helm3")
+
+
+@pytest.fixture(scope="session")
+def helm4() -> Path:
+    return golang.binary("helm4")
+
+
+@pytest.fixture(scope="session", params=["helm3", "helm4"])
+def helm(request: pytest.FixtureRequest) -> Path:
+    return golang.binary(request.param)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.Server]:
+    """A real S3 server on loopback."""
+    port = _free_port()
+    server = s3.Server.new(f"127.0.0.1:{port}")
+    command = server.command(tmp_path_factory.mktemp("s3") / "s3")
+    process = subprocess.Popen(command, env=server.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for_port("127.0.0.1", port)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
