@@ -1,0 +1,59 @@
+{{- /*
+The program that every rank runs.
+
+  distrain.trainer.program  the program and its arguments
+  distrain.trainer.length   how long to train
+  distrain.trainer.output   where this run writes
+*/}}
+
+{{- /*
+distrain.trainer.program
+  Takes the root context. Renders a list: `command` when set, else the trainer.
+*/}}
+{{- define "distrain.trainer.program" -}}
+{{- with .Values.command -}}
+{{- include "distrain.text.list" . -}}
+{{- else -}}
+{{- $trainer := .Values.trainer -}}
+- python3
+- -m
+- distrain_trainer
+- --framework={{ .Values.framework }}
+- --model={{ $trainer.model }}
+- --batch-size={{ int64 $trainer.batchSize }}
+- {{ include "distrain.trainer.length" $trainer }}
+- --precision={{ $trainer.precision }}
+- --optimizer={{ $trainer.optimizer }}
+- --learning-rate={{ $trainer.learningRate }}
+- --warmup={{ int64 $trainer.warmup }}
+- --seed={{ int64 $trainer.seed }}
+- --log-every={{ int64 $trainer.logEvery }}
+- {{ printf "--data=%s" (.Values.data.uri | default "synthetic") | quote }}
+{{- with .Values.output.uri }}
+- {{ include "distrain.trainer.output" $ | printf "--output=%s" | quote }}
+{{- end }}
+{{- with $trainer.extraArgs }}
+{{ include "distrain.text.list" . }}
+{{- end }}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.trainer.length
+  Takes trainer's values. The default stands here, not in values.yaml: a file that sets epochs need not unset steps.
+*/}}
+{{- define "distrain.trainer.length" -}}
+{{- if .epochs -}}
+--epochs={{ int64 .epochs }}
+{{- else -}}
+--steps={{ int64 (.steps | default 100) }}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.trainer.output
+  Takes the root context. Each run has a folder of its own, so that two runs with one output.uri do not mix.
+*/}}
+{{- define "distrain.trainer.output" -}}
+{{- printf "%s/%s/%s" (.Values.output.uri | trimSuffix "/") .Release.Namespace .Release.Name -}}
+{{- end }}

@@ -1,0 +1,183 @@
+"""Run the pods' scripts as a kubelet would: an unprivileged user, an SSH key that belongs to root, process 1.
+
+As root, each script gets a process namespace of its own, and a mount namespace in which /etc/passwd knows the user.
+Nothing of the machine changes, and all of it ends with its first process. Without root the scripts run as oneself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from tests.chart.rendering import CHART
+
+SCRIPTS = CHART / "files"
+T = TypeVar("T")
+
+UID = 48123
+IS_ROOT = os.getuid() == 0
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What launcher and worker share: a folder with the scripts, the key, and an /etc/passwd that knows the user."""
+
+    folder: Path
+    port: int
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "ssh" / "id_rsa"
+
+    def script(self, name: str) -> str:
+        return str(self.folder / "bin" / name)
+
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        """Return the command that runs these arguments in a pod of their own."""
+        if not IS_ROOT:
+            return list(arguments)
+        setup = f'mount --bind {self.folder}/passwd /etc/passwd && exec setpriv --reuid {UID} --regid {UID} "$@"'
+        isolation = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+        rights = ["--clear-groups", "--no-new-privs", "--bounding-set=-all"]
+        return [*isolation, "sh", "-c", setup, "sh", *rights, *arguments]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        home = str(self.folder / "home")
+        return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, "TMPDIR": str(self.folder / "tmp"), **more}
+
+    def script_options(self) -> list[str]:
+        return [f"--ssh-port={self.port}", f"--ssh-folder={self.key.parent}"]
+
+    def start(self, arguments: Sequence[str], **more: str) -> Running:
+        process = subprocess.Popen(
+            self.command(arguments),
+            env=self.environment(**more),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return Running(process)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A script at work. The command that isolates it does not pass signals on."""
+
+    process: subprocess.Popen[str]
+
+    def script_pid(self) -> int:
+        """Return the script's process, below the commands that isolate it."""
+        if not IS_ROOT:
+            return self.process.pid
+        return wait_for(lambda: next(iter(children(self.process.pid)), 0))
+
+    def terminate(self) -> None:
+        os.kill(self.script_pid(), signal.SIGTERM)
+
+    def end(self, timeout: float = 20) -> tuple[int, str]:
+        """Wait until it has ended. Return its exit code and output."""
+        try:
+            output, _ = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        return self.process.returncode, output
+
+    def kill(self) -> str:
+        """End it now, and with process 1 all in its namespace. Return its output."""
+        if self.process.poll() is None:
+            os.kill(self.script_pid(), signal.SIGKILL)
+        return self.process.communicate()[0]
+
+
+@contextlib.contextmanager
+def make_pod() -> Iterator[Pod]:
+    """Lay out a pod's folder, which another user can reach, and remove it in the end."""
+    with tempfile.TemporaryDirectory(prefix="pod-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for part, mode in (("bin", 0o755), ("ssh", 0o755), ("home", 0o777), ("tmp", 0o777)):
+            (folder / part).mkdir()
+            (folder / part).chmod(mode)
+        for script in SCRIPTS.iterdir():
+            shutil.copy(script, folder / "bin")
+        own_line = f"trainee:x:{UID}:{UID}::{folder}/home:/bin/sh\n"
+        (folder / "passwd").write_text(Path("/etc/passwd").read_text() + own_line)
+        pod = Pod(folder, free_port())
+        make_key(pod.key)
+        yield pod
+
+
+def make_key(path: Path) -> None:
+    """Make a key as the operator mounts it: three files of root's, which everyone may read."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-C", "", "-f", path], check=True)
+    authorized = path.with_name("authorized_keys")
+    shutil.copy(path.with_name(path.name + ".pub"), authorized)
+    if IS_ROOT:
+        path.chmod(0o644)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started or inherited."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def program(pid: int) -> str:
+    """Return the name of what a process runs; a zombie keeps its own."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def load(name: str) -> ModuleType:
+    """Return a script as a module, to try a function of it."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(SCRIPTS / name))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    dont_write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = dont_write
+    return module
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for(condition: Callable[[], T], seconds: float = 10) -> T:
+    """Return what the condition returns, once it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise TimeoutError(f"not within {seconds} s")

@@ -1,0 +1,195 @@
+"""Rules across values: each refusal with its words, and beside it a neighbour that is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.rendering import refusal, render
+
+S3 = ["data.source=s3", "data.uri=s3://digits"]
+VOLUME = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"]
+
+
+def set_arguments(assignments: list[str]) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+CASES = [
+    pytest.param(
+        ["gpus=32", "workers.gpus=8"],
+        "gpus: 32 is not workers.replicas * workers.gpus = 2 * 8 = 16; --set workers.replicas=4 or --set gpus=16",
+        ["gpus=32", "workers.gpus=8", "workers.replicas=4"],
+        id="gpus",
+    ),
+    pytest.param(
+        ["gpus=5", "workers.gpus=2"],
+        "gpus: 5 is not workers.replicas * workers.gpus = 2 * 2 = 4; --set gpus=4\n",
+        ["gpus=4", "workers.gpus=2"],
+        id="gpus-no-multiple",
+    ),
+    pytest.param(
+        ["gpus=4", "workers.gpus=0"],
+        "gpus: 4 is not workers.replicas * workers.gpus = 2 * 0 = 0; --set gpus=0\n",
+        ["gpus=0", "workers.gpus=0"],
+        id="gpus-on-the-cpu",
+    ),
+    pytest.param(
+        [*S3, "trainer.steps=100", "trainer.epochs=20"],
+        "trainer.steps: 100 steps and trainer.epochs: 20 epochs are both set; drop one, with --set trainer.steps=null",
+        [*S3, "trainer.steps=null", "trainer.epochs=20"],
+        id="steps-and-epochs",
+    ),
+    pytest.param(
+        ["trainer.epochs=20"],
+        "trainer.epochs: 20 epochs of data.source synthetic, which has no end; set trainer.steps instead",
+        ["trainer.steps=20"],
+        id="epochs-of-synthetic-data",
+    ),
+    pytest.param(
+        ["data.uri=s3://digits"],
+        'data.uri: "s3://digits" is set but data.source is synthetic; --set data.source=s3, or leave data.uri empty',
+        S3,
+        id="uri-of-synthetic-data",
+    ),
+    pytest.param(
+        ["data.uri=/digits"],
+        'data.uri: "/digits" is set but data.source is synthetic; --set data.source=volume, or leave data.uri empty',
+        ["data.uri=/digits", "data.source=volume"],
+        id="folder-of-synthetic-data",
+    ),
+    pytest.param(
+        ["data.source=s3"],
+        "data.uri: is empty but data.source is s3; set data.uri to s3://bucket/prefix",
+        ["data.source=s3", "command={train}"],
+        id="s3-without-uri",
+    ),
+    pytest.param(
+        ["data.source=volume"],
+        "data.uri: is empty but data.source is volume; set data.uri to the folder's absolute path",
+        ["data.source=volume", "data.uri=/digits"],
+        id="volume-without-uri",
+    ),
+    pytest.param(
+        ["data.source=s3", "data.uri=/digits"],
+        'data.uri: "/digits" does not fit data.source s3, which takes s3://bucket/prefix',
+        S3,
+        id="folder-for-s3",
+    ),
+    pytest.param(
+        ["data.source=volume", "data.uri=s3://digits"],
+        'data.uri: "s3://digits" does not fit data.source volume, which takes a folder\'s absolute path',
+        ["data.source=volume", "data.uri=/digits"],
+        id="s3-for-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "output.uri=/disks/results"],
+        'output.uri: "/disks/results" lies on no volume and would be lost; mount one there with volumes and',
+        [*VOLUME, "output.uri=/disk/results"],
+        id="output-on-no-volume",
+    ),
+    pytest.param(
+        ["volumes[0].name=tmp"],
+        'volumes[0].name: "tmp" is a volume of the job itself; choose another name',
+        ["volumes[0].name=temp"],
+        id="volume-of-the-chart",
+    ),
+    pytest.param(
+        ["volumes[0].name=ssh-auth"],
+        'volumes[0].name: "ssh-auth" is a volume of the job itself; choose another name',
+        ["volumes[0].name=ssh"],
+        id="volume-of-the-operator",
+    ),
+    pytest.param(
+        ["volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"],
+        'volumeMounts[0].name: "disk" is not in volumes; add it there',
+        VOLUME,
+        id="mount-of-no-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "volumeMounts[0].mountPath=/tmp/"],
+        'volumeMounts[0].mountPath: "/tmp/" is a mount of the job itself; choose another path',
+        [*VOLUME, "volumeMounts[0].mountPath=/tmp/cache"],
+        id="mount-of-the-chart",
+    ),
+    pytest.param(
+        [*VOLUME, "volumeMounts[0].mountPath=/home/distrain/.ssh"],
+        'volumeMounts[0].mountPath: "/home/distrain/.ssh" is a mount of the job itself; choose another path',
+        [*VOLUME, "volumeMounts[0].mountPath=/home/distrain"],
+        id="mount-of-the-operator",
+    ),
+    pytest.param(
+        [*S3, "env[0].name=AWS_REGION"],
+        "env[0].name: AWS_REGION is already set, from s3.*; remove it in one place",
+        [*S3, "env[0].name=AWS_ACCESS_KEY_ID"],
+        id="env-of-s3",
+    ),
+    pytest.param(
+        ["mpi.env.A=1", "env[0].name=B", "env[1].name=A"],
+        "env[1].name: A is already set, from mpi.env; remove it in one place",
+        ["mpi.env.A=1", "env[0].name=B"],
+        id="env-of-mpi-env",
+    ),
+    pytest.param(
+        ["mpi.env.OMPI_MCA_plm_rsh_args=-4"],
+        "mpi.env.OMPI_MCA_plm_rsh_args: is already set, from distrain-launch; remove it",
+        ["mpi.env.OMPI_MCA_btl_base_verbose=10"],
+        id="mpi-env-of-the-launcher",
+    ),
+    pytest.param(
+        ["podLabels.app\\.kubernetes\\.io/instance=mine"],
+        "podLabels: app.kubernetes.io/instance is a label of the job itself; remove it",
+        ["podLabels.app\\.kubernetes\\.io/part-of=mine"],
+        id="label-of-the-chart",
+    ),
+    pytest.param(
+        ["podLabels.training\\.kubeflow\\.org/job-name=mine"],
+        "podLabels: training.kubeflow.org/job-name is a label of the job itself; remove it",
+        ["podLabels.job-name=mine"],
+        id="label-of-the-operator",
+    ),
+    pytest.param(
+        ["podAnnotations.sidecar\\.istio\\.io/inject=mine"],
+        "podAnnotations: sidecar.istio.io/inject is an annotation of the job itself; remove it",
+        ["podAnnotations.sidecar\\.istio\\.io/logLevel=mine"],
+        id="annotation-of-the-chart",
+    ),
+    pytest.param(
+        ["mpi.mca.plm_rsh_args=-4"],
+        "mpi.mca.plm_rsh_args: distrain-launch sets it, for the SSH key and hosts of this job; remove it",
+        ["mpi.mca.plm_rsh_num_concurrent=4"],
+        id="mca-of-the-launcher",
+    ),
+    pytest.param(
+        ["mpi.flags={--tag-output,-np,8}"],
+        "mpi.flags[1]: -np follows from workers.replicas and workers.gpus; remove it and its number",
+        ["mpi.flags={--tag-output}"],
+        id="number-of-ranks",
+    ),
+    pytest.param(
+        ["mpi.flags={--hostfile,/hosts}"],
+        "mpi.flags[0]: --hostfile is distrain-launch's own, which reads the operator's list of hosts; remove it",
+        ["mpi.flags={--display-map}"],
+        id="hosts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("refused", "words", "accepted"), CASES)
+def test_rule_refuses_and_accepts_a_neighbour(helm: Path, refused: list[str], words: str, accepted: list[str]) -> None:
+    message = refusal(helm, *set_arguments(refused))
+
+    assert f"distrain: {words}" in message
+    render(helm, *set_arguments(accepted))
+
+
+@pytest.mark.parametrize(
+    ("refused", "accepted"),
+    [pytest.param("1run", "run1", id="starts-with-a-digit"), pytest.param("run.1", "run-1", id="has-a-dot")],
+)
+def test_release_name_that_is_no_host_name_is_refused(helm: Path, refused: str, accepted: str) -> None:
+    message = refusal(helm, release=refused)
+
+    assert f'distrain: release name: "{refused}" cannot be the host name of a pod; start it with a letter' in message
+    render(helm, release=accepted)

@@ -1,0 +1,362 @@
+"""The values schema: what it refuses, that nothing in it is idle, and that values.yaml says the same."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from referencing import Registry, Resource
+
+from tests.chart.rendering import CHART, REPOSITORY, refusal, render
+
+Schema = dict[str, Any]
+
+SCHEMA: Schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+SOURCE: Schema = yaml.safe_load((REPOSITORY / "schemas" / "values.schema.yaml").read_text(encoding="utf-8"))
+DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+LIMITS = {
+    "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "pattern", "required", "propertyNames",
+    "additionalProperties",
+}  # fmt: skip
+ORDER = [
+    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "pattern", "propertyNames",
+    "additionalProperties", "required", "items", "properties", "default", "examples",
+]  # fmt: skip
+
+
+def entries(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield the path and the entry of every value that the chart knows."""
+    for name, entry in schema["properties"].items():
+        yield f"{path}{name}", entry
+        if "default" not in entry:
+            yield from entries(entry, f"{path}{name}.")
+
+
+ENTRIES = dict(entries(SOURCE))
+LEAVES = {path: entry for path, entry in ENTRIES.items() if "default" in entry}
+
+
+def resolved(entry: Schema) -> Schema:
+    """Return the entry with the shared limits that it refers to."""
+    shared = SOURCE["$defs"][entry["$ref"].rpartition("/")[2]] if "$ref" in entry else {}
+    return {**entry, **shared}
+
+
+def values_with(path: str, value: object) -> dict[str, Any]:
+    """Return the chart's default values with one changed."""
+    values = copy.deepcopy(DEFAULTS)
+    *parents, last = path.split(".")
+    target = values
+    for parent in parents:
+        target = target[parent]
+    target[last] = value
+    return values
+
+
+def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
+    """Return (path of the value, keyword) of each limit that the value breaks."""
+    errors = jsonschema.Draft202012Validator(SCHEMA).iter_errors(values_with(path, value))
+    return {(path, keyword_of(error)) for error in errors}
+
+
+def keyword_of(error: jsonschema.ValidationError) -> str:
+    """Return the limit that the schema sets on the entry; on a map's keys and values it sets one each."""
+    for on_map in ("propertyNames", "additionalProperties"):
+        if on_map in error.absolute_schema_path:
+            return on_map
+    return str(error.validator)
+
+
+def test_json_is_what_the_yaml_builds() -> None:
+    location = REPOSITORY / "schemas" / "build.py"
+    spec = importlib.util.spec_from_file_location("build", location)
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+
+    text = build.build()
+
+    assert text == (CHART / "values.schema.json").read_text(encoding="utf-8"), "run `make schema`"
+
+
+def strict_metaschema() -> jsonschema.Draft202012Validator:
+    """Return a validator of schemas that refuses keywords it does not know, at every depth."""
+    strict = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://distrain.invalid/strict",
+        "$dynamicAnchor": "meta",
+        "$ref": "https://json-schema.org/draft/2020-12/schema",
+        "unevaluatedProperties": False,
+    }
+    registry = jsonschema.validators.SPECIFICATIONS.combine(Registry()).with_resource(
+        "https://distrain.invalid/strict", Resource.from_contents(strict)
+    )
+    return jsonschema.Draft202012Validator(strict, registry=registry)
+
+
+def test_schema_has_only_keywords_that_json_schema_knows() -> None:
+    errors = [error.message for error in strict_metaschema().iter_errors(SCHEMA)]
+
+    assert errors == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(("properties", "workers", "properties", "gpus"), id="in-an-entry"),
+        pytest.param(("properties", "env", "items"), id="in-a-list"),
+        pytest.param(("$defs", "cpu"), id="in-a-shared-part"),
+    ],
+)
+def test_misspelt_keyword_is_found(place: tuple[str, ...]) -> None:
+    schema = copy.deepcopy(SCHEMA)
+    target = schema
+    for key in place:
+        target = target[key]
+    target["mimimum"] = 0
+
+    errors = [error.message for error in strict_metaschema().iter_errors(schema)]
+
+    assert any("mimimum" in error for error in errors)
+
+
+@pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_entry_is_described_and_in_order(path: str, entry: Schema) -> None:
+    keys = list(entry)
+
+    assert entry["description"].endswith(".")
+    assert keys == sorted(keys, key=ORDER.index)
+
+
+@pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_object_refuses_what_it_does_not_know_or_passes_it_on(path: str, entry: Schema) -> None:
+    passed_on = {"workers.affinity", "global"}
+    kind = resolved(entry)["type"]
+
+    if kind == "object" and path not in passed_on:
+        assert "additionalProperties" in entry
+    if "properties" in entry:
+        assert entry["additionalProperties"] is False
+
+
+def test_values_yaml_and_schema_have_the_same_keys_and_defaults() -> None:
+    def default_at(path: str) -> Any:
+        value: Any = DEFAULTS
+        for key in path.split("."):
+            value = value[key]
+        return value
+
+    def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
+        for name, value in values.items():
+            if f"{path}{name}" in LEAVES or not isinstance(value, dict):
+                yield f"{path}{name}"
+            else:
+                yield from leaves(value, f"{path}{name}.")
+
+    assert list(leaves(DEFAULTS)) == list(LEAVES)
+    assert {path: default_at(path) for path in LEAVES} == {path: entry["default"] for path, entry in LEAVES.items()}
+
+
+@pytest.mark.parametrize(("path", "entry"), LEAVES.items(), ids=LEAVES)
+def test_examples_and_default_are_accepted(path: str, entry: Schema) -> None:
+    for value in [entry["default"], *entry.get("examples", [])]:
+        assert broken_limits(path, value) == set()
+
+
+# A value that breaks one limit, and beside it a neighbour that is accepted.
+CASES = [
+    ("framework", "enum", "tensorflw", "tensorflow"),
+    ("strategy", "enum", "all-reduce", "allreduce"),
+    ("job.kind", "enum", "mpijob", "MPIJob"),
+    ("job.apiVersion", "enum", "v2", "v2beta1"),
+    ("job.backoffLimit", "minimum", -1, 0),
+    ("job.activeDeadlineSeconds", "minimum", 0, 1),
+    ("job.cleanPodPolicy", "enum", "Never", "None"),
+    ("gpus", "minimum", -1, 0),
+    ("workers.replicas", "minimum", 0, 1),
+    ("workers.replicas", "maximum", 1001, 1000),
+    ("workers.gpus", "minimum", -1, 0),
+    ("workers.gpuResource", "pattern", "gpu", "amd.com/gpu"),
+    ("workers.cpu", "exclusiveMinimum", 0, 0.5),
+    ("workers.cpu", "pattern", "2 cores", "1500m"),
+    ("workers.memory", "pattern", "16GB", "16G"),
+    ("workers.memory", "pattern", "0", "1"),
+    ("workers.shm", "pattern", "1gb", "512Mi"),
+    ("workers.nodeSelector", "additionalProperties", {"gpu": True}, {"gpu": "true"}),
+    ("launcher.cpu", "exclusiveMinimum", -1, 1),
+    ("launcher.cpu", "pattern", "100 m", "100m"),
+    ("launcher.memory", "pattern", "lots", "1.5Gi"),
+    ("launcher.workersTimeout", "minimum", 0, 1),
+    ("image.repository", "pattern", "team/tensorflow:1.0", "registry.example.com:5000/team/tensorflow"),
+    ("image.tag", "pattern", "one two", "1.0-rc.1"),
+    ("image.digest", "pattern", "sha256:abc", "sha256:" + 64 * "a"),
+    ("image.pullPolicy", "enum", "always", "Always"),
+    ("image.pullSecrets", "minLength", [""], ["login"]),
+    ("trainer.model", "enum", "vgg-16", "vgg16"),
+    ("trainer.batchSize", "minimum", 0, 1),
+    ("trainer.steps", "minimum", 0, 1),
+    ("trainer.epochs", "minimum", 0, 1),
+    ("trainer.precision", "enum", "float16", "bf16"),
+    ("trainer.optimizer", "enum", "SGD", "sgd"),
+    ("trainer.learningRate", "exclusiveMinimum", 0, 1e-5),
+    ("trainer.learningRate", "pattern", "0.0", "1e-5"),
+    ("trainer.learningRate", "pattern", "fast", ".05"),
+    ("trainer.learningRate", "pattern", "-0.1", "10"),
+    ("trainer.warmup", "minimum", -1, 0),
+    ("trainer.seed", "minimum", -1, 0),
+    ("trainer.seed", "maximum", 2**32, 2**32 - 1),
+    ("trainer.logEvery", "minimum", 0, 1),
+    ("env", "required", [{"value": "x"}], [{"name": "X"}]),
+    ("env", "minLength", [{"name": ""}], [{"name": "x.y"}]),
+    ("volumes", "required", [{"emptyDir": {}}], [{"name": "x", "emptyDir": {}}]),
+    ("volumes", "minLength", [{"name": ""}], [{"name": "x"}]),
+    ("volumeMounts", "required", [{"name": "x"}], [{"name": "x", "mountPath": "/x"}]),
+    ("volumeMounts", "minLength", [{"name": "", "mountPath": "/x"}], [{"name": "x", "mountPath": "/x"}]),
+    ("volumeMounts", "pattern", [{"name": "x", "mountPath": "x"}], [{"name": "x", "mountPath": "/x", "subPath": "y"}]),
+    ("podLabels", "propertyNames", {"a b": "c"}, {"example.com/a-b": "c"}),
+    ("podLabels", "additionalProperties", {"a": "b c"}, {"a": ""}),
+    ("podAnnotations", "additionalProperties", {"a": 1}, {"a": "1"}),
+    ("data.source", "enum", "S3", "s3"),
+    ("data.uri", "pattern", "digits/idx", "/digits/idx"),
+    ("data.uri", "pattern", "s3://", "s3://digits"),
+    ("output.uri", "pattern", "http://results", "s3://results"),
+    ("s3.endpoint", "pattern", "minio:9000", "http://minio:9000"),
+    ("s3.endpoint", "pattern", "https://user:password@s3.example.com", "https://s3.example.com/path"),
+    ("s3.region", "pattern", "", "eu-central-1"),
+    ("s3.secretName", "pattern", "My_Secret", "my-secret"),
+    ("mpi.mca", "propertyNames", {"btl tcp": 1}, {"btl_tcp_links": 1}),
+    ("mpi.mca", "additionalProperties", {"a": [1]}, {"a": 1}),
+    ("mpi.env", "additionalProperties", {"A": {"b": "c"}}, {"A": True}),
+    ("mpi.env", "propertyNames", {"NCCL-DEBUG": "INFO"}, {"NCCL_DEBUG": "INFO"}),
+    ("ssh.port", "minimum", 22, 1024),
+    ("ssh.port", "maximum", 65536, 65535),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "keyword", "bad", "good"), CASES, ids=[f"{case[0]}-{case[2]!r}" for case in CASES])
+def test_limit_refuses_a_value_and_accepts_its_neighbour(path: str, keyword: str, bad: object, good: object) -> None:
+    refused = broken_limits(path, bad)
+    accepted = broken_limits(path, good)
+
+    assert refused == {(path, keyword)}
+    assert accepted == set()
+
+
+def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
+    """Yield (path, keyword) of each limit that the entry sets, inside its lists too; types have a test of their own."""
+    for keyword in LIMITS & set(resolved(schema)):
+        yield path, keyword
+    for inner in (schema.get("items"), *schema.get("properties", {}).values()):
+        if inner:
+            yield from limits_of(path, inner)
+
+
+def test_every_limit_is_broken_by_a_case() -> None:
+    limits = {limit for path, entry in LEAVES.items() for limit in limits_of(path, entry)}
+    broken = {(path, keyword) for path, keyword, _, _ in CASES}
+
+    assert limits == broken
+
+
+@pytest.mark.parametrize(
+    ("path", "bad"),
+    [
+        *((path, {"a": "map"}) for path, entry in LEAVES.items() if resolved(entry)["type"] != "object"),
+        *((path, ["list"]) for path, entry in LEAVES.items() if resolved(entry)["type"] == "object"),
+        *((path, [{"a": "map"}]) for path in ("command", "image.pullSecrets", "mpi.flags", "trainer.extraArgs")),
+        *((path, ["text"]) for path in ("env", "volumes", "volumeMounts", "workers.tolerations")),
+        ("env", [{"name": 1}]),
+        ("env", [{"name": "X", "value": 1}]),
+        ("volumes", [{"name": 1}]),
+        ("volumeMounts", [{"name": 1, "mountPath": "/x"}]),
+        ("volumeMounts", [{"name": "x", "mountPath": 1}]),
+        ("workers.replicas", "2"),
+        ("workers.replicas", 1.5),
+    ],
+)
+def test_wrong_type_is_refused(path: str, bad: object) -> None:
+    refused = broken_limits(path, bad)
+
+    assert (path, "type") in refused
+
+
+def values_without(path: str) -> dict[str, Any]:
+    """Return the default values less one: what Helm makes of a null."""
+    values = copy.deepcopy(DEFAULTS)
+    *parents, last = path.split(".")
+    target = values
+    for parent in parents:
+        target = target[parent]
+    del target[last]
+    return values
+
+
+@pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_only_a_value_for_which_null_means_none_or_empty_can_be_removed(path: str, entry: Schema) -> None:
+    means_none = "null" in resolved(entry)["type"] or isinstance(entry.get("default"), (list, dict))
+
+    accepted = jsonschema.Draft202012Validator(SCHEMA).is_valid(values_without(path))
+
+    assert accepted == means_none
+
+
+@pytest.mark.parametrize("path", sorted({"", *(path.rpartition(".")[0] for path in LEAVES)}))
+def test_unknown_key_is_refused(path: str) -> None:
+    refused = broken_limits(f"{path}.misspelt".lstrip("."), 1)
+
+    assert {keyword for _, keyword in refused} == {"additionalProperties"}
+
+
+def set_arguments(*assignments: str) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+# Helm's words differ a little between its versions; they name the value in both.
+@pytest.mark.parametrize(
+    ("assignment", "words"),
+    [
+        pytest.param("worker.replicas=4", ["additional properties 'worker' not allowed"], id="misspelt-at-the-top"),
+        pytest.param("workers.replica=4", ["/workers", "'replica' not allowed"], id="misspelt-inside"),
+        pytest.param("workers.replicas=many", ["/workers/replicas", "got string, want integer"], id="wrong-type"),
+        pytest.param("workers.replicas=0", ["/workers/replicas", "got 0, want 1"], id="no-workers"),
+        pytest.param("workers.replicas=null", ["/workers", "missing property 'replicas'"], id="removed"),
+        pytest.param("workers=null", ["missing property 'workers'"], id="removed-whole"),
+    ],
+)
+def test_helm_names_the_value_it_refuses(helm: Path, assignment: str, words: list[str]) -> None:
+    message = refusal(helm, *set_arguments(assignment))
+
+    for word in words:
+        assert word in message
+
+
+def test_helm_accepts_null_where_it_means_none_or_empty(helm: Path) -> None:
+    nullable = [path for path, entry in LEAVES.items() if isinstance(entry["default"], (list, dict))]
+    nullable += [path for path, entry in LEAVES.items() if "null" in resolved(entry)["type"]]
+
+    rendered = render(helm, *set_arguments(*(f"{path}=null" for path in nullable)))
+
+    assert rendered.mpirun == []
+    assert "resources" not in rendered.container("Launcher")
+
+
+def test_keys_for_others_are_ignored(helm: Path) -> None:
+    rendered = render(helm, *set_arguments("global.team=vision", "x-note=mine"))
+
+    assert rendered.job == render(helm).job
+
+
+def test_number_with_a_point_may_come_from_set(helm: Path) -> None:
+    rendered = render(helm, *set_arguments("trainer.learningRate=0.05", "workers.cpu=1.5"))
+
+    assert "--learning-rate=0.05" in rendered.program
+    assert rendered.container("Worker")["resources"]["requests"] == {"cpu": "1.5"}
