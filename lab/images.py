@@ -1,0 +1,344 @@
+"""Build the lab's container images on this machine, without a container registry.
+
+A framework's image is built by buildah from trainer/<framework>.Dockerfile on a Debian root that mmdebstrap makes from
+the host's own apt sources. An image of static programs is written as an archive straight away. Each result is a docker
+archive in the cache, under a key of all it is built from, so that building again is a look whether the file exists.
+
+Where the network re-signs TLS, pip inside the build gets the CA bundle that PIP_CERT names, as pip outside does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.paths import CACHE_DIR, REPOSITORY
+
+VERSION = "0.1.0"
+TRAINER = REPOSITORY / "trainer"
+ARCHIVES = CACHE_DIR / "images"
+STORE = CACHE_DIR / "buildah"
+LOGS = CACHE_DIR / "logs"
+
+DEBIAN = "bookworm"
+# Manuals and translations would be a quarter of the root, and of every layer on it.
+MMDEBSTRAP_OPTIONS = (
+    "--variant=minbase",
+    "--mode=root",
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+)
+BASE_DOCKERFILE = """\
+FROM scratch
+ADD root.tar /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+"""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A container image: the name that pods use, and the docker archive that holds it."""
+
+    reference: str
+    archive: Path
+
+
+def trainer_image(framework: str) -> Image:
+    """Return a framework's image, building it when the cache lacks it. The first time takes about 8 minutes.
+
+    Raises LabError when a tool is missing or the build fails.
+    """
+    reference = f"docker.io/distrain/{framework}:{VERSION}"
+
+    def build(archive: Path) -> None:
+        _build_trainer(framework, reference)
+        _logged(f"{framework}-archive", _buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}"))
+
+    return _build_once(reference, _trainer_key(framework), build)
+
+
+def trainer_environment(framework: str) -> str:
+    """Return the name of a framework's image less the trainer's own code, for `run_in_image` with the working tree's.
+
+    Raises LabError as trainer_image does.
+    """
+    reference = f"localhost/distrain-{framework}:{_trainer_key(framework, without='distrain_trainer')}"
+    if not _is_in_store(reference):
+        with _lock():
+            print(f"building the image {reference}, once", flush=True)
+            _build_trainer(framework, reference, "--target", "environment")
+    return reference
+
+
+def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[str]) -> Image:
+    """Return an image of nothing but the given programs: path in the image -> file on this machine."""
+    contents = {path.lstrip("/"): source.read_bytes() for path, source in sorted(files.items())}
+    key = _key([reference, json.dumps(entrypoint), *(part for item in contents.items() for part in item)])
+    return _build_once(reference, key, lambda archive: _write_scratch(archive, reference, contents, entrypoint))
+
+
+def run_in_image(
+    reference: str,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    mounts: Mapping[Path, str] | None = None,
+    user: str = "1000:1000",
+    timeout: int = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a built image's file system, on the host's network, and return its end and output.
+
+    `mounts` binds files or folders of this machine over paths of the image. Raises subprocess.TimeoutExpired.
+    """
+    options = ["--isolation", "chroot", "--user", user, "--env", "HOME=/home/distrain"]
+    for name, value in (env or {}).items():
+        options += ["--env", f"{name}={value}"]
+    for source, target in (mounts or {}).items():
+        options += ["--volume", f"{source}:{target}"]
+    return subprocess.run(
+        _buildah("run", *options, _container(reference), "--", *argv),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:
+    """Return the image from the cache, or have `build` write its archive, aside first."""
+    name = reference.rpartition("/")[2].partition(":")[0]
+    archive = ARCHIVES / f"{name}-{key}.tar"
+    if archive.exists():
+        return Image(reference, archive)
+    with _lock():
+        if not archive.exists():
+            started = time.monotonic()
+            print(f"building the image {reference}, once", flush=True)
+            unfinished = ARCHIVES / f"{name}.part"
+            unfinished.unlink(missing_ok=True)
+            build(unfinished)
+            unfinished.rename(archive)
+            print(f"built {reference} in {time.monotonic() - started:.0f} s", flush=True)
+            _remove_old(name)
+    return Image(reference, archive)
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    """Let one process build at a time: two would write the same archive and remove each other's containers."""
+    ARCHIVES.mkdir(parents=True, exist_ok=True)
+    with (ARCHIVES / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _remove_old(name: str, keep: int = 2) -> None:
+    """Remove an image's archives but the newest: every change of the trainer's code makes one of over a gigabyte."""
+    pattern = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tar")
+    archives = [path for path in ARCHIVES.iterdir() if pattern.fullmatch(path.name)]
+    for path in sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
+        path.unlink()
+
+
+def _build_trainer(framework: str, reference: str, *options: str) -> None:
+    print(f"about 8 minutes the first time; log: {LOGS / framework}.log", flush=True)
+    _remove_working_containers()
+    arguments = [
+        "--isolation",
+        "chroot",
+        "--layers",
+        "--force-rm",
+        "--build-arg",
+        f"BASE_IMAGE={_base_image()}",
+        "--tag",
+        reference,
+    ]
+    bundle = os.environ.get("PIP_CERT")
+    if bundle:
+        arguments += ["--secret", f"id=ca-bundle,src={bundle}"]
+    _logged(framework, _buildah("bud", *arguments, *options, "--file", str(_dockerfile(framework)), str(TRAINER)))
+
+
+def _base_image() -> str:
+    """Return the name of the Debian root in buildah's store, made with mmdebstrap when it is not there."""
+    reference = f"localhost/distrain-base:{_base_key()}"
+    if _is_in_store(reference):
+        return reference
+    with tempfile.TemporaryDirectory(dir=CACHE_DIR) as context:
+        Path(context, "Dockerfile").write_text(BASE_DOCKERFILE)
+        sources = [str(source) for source in _debian_sources()]
+        mmdebstrap = [_tool("mmdebstrap"), *MMDEBSTRAP_OPTIONS, DEBIAN, f"{context}/root.tar", *sources]
+        _logged("debian", mmdebstrap, progress="Debian root from the host's apt sources")
+        _logged("debian-image", _buildah("bud", "--isolation", "chroot", "--tag", reference, context))
+    return reference
+
+
+def _remove_working_containers() -> None:
+    """Remove what an interrupted build left: its half-filled layers take gigabytes."""
+    listing = _buildah("containers", "--noheading", "--format", "{{.ContainerName}}")
+    names = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split()
+    left = [name for name in names if "-working-container" in name]
+    if left:
+        subprocess.run(_buildah("rm", *left), capture_output=True, check=False)
+
+
+def _container(reference: str) -> str:
+    """Return a container to run the image's commands in; it is made once and kept."""
+    name = "run-" + re.sub(r"\W", "-", reference)
+    with _lock():
+        if subprocess.run(_buildah("inspect", name), capture_output=True, check=False).returncode != 0:
+            command = _buildah("from", "--pull-never", "--name", name, reference)
+            made = subprocess.run(command, capture_output=True, text=True, check=False)
+            if made.returncode != 0:
+                raise LabError(f"{reference}: buildah makes no container of it: {made.stderr.strip()}")
+    return name
+
+
+def _is_in_store(reference: str) -> bool:
+    command = _buildah("inspect", "--type", "image", reference)
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _buildah(*arguments: str) -> list[str]:
+    # A store of the lab's own, so that `make clean` of a user's buildah and ours do not meet. What buildah notes about
+    # mounts must not outlive a reboot, so those notes lie under the boot's id.
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    store = ["--root", str(STORE / "storage"), "--runroot", str(STORE / f"run-{boot}"), "--storage-driver", "overlay"]
+    # In namespaces of its own: its mounts, and whatever it runs, end with it, killed or not.
+    unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return [*unshare, _tool("buildah"), *store, *arguments]
+
+
+def _tool(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise LabError(f"{name} is not installed: run `apt-get install buildah mmdebstrap`")
+    return path
+
+
+def _debian_sources() -> list[Path]:
+    """Return the host's apt source files that are Debian's own; other vendors' would need their keys in the image."""
+    folder = Path("/etc/apt")
+    files = [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]
+    files += sorted(folder.glob("sources.list.d/*.sources"))
+    found = [file for file in files if file.is_file() and _is_debian(file.read_text())]
+    if not found:
+        raise LabError(f"/etc/apt: no source of Debian {DEBIAN} found; the images are built on a Debian 12 host")
+    return found
+
+
+def _is_debian(source: str) -> bool:
+    active = re.sub(r"^\s*#.*$", "", source, flags=re.MULTILINE)
+    suite = re.search(rf"(?<!\S){DEBIAN}(-updates|-security)?(?!\S)", active)
+    keys = re.findall(r"signed-by[=:]\s*([^\s\]]+)", active, re.IGNORECASE)
+    return suite is not None and "main" in active.split() and all("debian-archive" in key for key in keys)
+
+
+def _dockerfile(framework: str) -> Path:
+    return TRAINER / f"{framework}.Dockerfile"
+
+
+def _base_key() -> str:
+    return _key([DEBIAN, BASE_DOCKERFILE, *MMDEBSTRAP_OPTIONS, *(source.read_bytes() for source in _debian_sources())])
+
+
+def _trainer_key(framework: str, without: str = "__pycache__") -> str:
+    """Return the key of all that a framework's image may be built from, less the folders of one name."""
+    if not _dockerfile(framework).exists():
+        raise LabError(f"{_dockerfile(framework)}: no such file, so there is no image for the framework {framework}")
+    parts: list[str | bytes] = [_base_key()]
+    for path in sorted(TRAINER.rglob("*")):
+        is_others = path.suffix == ".Dockerfile" and path != _dockerfile(framework)
+        if path.is_file() and not is_others and not {"__pycache__", without} & set(path.parts):
+            parts += [str(path.relative_to(TRAINER)), path.read_bytes()]
+    return _key(parts)
+
+
+def _key(parts: Iterable[str | bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()[:16]
+
+
+def _logged(name: str, command: Sequence[str], progress: str | None = None) -> None:
+    """Run a command with its output in the log <name>.log, and its build steps, timed, on stdout."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+
+    def show(step: str) -> None:
+        print(f"{time.monotonic() - started:6.0f} s  {step[:100]}", flush=True)
+
+    if progress:
+        show(progress)
+    log_file = LOGS / f"{name}.log"
+    with (
+        log_file.open("w", errors="replace") as log,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                log.write(line)
+                if re.match(r"(\[\d+/\d+\] )?STEP ", line):
+                    show(line.rstrip())
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        tail = "\n".join(log_file.read_text(errors="replace").splitlines()[-20:])
+        raise LabError(f"building {name} failed (exit code {process.returncode}); the whole log is {log_file}:\n{tail}")
+
+
+def _write_scratch(archive: Path, reference: str, contents: Mapping[str, bytes], entrypoint: list[str]) -> None:
+    """Write a docker archive of one layer. The same programs give the same bytes."""
+    layer = _tar(contents, mode=0o755)
+    config = {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],
+        "os": "linux",
+        "config": {"Entrypoint": entrypoint},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": ["layer.tar"]}]
+    parts = {
+        "config.json": json.dumps(config).encode(),
+        "layer.tar": layer,
+        "manifest.json": json.dumps(manifest).encode(),
+    }
+    archive.write_bytes(_tar(parts, mode=0o644))
+
+
+def _tar(contents: Mapping[str, bytes], mode: int) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()

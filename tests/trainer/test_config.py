@@ -1,0 +1,84 @@
+"""The command line becomes a Config, or one line that names the value at fault."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from distrain_trainer.config import Config, parse
+from distrain_trainer.errors import ArgumentError
+
+# What the chart passes for its default values, but for --data and --output.
+FROM_THE_CHART = shlex.split(
+    "--framework tensorflow --model mnist --batch-size 64 --steps 100 --precision fp32 --optimizer sgd "
+    "--learning-rate 0.1 --warmup 0 --seed 1 --log-every 10"
+)
+
+
+def test_command_line_of_the_chart_is_understood() -> None:
+    config = parse([*FROM_THE_CHART, "--data", "s3://datasets/digits", "--output", "s3://runs/default/run1"])
+
+    assert config == Config(
+        framework="tensorflow",
+        model="mnist",
+        batch_size=64,
+        steps=100,
+        learning_rate=0.1,
+        seed=1,
+        data="s3://datasets/digits",
+        output="s3://runs/default/run1",
+    )
+
+
+def test_empty_output_writes_nothing() -> None:
+    config = parse([*FROM_THE_CHART, "--data", "synthetic", "--output", ""])
+
+    assert config.output == ""
+
+
+def test_later_argument_overrides_an_earlier_one() -> None:
+    # trainer.extraArgs stand last.
+    config = parse([*FROM_THE_CHART, "--log-every", "1"])
+
+    assert config.log_every == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param("", r"^trainer\.steps: neither", id="no-length"),
+        pytest.param(
+            "--steps 1 --epochs 1 --data /d", r"^trainer\.steps: 1 steps and 1 trainer\.epochs", id="two-lengths"
+        ),
+        pytest.param("--epochs 1", r"^trainer\.epochs: synthetic data has no end", id="epochs-of-synthetic"),
+        pytest.param("--steps 0", r"^trainer\.steps: 0 is below 1", id="no-step"),
+        pytest.param("--epochs 0 --data /d", r"^trainer\.epochs: 0 is below 1", id="no-epoch"),
+        pytest.param("--steps 1 --batch-size 0", r"^trainer\.batchSize: 0 is below 1", id="no-batch"),
+        pytest.param("--steps 1 --log-every 0", r"^trainer\.logEvery: 0 is below 1", id="no-log"),
+        pytest.param("--steps 1 --warmup -1", r"^trainer\.warmup: -1 is below 0", id="negative-warmup"),
+        pytest.param("--steps 1 --seed -1", r"^trainer\.seed: -1 is below 0", id="negative-seed"),
+        pytest.param("--steps 1 --learning-rate 0", r"^trainer\.learningRate: 0\.0 is no rate", id="zero-rate"),
+        pytest.param(
+            "--steps 1 --learning-rate nan", r"^trainer\.learningRate: nan is no rate", id="rate-not-a-number"
+        ),
+        pytest.param(
+            "--steps 1 --batch-size x", r"^trainer\.batchSize: invalid int value: 'x'", id="batch-not-a-number"
+        ),
+        pytest.param("--steps 1 --learning-rate inf", r"^trainer\.learningRate: inf is no rate", id="infinite-rate"),
+        pytest.param("--steps 1 --model lenet", r"^trainer\.model: invalid choice: 'lenet'", id="unknown-model"),
+        pytest.param("--steps 1 --framework caffe", r"^framework: invalid choice: 'caffe'", id="unknown-framework"),
+        pytest.param("--steps 1 --data digits", r"^data\.uri: 'digits' is neither", id="relative-data"),
+        pytest.param("--steps 1 --data s3:///digits", r"^data\.uri: 's3:///digits' is neither", id="no-bucket"),
+        pytest.param("--steps 1 --output gs://b", r"^output\.uri: 'gs://b' is neither", id="unknown-output"),
+        pytest.param(
+            "--steps 1 --momentum 0.8",
+            r"^trainer\.extraArgs: unrecognized arguments: --momentum 0\.8; .*--help",
+            id="unknown",
+        ),
+        pytest.param("--steps 1 --batch 8", r"^trainer\.extraArgs: unrecognized arguments: --batch", id="abbreviation"),
+    ],
+)
+def test_wrong_argument_is_refused_by_its_value_path(arguments: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        parse(arguments.split())

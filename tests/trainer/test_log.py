@@ -1,0 +1,91 @@
+"""What is printed, recorded and scheduled: pure figures."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from distrain_trainer.config import Config
+from distrain_trainer.log import Log, Speed, step_line, total_lines, untimed_steps
+from distrain_trainer.results import LoggedStep, Results
+from distrain_trainer.schedule import learning_rate
+
+
+def timed(*seconds: float, untimed: int = 0) -> Speed:
+    """Return the speed of steps of 10 samples on each of two ranks."""
+    speed = Speed(untimed)
+    for value in seconds:
+        speed.add(samples=10, global_samples=20, seconds=value)
+    return speed
+
+
+def test_step_line_is_the_one_of_tf_cnn_benchmarks() -> None:
+    line = step_line(timed(1.0, 2.0), 2.3456)
+
+    # 20 images in 3 s; the rates 10 and 5 have a standard error of 2.5 / sqrt(2), and a median deviation of 2.5.
+    assert line == "2\timages/sec: 6.7 +/- 1.8 (jitter = 3.7)\t2.346"
+
+
+def test_total_is_of_all_ranks_between_rules() -> None:
+    lines = total_lines(timed(1.0, 2.0).total)
+
+    assert lines == ["-" * 64, "total images/sec: 13.33", "-" * 64]
+
+
+def test_first_steps_do_not_count_as_speed() -> None:
+    # The first step compiles for a minute.
+    speed = timed(60.0, 1.0, 1.0, untimed=1)
+
+    assert speed.rate == pytest.approx(10)
+    assert speed.steps == 3
+
+
+@pytest.mark.parametrize(("steps", "untimed"), [(1, 0), (2, 1), (5, 1), (10, 2), (50, 10), (1000, 10)])
+def test_untimed_steps_leave_some_to_time(steps: int, untimed: int) -> None:
+    assert untimed_steps(steps) == untimed
+
+
+def test_only_the_speaking_rank_prints_and_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    speaking, silent = Log(speaks=True), Log(speaks=False)
+
+    for log in (speaking, silent):
+        log.print("a line")
+
+    assert capsys.readouterr().out == "a line\n"
+    assert speaking.text() == "a line\n"
+    assert silent.text() == ""
+
+
+def test_results_are_readable_json() -> None:
+    history = [LoggedStep(step=1, images_per_sec=10.0, loss=2.3)]
+    results = Results("tensorflow", "mnist", 2, 32, 1, 20.0, None, history)
+
+    record = json.loads(results.to_json())
+
+    assert record["world_size"] == 2
+    assert record["accuracy"] is None
+    assert record["history"] == [{"step": 1, "images_per_sec": 10.0, "loss": 2.3}]
+
+
+def test_learning_rate_grows_with_the_global_batch() -> None:
+    config = Config(steps=10, batch_size=64, learning_rate=0.1)
+
+    rates = [learning_rate(config, step=0, ranks=ranks) for ranks in (1, 4, 8)]
+
+    assert rates == pytest.approx([0.025, 0.1, 0.2])
+
+
+def test_learning_rate_rises_over_the_warm_up_and_stays() -> None:
+    config = Config(steps=10, batch_size=256, learning_rate=0.1, warmup=4)
+
+    rates = [learning_rate(config, step=step, ranks=1) for step in range(6)]
+
+    assert rates == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1, 0.1])
+
+
+def test_step_line_matches_what_peoples_tools_look_for() -> None:
+    line = step_line(timed(1.0), 0.5)
+
+    assert re.fullmatch(r"\d+\timages/sec: [\d.]+ \+/- [\d.]+ \(jitter = [\d.]+\)\t[\d.]+", line)

@@ -1,0 +1,171 @@
+"""A folder and a real S3 server are read and written alike, and fail in one clear line."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.stub import Stubber
+
+from distrain_trainer.errors import StorageError
+from distrain_trainer.storage import S3Store, Store, open_store
+
+
+@pytest.fixture(autouse=True)
+def s3_in_environment(s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in s3_env.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="module")
+def bucket(s3_server: Any) -> str:
+    s3_server.boto3_client().create_bucket(Bucket="storage")
+    return "storage"
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, bucket: str) -> Store:
+    uri = str(tmp_path / "not" / "yet") if request.param == "folder" else f"s3://{bucket}/not/yet/"
+    return open_store(uri, value="output.uri")
+
+
+def test_what_was_written_is_read(store: Store) -> None:
+    store.write("log.txt", b"first")
+
+    store.write("log.txt", b"second")
+
+    assert store.read("log.txt") == b"second"
+
+
+@pytest.mark.parametrize(
+    ("uri", "key"),
+    [
+        pytest.param("s3://b", "log.txt", id="bucket"),
+        pytest.param("s3://b/", "log.txt", id="bucket-slash"),
+        pytest.param("s3://b/default/run1", "default/run1/log.txt", id="prefix"),
+        pytest.param("s3://b/default/run1/", "default/run1/log.txt", id="prefix-slash"),
+    ],
+)
+def test_key_has_no_empty_part(uri: str, key: str) -> None:
+    # Stubbed, since the S3 server keeps keys as paths, to which a slash more makes no difference.
+    store = open_store(uri, value="output.uri")
+    assert isinstance(store, S3Store)
+    with Stubber(store.client) as stub:
+        stub.add_response("put_object", {}, {"Bucket": "b", "Key": key, "Body": b"x"})
+
+        store.write("log.txt", b"x")
+
+        stub.assert_no_pending_responses()
+
+
+def test_nothing_under_a_prefix_is_said(bucket: str) -> None:
+    store = open_store(f"s3://{bucket}/emptiness", value="data.uri")
+
+    with pytest.raises(StorageError, match=r"^data\.uri: s3://storage/emptiness has no a\.gz \(it holds nothing\)"):
+        store.read("a.gz")
+
+
+@pytest.mark.parametrize("verb", ["read", "write"])
+def test_missing_bucket_is_named(verb: str, s3_server: Any) -> None:
+    with pytest.raises(
+        StorageError, match=rf'^data\.uri: bucket "digitz" does not exist at {s3_server.endpoint}; create'
+    ):
+        _use(open_store("s3://digitz/x", value="data.uri"), verb)
+
+
+@pytest.mark.parametrize(
+    ("variable", "code"),
+    [
+        pytest.param("AWS_ACCESS_KEY_ID", "InvalidAccessKeyId|XAdminUserNotFound", id="key"),
+        pytest.param("AWS_SECRET_ACCESS_KEY", "SignatureDoesNotMatch", id="secret"),
+    ],
+)
+def test_wrong_keys_are_told_from_a_missing_bucket(
+    variable: str, code: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "wrong")
+
+    with pytest.raises(StorageError, match=rf"^s3\.secretName: http.* refuses the keys of this Secret \({code}\)"):
+        open_store(f"s3://{bucket}", value="data.uri").read("a.gz")
+
+
+def test_denied_access_names_the_place_and_the_verb() -> None:
+    # The S3 server's root user is denied nothing, so the answer is a stub's.
+    store = open_store("s3://theirs/x", value="output.uri")
+    assert isinstance(store, S3Store)
+    with Stubber(store.client) as stub:
+        stub.add_client_error("put_object", "AccessDenied", http_status_code=403)
+
+        with pytest.raises(
+            StorageError, match=r"^output\.uri: the keys of s3\.secretName may not write s3://theirs/x at http"
+        ):
+            store.write("log.txt", b"")
+
+
+def test_missing_keys_are_said(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+    with pytest.raises(StorageError, match=r"^s3\.secretName: no S3 keys are set, and s3://storage needs them"):
+        open_store(f"s3://{bucket}", value="data.uri").read("a.gz")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        pytest.param(
+            "http://127.0.0.1:1",
+            r"^s3\.endpoint: http://127\.0\.0\.1:1 cannot be reached \(Connection refused\)",
+            id="refused",
+        ),
+        pytest.param(
+            "http://s3.invalid", r"^s3\.endpoint: http://s3\.invalid cannot be reached \(.*[Nn]ame", id="no-such-name"
+        ),
+        pytest.param("s3.example.org", r"^s3\.endpoint: 's3\.example\.org' is no URL", id="no-url"),
+    ],
+)
+def test_unreachable_endpoint_is_named(endpoint: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+
+    with pytest.raises(StorageError, match=message):
+        open_store("s3://datasets/digits", value="data.uri").read("a.gz")
+
+
+@pytest.fixture
+def silent_endpoint() -> Iterator[str]:
+    """A server that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", silent_endpoint)
+    monkeypatch.setattr("distrain_trainer.storage.READ_TIMEOUT", 0.5)
+    started = time.monotonic()
+
+    with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
+        open_store("s3://datasets/digits", value="data.uri").read("a.gz")
+
+    # Three attempts and the pauses between them: with the real 15 s, 55 s at most.
+    assert time.monotonic() - started < 1.5 + 10
+
+
+def test_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StorageError, match=r"^output\.uri: .*/file/run1/log\.txt cannot be written: Not a directory"):
+        open_store(str(tmp_path / "file" / "run1"), value="output.uri").write("log.txt", b"")
+
+
+def test_missing_folder_is_said_to_hold_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"^data\.uri: .*/absent has no a\.gz \(it holds nothing\)"):
+        open_store(str(tmp_path / "absent"), value="data.uri").read("a.gz")
+
+
+def _use(store: Store, verb: str) -> None:
+    store.read("a.gz") if verb == "read" else store.write("a.gz", b"")

@@ -1,0 +1,41 @@
+"""Run under mpirun: trains on digits and prints, on rank 0, each rank's checksum of the weights before and after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import horovod.tensorflow as hvd
+
+from distrain_trainer import tensorflow_horovod as program
+from distrain_trainer.config import Config
+from distrain_trainer.data import load
+from distrain_trainer.log import Log
+
+
+def checksum(variables: Any) -> str:
+    digest = hashlib.sha256()
+    for variable in variables:
+        digest.update(variable.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def main() -> None:
+    config = Config(data="/data/digits", batch_size=32, epochs=1, optimizer="adam", learning_rate=0.01)
+    dataset = load(config)
+    hvd.init()
+    model, optimizer = program.build(config, dataset)
+    own_start = checksum(model.variables)
+    program.share_start(model, optimizer)
+    shared_start = checksum(model.variables)
+    # 23 steps are the epoch, whose last global batch has 29 samples for 64 places.
+    program.train(config, dataset, model, optimizer, 25, Log(speaks=False))
+    end = checksum([*model.variables, *optimizer.variables])
+    gathered = hvd.allgather_object({"own_start": own_start, "shared_start": shared_start, "end": end})
+    if hvd.rank() == 0:
+        print(json.dumps(gathered))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The command line, parsed once into a frozen Config whose checks have passed."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from distrain_trainer.errors import ArgumentError
+
+FRAMEWORKS = ("tensorflow",)
+MODELS = ("mnist", "vgg16")
+PRECISIONS = ("fp32", "fp16", "bf16")
+OPTIMIZERS = ("sgd", "adam")
+SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """One run as its values describe it. Sizes are per rank; learning_rate is for a global batch of 256."""
+
+    framework: str = "tensorflow"
+    model: str = "mnist"
+    batch_size: int = 64
+    steps: int | None = None
+    epochs: int | None = None
+    precision: str = "fp32"
+    optimizer: str = "sgd"
+    learning_rate: float = 0.1
+    warmup: int = 0
+    seed: int = 0
+    log_every: int = 10
+    data: str = SYNTHETIC
+    output: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ArgumentError, naming the value's path, unless the values make a run."""
+        _require_at_least("trainer.batchSize", self.batch_size, 1)
+        _require_at_least("trainer.logEvery", self.log_every, 1)
+        _require_at_least("trainer.warmup", self.warmup, 0)
+        _require_at_least("trainer.seed", self.seed, 0)
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ArgumentError(
+                f"trainer.learningRate: {self.learning_rate} is no rate; give a number above 0, such as 0.1"
+            )
+        self._check_length()
+        if not (self.is_synthetic or _is_uri(self.data)):
+            raise ArgumentError(f"data.uri: {self.data!r} is neither s3://bucket/prefix nor an absolute folder")
+        if self.output and not _is_uri(self.output):
+            raise ArgumentError(f"output.uri: {self.output!r} is neither s3://bucket/prefix nor an absolute folder")
+
+    def _check_length(self) -> None:
+        if self.steps is not None and self.epochs is not None:
+            raise ArgumentError(
+                f"trainer.steps: {self.steps} steps and {self.epochs} trainer.epochs are both set; set one"
+            )
+        if self.steps is not None:
+            _require_at_least("trainer.steps", self.steps, 1)
+        elif self.epochs is not None:
+            _require_at_least("trainer.epochs", self.epochs, 1)
+        else:
+            raise ArgumentError("trainer.steps: neither trainer.steps nor trainer.epochs is set; set one")
+        if self.is_synthetic and self.epochs is not None:
+            raise ArgumentError(
+                "trainer.epochs: synthetic data has no end to count epochs by; set trainer.steps instead"
+            )
+
+    @property
+    def is_synthetic(self) -> bool:
+        return self.data == SYNTHETIC
+
+
+def parse(argv: Sequence[str]) -> Config:
+    """Return the Config of a command line. Raises ArgumentError for one that cannot be run."""
+    return Config(**vars(_parser().parse_args(argv)))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Name the value that the chart makes the argument from: its user has never seen the argument."""
+        if message.startswith("unrecognized arguments"):
+            raise ArgumentError(
+                f"trainer.extraArgs: {message}; `python3 -m distrain_trainer --help` lists the known ones"
+            )
+        found = re.fullmatch(r"argument --([a-z-]+): (.*)", message)
+        if found is None:
+            raise ArgumentError(f"trainer.extraArgs: {message}")
+        raise ArgumentError(f"{_value_path(found[1])}: {found[2]}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="distrain_trainer", allow_abbrev=False, description="Train a model, one process per rank.")
+    add = parser.add_argument
+    add("--framework", choices=FRAMEWORKS, default=Config.framework)
+    add("--model", choices=MODELS, default=Config.model)
+    add("--batch-size", type=int, default=Config.batch_size, help="samples per rank and step")
+    add("--steps", type=int, help="train this many steps; or give --epochs")
+    add("--epochs", type=int, help="go through the data this many times")
+    add("--precision", choices=PRECISIONS, default=Config.precision, help="fp16 and bf16 need a GPU")
+    add("--optimizer", choices=OPTIMIZERS, default=Config.optimizer, help="sgd has momentum 0.9")
+    add(
+        "--learning-rate",
+        type=float,
+        default=Config.learning_rate,
+        help="for a global batch of 256; scaled to the real one",
+    )
+    add("--warmup", type=int, default=Config.warmup, help="steps over which the learning rate rises from 0")
+    add("--seed", type=int, default=Config.seed)
+    add("--log-every", type=int, default=Config.log_every, help="steps between two log lines")
+    add("--data", default=Config.data, help="synthetic, s3://bucket/prefix or a folder, of MNIST-format idx .gz files")
+    add(
+        "--output",
+        default=Config.output,
+        help="s3://bucket/prefix or a folder for the model, log and results; '' writes none",
+    )
+    return parser
+
+
+def _value_path(flag: str) -> str:
+    if flag == "framework":
+        return "framework"
+    if flag in ("data", "output"):
+        return f"{flag}.uri"
+    first, *rest = flag.split("-")
+    return "trainer." + first + "".join(word.capitalize() for word in rest)
+
+
+def _require_at_least(path: str, value: int, minimum: int) -> None:
+    if value < minimum:
+        raise ArgumentError(f"{path}: {value} is below {minimum}; give {minimum} or more")
+
+
+def _is_uri(uri: str) -> bool:
+    return uri.startswith("/") or re.match(r"s3://[^/]", uri) is not None

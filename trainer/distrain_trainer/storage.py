@@ -1,0 +1,197 @@
+"""Read and write the files of a run, in a folder or in S3, with every failure told in one line.
+
+An S3 failure surfaces within a minute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from distrain_trainer.errors import StorageError
+
+# Three attempts of this, in seconds, with the pauses between them, stay under a minute.
+ATTEMPTS = 3
+CONNECT_TIMEOUT = 5
+READ_TIMEOUT = 15
+
+KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+# S3's codes, and versitygw's own for a key that it does not know.
+WRONG_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound")
+
+
+class Store(Protocol):
+    """A place for files. `uri` says where, `value` which value named it."""
+
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def value(self) -> str: ...
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content. Raises StorageError when it cannot be had."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all. Raises StorageError when it cannot be written."""
+
+
+def open_store(uri: str, *, value: str) -> Store:
+    """Return the store at s3://bucket/prefix or at an absolute folder; nothing is read or written yet."""
+    if uri.startswith("s3://"):
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        return S3Store(uri=uri, value=value, bucket=bucket, prefix=prefix.strip("/"), client=_s3_client(uri, value))
+    return FolderStore(uri=uri, value=value)
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    uri: str
+    value: str
+
+    def read(self, name: str) -> bytes:
+        path = Path(self.uri) / name
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            held = sorted(entry.name for entry in Path(self.uri).glob("*"))
+            raise StorageError(_absent(self, name, held)) from None
+        except OSError as error:
+            raise StorageError(f"{self.value}: {path} cannot be read: {error.strerror}") from None
+
+    def write(self, name: str, content: bytes) -> None:
+        path = Path(self.uri) / name
+        unfinished = path.with_name(f".{name}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_bytes(content)
+            unfinished.replace(path)
+        except OSError as error:
+            raise StorageError(
+                f"{self.value}: {path} cannot be written: {error.strerror}; "
+                f"mount a volume that user {os.getuid()} may write"
+            ) from None
+
+
+@dataclass(frozen=True)
+class S3Store:
+    uri: str
+    value: str
+    bucket: str
+    prefix: str
+    client: Any
+
+    def read(self, name: str) -> bytes:
+        from botocore.exceptions import ClientError
+
+        with self._errors("read"):
+            try:
+                content: bytes = self.client.get_object(Bucket=self.bucket, Key=self._key(name))["Body"].read()
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "NoSuchKey":
+                    raise
+                raise StorageError(_absent(self, name, self._held())) from None
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._errors("write"):
+            self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content)
+
+    def _key(self, name: str) -> str:
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+    def _held(self) -> list[str]:
+        listing = self.client.list_objects_v2(Bucket=self.bucket, Prefix=self._key(""), MaxKeys=20)
+        return [entry["Key"].removeprefix(self._key("")) for entry in listing.get("Contents", [])]
+
+    @contextmanager
+    def _errors(self, verb: str) -> Iterator[None]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            yield
+        except ClientError as error:
+            raise StorageError(self._refused(verb, error.response["Error"])) from None
+        except BotoCoreError as error:
+            raise StorageError(self._failed(verb, error)) from None
+
+    def _refused(self, verb: str, error: dict[str, str]) -> str:
+        """Say what the server's answer means for the one who wrote the values."""
+        code, where = error.get("Code", ""), self.client.meta.endpoint_url
+        if code == "NoSuchBucket":
+            return f'{self.value}: bucket "{self.bucket}" does not exist at {where}; create it or correct {self.value}'
+        if code in WRONG_KEYS:
+            return f"s3.secretName: {where} refuses the keys of this Secret ({code}); correct its {KEYS}"
+        if code in ("AccessDenied", "Forbidden", "403"):
+            return (
+                f"{self.value}: the keys of s3.secretName may not {verb} {self.uri} at {where} ({code}); "
+                f"grant them that, or correct {self.value}"
+            )
+        return f"{self.value}: {where} does not {verb} {self.uri}: {code} {error.get('Message', '')}"
+
+    def _failed(self, verb: str, error: Exception) -> str:
+        """Say why no answer came at all."""
+        from botocore import exceptions
+
+        where = self.client.meta.endpoint_url
+        if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
+            return f"s3.secretName: no S3 keys are set, and {self.uri} needs them; name a Secret with {KEYS}"
+        if isinstance(error, exceptions.SSLError):
+            return f"s3.endpoint: the certificate of {where} is not trusted; correct it, or set s3.insecureTLS=true"
+        if isinstance(error, (exceptions.ConnectionError, exceptions.HTTPClientError)):
+            return f"s3.endpoint: {where} cannot be reached ({_innermost(error)}); correct it, or start the server"
+        return f"{self.value}: cannot {verb} {self.uri}: {error}"
+
+
+def _s3_client(uri: str, value: str) -> Any:
+    import boto3
+    import urllib3
+    from botocore.config import Config
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or None
+    insecure = os.environ.get("DISTRAIN_S3_INSECURE_TLS") == "1"
+    if insecure:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    config = Config(
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=READ_TIMEOUT,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        # The checksums that boto3 adds of itself are refused by many S3 servers that are not Amazon's.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    try:
+        return boto3.Session().client(
+            "s3",
+            endpoint_url=endpoint,
+            # boto3 itself reads AWS_DEFAULT_REGION alone.
+            region_name=os.environ.get("AWS_REGION") or "us-east-1",
+            verify=not insecure,
+            config=config,
+        )
+    except ValueError:
+        raise StorageError(
+            f"s3.endpoint: {endpoint!r} is no URL, and {value} {uri} needs one; give one such as https://s3.example.org"
+        ) from None
+
+
+def _absent(store: Store, name: str, held: list[str]) -> str:
+    shown = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "") if held else "nothing"
+    return f"{store.value}: {store.uri} has no {name} (it holds {shown}); put the file there or correct {store.value}"
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the reason under botocore's and urllib3's wrapping, such as "Connection refused"."""
+    reason: Any = error
+    while isinstance(inner := _wrapped(reason), BaseException):
+        reason = inner
+    return str(getattr(reason, "strerror", None) or str(reason).rpartition(": ")[2])
+
+
+def _wrapped(error: Any) -> Any:
+    keywords = getattr(error, "kwargs", {})
+    return keywords.get("error") or getattr(error, "reason", None) or error.__cause__ or error.__context__

@@ -1,0 +1,184 @@
+"""Train with TensorFlow, one process per rank, the gradients averaged by Horovod.
+
+A line that exists only because the training is distributed says so: `# Distributed:`.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from distrain_trainer import tensorflow_models
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, Samples, count_steps, evaluation_batches, train_batches
+from distrain_trainer.errors import DeviceError, DivergedError
+from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
+from distrain_trainer.results import LoggedStep, Results
+from distrain_trainer.schedule import learning_rate
+from distrain_trainer.storage import open_store
+
+MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
+
+
+def main(config: Config, dataset: Dataset) -> None:
+    """Train, test and write the outcome; returns once every rank has come to the end."""
+    hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
+    choose_device()
+    choose_precision(config, log)
+
+    steps = count_steps(config, dataset, ranks=hvd.size())
+    model, optimizer = build(config, dataset)
+    share_start(model, optimizer)
+
+    speed, history = train(config, dataset, model, optimizer, steps, log)
+    accuracy = evaluate(config, dataset.test, model) if dataset.test else None
+    for line in total_lines(speed.total):
+        log.print(line)
+    if accuracy is not None:
+        log.print(f"test accuracy: {accuracy:.4f}")
+
+    results = Results(
+        framework=config.framework,
+        model=config.model,
+        world_size=hvd.size(),
+        batch_size=config.batch_size,
+        steps=steps,
+        images_per_sec=speed.total,
+        accuracy=accuracy,
+        history=history,
+    )
+    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+        write_output(config, model, results, log)
+    # Distributed: no rank leaves, and so tells of success, before the model is written.
+    hvd.allreduce(tf.zeros([]), name="end")
+
+
+def choose_device() -> None:
+    """Take one GPU of this machine, and of its memory no more than is used."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return
+    if hvd.local_rank() >= len(gpus):
+        raise DeviceError(
+            f"workers.gpus: this worker runs {hvd.local_size()} ranks and sees {len(gpus)} GPUs; make them equal"
+        )
+    gpu = gpus[hvd.local_rank()]  # Distributed: each rank of a machine takes a GPU of its own.
+    tf.config.set_visible_devices(gpu, "GPU")
+    tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def choose_precision(config: Config, log: Log) -> None:
+    """Compute in half precision where a GPU can."""
+    if config.precision == "fp32":
+        return
+    if tf.config.get_visible_devices("GPU"):
+        tf.keras.mixed_precision.set_global_policy(MIXED_PRECISION[config.precision])
+    else:
+        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+
+
+def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
+    """Return the untrained model and its optimizer, whose state is there from the start."""
+    tf.keras.utils.set_random_seed(config.seed + hvd.rank())  # Distributed: ranks that drop out alike would learn less.
+    model = tensorflow_models.build(config.model, shape=dataset.train.images.shape[1:], classes=dataset.classes)
+    optimizer = tf.keras.optimizers.Adam() if config.optimizer == "adam" else tf.keras.optimizers.SGD(momentum=0.9)
+    if tf.keras.mixed_precision.global_policy().name == "mixed_float16":
+        optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def share_start(model: Any, optimizer: Any) -> None:
+    """Start every rank from rank 0's weights and optimizer state, or averaged gradients would mean nothing."""
+    hvd.broadcast_variables(model.variables, root_rank=0)  # Distributed
+    hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
+
+
+def train(
+    config: Config, dataset: Dataset, model: Any, optimizer: Any, steps: int, log: Log
+) -> tuple[Speed, list[LoggedStep]]:
+    """Train the model in place. Returns its speed and what was logged. Raises DivergedError when the loss is lost."""
+    train_step = make_train_step(model, optimizer)
+    # Distributed: each rank has its own part of the samples.
+    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
+    speed, history = Speed(untimed_steps(steps)), []
+    log.print(HEADER)
+    for step in range(steps):
+        started = time.perf_counter()
+        batch = next(batches)
+        # Distributed: the rate grows with the ranks, as the global batch does.
+        optimizer.learning_rate = learning_rate(config, step=step, ranks=hvd.size())
+        # As a number at once: it waits for a GPU, which else only has the step in its queue.
+        loss = float(train_step(batch.images, batch.labels, batch.weights))
+        speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=time.perf_counter() - started)
+        require_finite(loss, speed.steps)
+        if is_logged(step, steps, speed, config.log_every):
+            mean_loss = float(hvd.allreduce(tf.constant(loss), name="loss"))  # Distributed: of the global batch.
+            log.print(step_line(speed, mean_loss))
+            history.append(LoggedStep(speed.steps, speed.rate, mean_loss))
+    return speed, history
+
+
+def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
+    """Return the function of one step, compiled to a graph: batch in, this rank's loss out."""
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
+    is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
+
+    def train_step(images: Any, labels: Any, weights: Any) -> Any:
+        with tf.GradientTape() as tape:
+            logits = tf.cast(model(images, training=True), tf.float32)
+            loss = tf.reduce_sum(weights * cross_entropy(labels, logits))
+            # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
+            target = optimizer.get_scaled_loss(loss) if is_scaled else loss
+        tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
+        gradients = tape.gradient(target, model.trainable_variables)
+        gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    return tf.function(train_step)  # type: ignore[no-any-return]
+
+
+def is_logged(step: int, steps: int, speed: Speed, log_every: int) -> bool:
+    """Tell whether a step has its line: the first timed one, every log_every-th after it, and the last."""
+    return step == speed.untimed or step == steps - 1 or (step > speed.untimed and speed.steps % log_every == 0)
+
+
+def require_finite(loss: float, step: int) -> None:
+    if not math.isfinite(loss):
+        raise DivergedError(
+            f"trainer.learningRate: the loss is {loss} at step {step}; "
+            f"lower trainer.learningRate or lengthen trainer.warmup"
+        )
+
+
+def evaluate(config: Config, samples: Samples, model: Any) -> float:
+    """Return the share of the test samples that the model gets right."""
+    predict = tf.function(lambda images: tf.argmax(model(images, training=False), axis=1))
+    right = 0.0
+    # Distributed: each rank tests a part.
+    for batch in evaluation_batches(config, samples, rank=hvd.rank(), ranks=hvd.size()):
+        hits = predict(batch.images).numpy() == batch.labels
+        right += float(hits[batch.weights > 0].sum())
+    total = hvd.allreduce(tf.constant(right, tf.float64), op=hvd.Sum, name="right")  # Distributed
+    return float(total) / len(samples)
+
+
+def write_output(config: Config, model: Any, results: Results, log: Log) -> None:
+    """Write the trained model, the record and the log."""
+    store = open_store(config.output, value="output.uri")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.keras"
+        model.save(path)
+        store.write(path.name, path.read_bytes())
+    store.write("results.json", results.to_json().encode())
+    log.print(f"model.keras, results.json and log.txt are in {config.output}")
+    store.write("log.txt", log.text().encode())
