@@ -1,0 +1,200 @@
+"""The command line of `helm distrain`. Only this module prints and exits.
+
+Results go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from distrain import __version__, values
+from distrain.check import Report, check, summary
+from distrain.cluster import Cluster, connect
+from distrain.errors import DistrainError, StoppedError, ValuesError
+from distrain.helm import Helm, Source, find
+from distrain.install import Release, follow, install, refuse_taken_name, refuse_what_does_not_fit, remains
+from distrain.job import Job, from_manifest
+from distrain.target import choose
+from distrain.wait import Followed
+
+# The checkout's chart. `__file__` is resolved first: Helm installs a local plugin as a symbolic link.
+CHART = Path(__file__).resolve().parents[2] / "charts" / "distrain"
+VALUE_FLAGS = ("--set", "--set-string", "--set-json", "--set-file", "--set-literal")
+RELEASE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job judged against its cluster, ready to be installed."""
+
+    release: Release
+    cluster: Cluster
+    helm: Helm
+    job: Job
+    values: dict[str, Any]
+
+    def report(self) -> Report:
+        return check(self.cluster, self.job, self.release.target.namespace, self.value("workers", "gpuResource"))
+
+    def value(self, section: str, key: str) -> str:
+        try:
+            return str(self.values[section][key])
+        except (KeyError, TypeError) as error:
+            raise ValuesError(f"--chart: it has no value {section}.{key}; is it distrain's chart?") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        code: int = options.command(options)
+    except DistrainError as error:
+        for message in error.messages:
+            _say(message)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted; nothing was installed")
+        return StoppedError.exit_code
+    return code
+
+
+def _check(options: argparse.Namespace) -> int:
+    report = _plan(options).report()
+    print(json.dumps(report.as_dict(), indent=2) if options.output == "json" else "\n".join(summary(report)))
+    return report.exit_code
+
+
+def _install(options: argparse.Namespace) -> int:
+    plan = _plan(options, new=True)
+    report = plan.report()
+    refuse_what_does_not_fit(report, allow_busy=options.allow_busy)
+    for line in summary(report):
+        _say(line)
+    try:
+        print(install(plan.helm, plan.release, create_namespace=options.create_namespace), flush=True)
+        if options.wait:
+            _follow(plan, options.timeout)
+    except KeyboardInterrupt as error:
+        raise StoppedError(f"interrupted; {plan.release.name} may go on starting; {remains(plan.release)}") from error
+    return 0
+
+
+def _follow(plan: Plan, timeout: float) -> None:
+    release = plan.release
+    followed = Followed(plan.job, release.name, release.target.namespace, plan.value("s3", "secretName"), timeout)
+    follow(plan.cluster, plan.helm, release, followed, _say)
+    _say(f"{release.name}: the launcher and {plan.job.workers.replicas} workers have started")
+
+
+def _plan(options: argparse.Namespace, *, new: bool = False) -> Plan:
+    """Go from arguments to a job, the cheap refusals first: values, then the cluster, then the chart's own rules."""
+    source, helm = _source(options), find()
+    merged = helm.merged_values(source)
+    values.check(merged, source.chart)
+    target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+    release = Release(options.name, source, target)
+    cluster = connect(target)
+    capabilities = cluster.capabilities()
+    if new:
+        refuse_taken_name(helm, release)
+    job = from_manifest(helm.render(release.name, source, target.namespace, capabilities))
+    return Plan(release, cluster, helm, job, merged)
+
+
+def _source(options: argparse.Namespace) -> Source:
+    chart = Path(options.chart)
+    if not (chart / "Chart.yaml").is_file():
+        raise ValuesError(f"--chart: {chart} is no chart's folder; name the folder that holds its Chart.yaml")
+    flags = tuple(word for flag in options.value_flags for word in flag)
+    stdin = sys.stdin.buffer.read() if ("--values", "-") in options.value_flags else None
+    return Source(chart, flags, stdin)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValuesError(f"{message}; see `{self.prog} --help`")
+
+
+class _ValueFlag(argparse.Action):
+    """Keep Helm's value flags as they come, all in one list, for Helm to merge in its own order."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        name = "--values" if flag == "-f" else flag
+        options.value_flags = [*options.value_flags, (name, value)]
+
+
+def _parser() -> _Parser:
+    program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
+    parser = _Parser(prog=program, description="See whether a training job fits the cluster, and install it.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_check(commands)
+    _add_install(commands)
+    return parser
+
+
+def _add_check(commands: Any) -> None:
+    words = "say whether the job fits the cluster now, and if not, why"
+    codes = "Exit codes: 0 fits, 10 busy, 11 impossible, 12 depends, 2 values are wrong, 3 cluster unreachable."
+    parser = commands.add_parser("check", help=words, description=f"{words.capitalize()}.", epilog=codes)
+    parser.add_argument("name", metavar="NAME", nargs="?", default="check", type=_release_name, help="release's name")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
+    _add_common(parser)
+    parser.set_defaults(command=_check)
+
+
+def _add_install(commands: Any) -> None:
+    words = "check that the job fits, then install it as a new release"
+    parser = commands.add_parser("install", help=words, description=f"{words.capitalize()}.")
+    parser.add_argument("name", metavar="NAME", type=_release_name, help="name of the new release")
+    parser.add_argument("--wait", action="store_true", help="follow until all pods run, uninstall what cannot start")
+    parser.add_argument("--timeout", type=_seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
+    parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
+    parser.add_argument("--create-namespace", action="store_true", help="create the namespace if it is missing")
+    _add_common(parser)
+    parser.set_defaults(command=_install)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    values_group = parser.add_argument_group("values, as for helm install")
+    values_group.add_argument("-f", "--values", action=_ValueFlag, metavar="FILE", help="values file; - reads stdin")
+    for flag in VALUE_FLAGS:
+        values_group.add_argument(flag, action=_ValueFlag, metavar="KEY=VALUE")
+    parser.set_defaults(value_flags=[])
+    parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="folder of the chart, if not this checkout's")
+    cluster = parser.add_argument_group("cluster, as for helm")
+    cluster.add_argument("-n", "--namespace", help="namespace of the release")
+    cluster.add_argument("--kube-context", metavar="NAME", help="context of the kubeconfig")
+    cluster.add_argument("--kubeconfig", metavar="FILE", help="the kubeconfig, if not $KUBECONFIG")
+
+
+def _release_name(name: str) -> str:
+    if len(name) > 53 or not RELEASE_NAME.fullmatch(name):
+        raise argparse.ArgumentTypeError(f'"{name}" is no release name: use a-z, 0-9 and -, 53 characters at most')
+    return name
+
+
+def _seconds(duration: str) -> float:
+    """Read a duration as Helm writes it: 90s, 10m, 1h30m."""
+    found = DURATION.fullmatch(duration)
+    if not duration or not found:
+        raise argparse.ArgumentTypeError(f'"{duration}" is no duration: write 90s, 10m or 1h30m')
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
+
+
+def _say(line: str) -> None:
+    print(f"distrain: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,201 @@
+"""Read a Kubernetes cluster. Nothing here writes to it.
+
+The official client does what is hard about reaching a cluster: kubeconfig, contexts, credentials, exec plugins, TLS.
+Answers are decoded with msgspec straight into `kube`'s structs, page by page: the client's own models take minutes
+for the pods of a large cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import urllib3
+from kubernetes.client import ApiClient, ApiException, Configuration
+from kubernetes.config import ConfigException, new_client_from_config
+
+from distrain import kube
+from distrain.errors import DistrainError, ForbiddenError, UnreachableError
+from distrain.target import Target
+
+CONNECT_SECONDS = 5
+READ_SECONDS = 10
+PAGE_SIZE = 500
+# The groups whose served versions decide what the chart renders.
+JOB_GROUPS = ("kubeflow.org",)
+NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+NEXT_STEP = "check KUBECONFIG and --kube-context"
+
+T = TypeVar("T")
+
+# A kubeconfig that skips the check of certificates says so itself; a warning per request would bury the answer.
+urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the chart asks of a cluster: its version, and the job APIs it serves as `group/version` and with `/Kind`."""
+
+    version: str
+    apis: tuple[str, ...]
+
+
+class NotFoundError(UnreachableError):
+    """The cluster has no such thing."""
+
+
+class Cluster:
+    """A cluster reached with the user's kubeconfig."""
+
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
+
+    @property
+    def server(self) -> str:
+        return str(self._api.configuration.host)
+
+    def capabilities(self) -> Capabilities:
+        version = self._get("/version", kube.Version, "its version").git_version
+        return Capabilities(version, tuple(api for group in JOB_GROUPS for api in self._served(group)))
+
+    def nodes(self) -> list[kube.Node]:
+        return list(self._list("/api/v1/nodes", kube.Node, "nodes"))
+
+    def pods(self) -> Iterator[kube.Pod]:
+        """Yield every pod, of all namespaces, that has not ended."""
+        return self._list("/api/v1/pods", kube.Pod, "pods of all namespaces", fieldSelector=NOT_ENDED)
+
+    def limits_on(self, namespace: str) -> list[str]:
+        """Name what may change or refuse pods of a namespace before they are scheduled."""
+        quotas = self._names(namespace, "resourcequotas", "ResourceQuota")
+        return quotas + self._names(namespace, "limitranges", "LimitRange")
+
+    def mpi_job(self, api_version: str, namespace: str, name: str) -> kube.MPIJob:
+        """Raises NotFoundError when the cluster has none."""
+        return self._get(f"/apis/{api_version}/namespaces/{namespace}/mpijobs/{name}", kube.MPIJob, f"MPIJob {name}")
+
+    def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
+        selector = f"app.kubernetes.io/instance={release}"
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        return list(self._list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector))
+
+    def warnings(self, namespace: str) -> list[kube.Event]:
+        path = f"/api/v1/namespaces/{namespace}/events"
+        return list(self._list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning"))
+
+    def _served(self, group: str) -> Iterator[str]:
+        try:
+            versions = self._get(f"/apis/{group}", kube.Group, f"the API group {group}").versions or []
+        except NotFoundError:
+            return
+        for version in versions:
+            yield version.group_version
+            listing = self._get(f"/apis/{version.group_version}", kube.ResourceList, version.group_version)
+            # Names with a slash are subresources such as mpijobs/status.
+            kinds = [resource.kind for resource in listing.resources or () if "/" not in resource.name]
+            yield from (f"{version.group_version}/{kind}" for kind in kinds)
+
+    def _names(self, namespace: str, plural: str, kind: str) -> list[str]:
+        path = f"/api/v1/namespaces/{namespace}/{plural}"
+        try:
+            found = list(self._list(path, kube.Named, f"{plural} of namespace {namespace}"))
+        except ForbiddenError:
+            return [f"{plural} of namespace {namespace} (you may not list them)"]
+        return [f"{kind} {item.metadata.name} of namespace {namespace}" for item in found]
+
+    def _list(self, path: str, item: type[T], what: str, **query: str) -> Iterator[T]:
+        token: str | None = ""
+        while token is not None:
+            paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
+            page = self._get(path, kube.Page[item], what, **query, **paging)  # type: ignore[valid-type]
+            yield from page.items or ()
+            token = page.metadata.next or None
+
+    def _get(self, path: str, answer: type[T], what: str, **query: str) -> T:
+        try:
+            response = self._api.call_api(
+                path,
+                "GET",
+                query_params=list(query.items()),
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _return_http_data_only=True,
+                _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
+            )
+            body: bytes = response.data
+        except ApiException as error:
+            if error.status:
+                raise self._refusal(error.status, error.body or b"", what) from error
+            raise self._unreachable(error) from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._unreachable(error) from error
+        try:
+            return msgspec.json.decode(body, type=answer)
+        except msgspec.DecodeError as error:
+            raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        return UnreachableError(f"the cluster at {self.server} cannot be reached: {_cause(error)}; {NEXT_STEP}")
+
+    def _refusal(self, status: int, body: bytes, what: str) -> DistrainError:
+        words = _message(body)
+        if status == 404:
+            return NotFoundError(f"{what}: {words}")
+        if status == 401:
+            return UnreachableError(f"the cluster at {self.server} does not accept your credentials; {NEXT_STEP}")
+        if status == 403:
+            return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows `list` on them")
+        return UnreachableError(f"{what} cannot be read: {self.server} answers {status}: {words}; try again")
+
+
+def connect(target: Target) -> Cluster:
+    """Prepare to read the target's cluster; raises UnreachableError when its kubeconfig cannot be used."""
+    configuration = Configuration()
+    # One try a request: a cluster that does not answer is reported within seconds.
+    configuration.retries = False
+    try:
+        with _logged() as complaints:
+            api = new_client_from_config(target.kubeconfig, target.context, client_configuration=configuration)
+    except (ConfigException, OSError, ValueError) as error:
+        raise UnreachableError(f"KUBECONFIG: context {target.context} cannot be used: {_line(error)}") from error
+    if complaints:
+        raise UnreachableError(f"KUBECONFIG: context {target.context} gives no credentials: {_line(complaints[0])}")
+    return Cluster(api)
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """Collect what the client only logs, such as an exec plugin that fails, before it goes on without credentials."""
+    lines: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def _message(body: bytes) -> str:
+    """Return the words of a Kubernetes Status, or the start of whatever a proxy in between answered."""
+    try:
+        return msgspec.json.decode(body, type=kube.Status).message or "no reason given"
+    except msgspec.DecodeError:
+        return _line(body[:200].decode(errors="replace"))
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason, which the client wraps several times."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, ApiException):
+        return _line(error.reason)
+    return _line(getattr(error, "strerror", None) or error)
+
+
+def _line(words: object) -> str:
+    return " ".join(str(words).split())

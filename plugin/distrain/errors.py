@@ -1,0 +1,66 @@
+"""What can go wrong, one class per cause, each with the exit code of the program.
+
+A message says the value's path or the thing, what was found and the next step; `cli.py` alone prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DistrainError(Exception):
+    """Something the user can mend: shown as a line per message, without a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__("\n".join(messages))
+        self.messages: Sequence[str] = messages
+
+
+class ValuesError(DistrainError):
+    """Values or arguments are wrong."""
+
+    exit_code = 2
+
+
+class NameInUseError(DistrainError):
+    """A release of this name is already there."""
+
+    exit_code = 2
+
+
+class UnreachableError(DistrainError):
+    """The cluster, or a part of it that is needed for an answer, cannot be read."""
+
+    exit_code = 3
+
+
+class ForbiddenError(UnreachableError):
+    """The cluster answers, but the caller may not read this."""
+
+
+class HelmError(DistrainError):
+    """Helm is missing, too old, or failed."""
+
+    exit_code = 4
+
+
+class StartError(DistrainError):
+    """The job was installed and could not start."""
+
+    exit_code = 4
+
+
+class DoesNotFitError(DistrainError):
+    """The cluster has no room for the job, now or ever; the verdict says which."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class StoppedError(DistrainError):
+    """The user pressed Ctrl-C."""
+
+    exit_code = 130

@@ -1,0 +1,166 @@
+"""Run Helm, through pyhelm3.
+
+Helm itself merges the values and renders the chart, so that what is checked is what Helm would install. Its messages
+come back without the wrapping that only a chart's author needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import semver
+from pyhelm3 import Command, Error, ReleaseNotFoundError  # type: ignore[import-untyped]
+
+from distrain.cluster import Capabilities
+from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError
+from distrain.target import Target
+
+# The first Helm that reads the plugin's platformHooks.
+OLDEST = semver.Version(3, 17, 0)
+# Helm 4 prints log lines before its message.
+MESSAGE = re.compile(r"^Error: (.*)", re.DOTALL | re.MULTILINE)
+# `fail` in a template: Helm names the file and the place, which a user of the chart has no use for.
+TEMPLATE_REFUSAL = re.compile(r"execution error at \([^)]*\): (.*)", re.DOTALL)
+NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use")
+NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
+# A cluster has this API and `helm template` alone does not claim it: the chart tells the two apart by it.
+REAL_CLUSTER = "apiregistration.k8s.io/v1"
+
+# pyhelm3 logs each failed command as a warning, which Python would print.
+logging.getLogger("pyhelm3").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A chart's folder and Helm's own flags for values, as given; `stdin` is what `-f -` stands for."""
+
+    chart: Path
+    flags: tuple[str, ...]
+    stdin: bytes | None = None
+
+
+class Helm:
+    """One Helm program."""
+
+    def __init__(self, executable: str) -> None:
+        self._executable = executable
+
+    def merged_values(self, source: Source) -> dict[str, Any]:
+        """Return the values as the chart's templates would see them, without a cluster and without any check.
+
+        Helm has no command that prints them. A chart with the same defaults and one template does it.
+        """
+        with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
+            _write_values_chart(Path(folder), source.chart)
+            try:
+                output = self._run(["template", "values", folder, *source.flags], stdin=source.stdin)
+            except HelmError as error:
+                raise ValuesError(f"values: {error}; correct the file or the flag") from error
+        printed = next(line for line in output.splitlines() if line.startswith("{"))
+        values: dict[str, Any] = json.loads(printed)
+        return values
+
+    def render(self, name: str, source: Source, namespace: str, capabilities: Capabilities) -> str:
+        """Return the manifest for a cluster of these capabilities; needs no permission in it."""
+        apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
+        command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags]
+        return self._run([*command, "--kube-version", capabilities.version, *apis], stdin=source.stdin)
+
+    def release_status(self, name: str, target: Target) -> str | None:
+        """Return the status of a release, or None when the name is free."""
+        try:
+            status = asyncio.run(self._command(target).status(name, namespace=target.namespace))
+        except ReleaseNotFoundError:
+            return None
+        except Error as error:
+            raise HelmError(f"helm status {name}: {_words(error)}") from error
+        return str(status["info"]["status"])
+
+    def install(self, name: str, source: Source, target: Target, *, create_namespace: bool) -> str:
+        """Install a new release, never upgrade one, and return its notes."""
+        # pyhelm3's own install is `helm upgrade --install`, which would change a release that someone made meanwhile.
+        where = ["--namespace", target.namespace, "--output", "json"]
+        command = ["install", name, str(source.chart), *where, *source.flags]
+        if create_namespace:
+            command.append("--create-namespace")
+        output = self._run(command, target, stdin=source.stdin)
+        release: dict[str, Any] = json.loads(output[output.index("{") :])
+        return str(release["info"].get("notes") or "").strip("\n")
+
+    def uninstall(self, name: str, target: Target) -> None:
+        """Remove a release; one that is gone already is fine."""
+        try:
+            asyncio.run(self._command(target).uninstall(name, namespace=target.namespace))
+        except ReleaseNotFoundError:
+            return
+        except Error as error:
+            raise HelmError(f"helm uninstall {name}: {_words(error)}") from error
+
+    def _command(self, target: Target | None) -> Any:
+        if target is None:
+            return Command(executable=self._executable)
+        # Several paths joined are for the environment alone; --kubeconfig takes one.
+        kubeconfig = None if os.pathsep in target.kubeconfig else target.kubeconfig
+        return Command(executable=self._executable, kubeconfig=kubeconfig, kubecontext=target.context)
+
+    def _run(self, command: Sequence[str], target: Target | None = None, *, stdin: bytes | None = None) -> str:
+        try:
+            output: bytes = asyncio.run(self._command(target).run(list(command), stdin))
+        except Error as error:
+            raise _failure(error) from error
+        return output.decode()
+
+
+def find() -> Helm:
+    """Return the Helm that runs us, else the one on the PATH; raises HelmError when it is missing or too old."""
+    named = os.environ.get("HELM_BIN") or "helm"
+    executable = shutil.which(named)
+    if executable is None:
+        raise HelmError(f'helm: "{named}" is not on the PATH; install Helm {OLDEST} or newer, or set HELM_BIN')
+    try:
+        version = Command(executable=executable).client_version()
+    except (ValueError, subprocess.CalledProcessError) as error:
+        words = f"helm: {executable} does not tell its version ({error}); set HELM_BIN to Helm {OLDEST} or newer"
+        raise HelmError(words) from error
+    if version < OLDEST:
+        raise HelmError(f"helm: {executable} is {version}; distrain needs {OLDEST} or newer")
+    return Helm(executable)
+
+
+def _write_values_chart(folder: Path, chart: Path) -> None:
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: values\nversion: 0.0.0\n")
+    if (chart / "values.yaml").is_file():
+        shutil.copyfile(chart / "values.yaml", folder / "values.yaml")
+    (folder / "templates").mkdir()
+    (folder / "templates" / "values.yaml").write_text("{{ toJson .Values }}\n")
+
+
+def _failure(error: Exception) -> DistrainError:
+    """Tell a refusal by the chart, and what the user can mend, from other failures of Helm."""
+    words = _words(error)
+    if refusal := TEMPLATE_REFUSAL.search(words):
+        return ValuesError(refusal[1].strip().removeprefix("distrain: "))
+    if missing := NO_NAMESPACE.search(words):
+        return ValuesError(f'--namespace: there is no namespace "{missing[1]}"; create it, or add --create-namespace')
+    if NAME_IN_USE.search(words):
+        return NameInUseError(f"{words}; choose another name")
+    return HelmError(words)
+
+
+def _words(error: Exception) -> str:
+    """Return Helm's message in one line, without its log lines, its prefixes and its advice to debug."""
+    text = str(error).partition("\n\nUse --debug")[0]
+    message = MESSAGE.search(text)
+    line = " ".join((message[1] if message else text).split())
+    return line.removeprefix("INSTALLATION FAILED: ")

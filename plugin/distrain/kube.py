@@ -1,0 +1,273 @@
+"""The parts of Kubernetes' objects that distrain reads, as typed structs.
+
+Only the fields that something here uses. Every field has a default, since the API server leaves out what is empty
+and a person's YAML may hold null.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+
+# YAML written by hand holds bare numbers where the API server writes strings.
+Quantity = str | int | float
+Amounts = dict[str, Quantity]
+
+
+class Kube(Struct, rename="camel", gc=False):
+    """A Kubernetes object or a part of one."""
+
+
+class Owner(Kube):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Metadata(Kube):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[Owner] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Resources(Kube):
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class Port(Kube):
+    host_port: int | None = None
+
+
+class Container(Kube):
+    name: str = ""
+    image: str | None = None
+    resources: Resources | None = None
+    restart_policy: str | None = None
+    ports: list[Port] | None = None
+
+
+class Toleration(Kube):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Requirement(Kube):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeTerm(Kube):
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(Kube):
+    node_selector_terms: list[NodeTerm] | None = None
+
+
+class NodeAffinity(Kube):
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class PodTerm(Kube):
+    namespaces: list[str] | None = None
+    namespace_selector: dict[str, object] | None = None
+
+
+class PodAffinity(Kube):
+    required: list[PodTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(Kube):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Spread(Kube):
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+
+
+class Claim(Kube):
+    claim_name: str = ""
+
+
+class Volume(Kube):
+    name: str = ""
+    persistent_volume_claim: Claim | None = None
+
+
+class PodSpec(Kube):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    resources: Resources | None = None
+    overhead: Amounts | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+    affinity: Affinity | None = None
+    topology_spread_constraints: list[Spread] | None = None
+    volumes: list[Volume] | None = None
+
+
+class Waiting(Kube):
+    reason: str | None = None
+    message: str | None = None
+
+
+class Running(Kube):
+    started_at: str | None = None
+
+
+class Terminated(Kube):
+    exit_code: int = 0
+    reason: str | None = None
+    message: str | None = None
+
+
+class ContainerState(Kube):
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Kube):
+    name: str = ""
+    image: str = ""
+    state: ContainerState | None = None
+    last_state: ContainerState | None = None
+    allocated_resources: Amounts | None = None
+    resources: Resources | None = None
+
+
+class Condition(Kube):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class PodStatus(Kube):
+    phase: str = ""
+    reason: str | None = None
+    message: str | None = None
+    nominated_node_name: str | None = None
+    conditions: list[Condition] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+class Taint(Kube):
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+
+class NodeSpec(Kube):
+    unschedulable: bool | None = None
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(Kube):
+    allocatable: Amounts | None = None
+
+
+class Node(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+class PodTemplate(Kube):
+    metadata: Metadata | None = None
+    spec: PodSpec | None = None
+
+
+class ReplicaSpec(Kube):
+    replicas: int | None = None
+    template: PodTemplate | None = None
+
+
+class MPIJobSpec(Kube):
+    # Not camelCase like the rest: the keys are `Launcher` and `Worker`.
+    replica_specs: dict[str, ReplicaSpec] | None = field(default=None, name="mpiReplicaSpecs")
+
+
+class MPIJobStatus(Kube):
+    conditions: list[Condition] | None = None
+
+
+class MPIJob(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: MPIJobSpec = field(default_factory=MPIJobSpec)
+    status: MPIJobStatus = field(default_factory=MPIJobStatus)
+
+
+class Event(Kube):
+    type: str = ""
+    reason: str | None = None
+    message: str | None = None
+    involved_object: Owner = field(default_factory=Owner)
+
+
+class Named(Kube):
+    """Any object of which only the name matters."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+
+
+class Resource(Kube):
+    name: str = ""
+    kind: str = ""
+
+
+class ResourceList(Kube):
+    resources: list[Resource] | None = None
+
+
+class GroupVersion(Kube):
+    group_version: str = ""
+
+
+class Group(Kube):
+    versions: list[GroupVersion] | None = None
+
+
+class Version(Kube):
+    git_version: str = ""
+
+
+class Status(Kube):
+    message: str | None = None
+
+
+class PageMetadata(Kube):
+    next: str | None = field(default=None, name="continue")
+
+
+Item = TypeVar("Item")
+
+
+class Page(Struct, Generic[Item], rename="camel"):
+    """One page of a list."""
+
+    items: list[Item] | None = None
+    metadata: PageMetadata = field(default_factory=PageMetadata)

@@ -1,0 +1,173 @@
+"""Check merged values against the chart's own schema, in the user's words.
+
+Helm checks the same schema when it renders, but names JSON pointers and regular expressions and knows no next step.
+The schema is the one home of each rule: nothing here knows a value of the chart by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from jsonschema import ValidationError
+from jsonschema.validators import Draft202012Validator, validator_for
+
+from distrain.errors import ValuesError
+
+Schema = Mapping[str, Any]
+
+TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "object": "a block of keys",
+    "array": "a list",
+    "null": "null",
+}
+NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A value that breaks a rule of the schema: where, which rule with which limit, and the schema's entry for it."""
+
+    path: str
+    found: Any
+    rule: str
+    limit: Any
+    entry: Schema
+    in_name: bool
+
+
+def check(values: Mapping[str, Any], chart: Path) -> None:
+    """Raise ValuesError with a line per value that the chart's schema refuses."""
+    path = chart / "values.schema.json"
+    if not path.is_file():
+        return
+    schema = json.loads(path.read_text())
+    # Helm takes a schema that names no draft for 2020-12.
+    validator = validator_for(schema, default=Draft202012Validator)(schema)
+    faults = sorted((_fault(error) for error in validator.iter_errors(values)), key=lambda fault: fault.path)
+    messages = [message for fault in faults for message in _messages(fault, schema)]
+    if messages:
+        raise ValuesError(*dict.fromkeys(messages))
+
+
+def _fault(error: ValidationError) -> Fault:
+    in_name = "propertyNames" in error.absolute_schema_path
+    entry: Any = error.schema
+    return Fault(
+        _dotted(error.absolute_path), error.instance, str(error.validator), error.validator_value, entry, in_name
+    )
+
+
+def _messages(fault: Fault, schema: Schema) -> Iterator[str]:
+    if fault.rule == "additionalProperties":
+        yield from (_unknown(_join(fault.path, key), key, fault.entry, schema) for key in _extra(fault))
+    elif fault.rule == "required":
+        missing = [_join(fault.path, key) for key in fault.limit if key not in fault.found]
+        yield from (f"{path}: is missing, or null took its default away; give it a value" for path in missing)
+    elif fault.in_name:
+        yield f"{fault.path}: {_shown(fault.found)} is no name that may stand here; correct it"
+    else:
+        yield f"{fault.path or 'values'}: {_finding(fault)}"
+
+
+def _finding(fault: Fault) -> str:
+    found, limit = _shown(fault.found), fault.limit
+    match fault.rule:
+        case "type":
+            return _wrong_type(fault)
+        case "enum":
+            return f"{found} is not known; {_hint(fault.found, limit)}"
+        case "minimum":
+            return f"{found} is too small; use {limit} or more"
+        case "exclusiveMinimum":
+            return f"{found} is too small; use more than {limit}"
+        case "maximum":
+            return f"{found} is too large; use {limit} or less"
+    return f"{found} does not have the right form.{_described(fault.entry)}"
+
+
+def _wrong_type(fault: Fault) -> str:
+    needed = [fault.limit] if isinstance(fault.limit, str) else fault.limit
+    names = " or ".join(TYPES[name] for name in needed)
+    return f"found {NOUNS.get(type(fault.found), '')}{_shown(fault.found)}; it needs {names}{_retype(fault, needed)}"
+
+
+def _retype(fault: Fault, needed: Iterable[str]) -> str:
+    """Return the next step: a number in quotes, or one that --set has turned into text, is the usual slip."""
+    found = fault.found
+    if isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found) and {"integer", "number"} & set(needed):
+        return f". Write {found} without quotes, and with --set in place of --set-string"
+    if isinstance(found, str) and re.fullmatch(r"-?[0-9]*\.[0-9]+", found) and "number" in needed:
+        return f". Write {found} without quotes, or as --set-json {fault.path}={found}: --set makes text of it"
+    example = _example(fault.entry)
+    return f", such as {example}" if example else ""
+
+
+def _unknown(path: str, key: str, entry: Schema, schema: Schema) -> str:
+    siblings = list(entry.get("properties", {}))
+    close = get_close_matches(key, siblings, n=1)
+    likely = [path.removesuffix(key) + close[0]] if close else _namesakes(key, schema)
+    if likely:
+        return f"{path}: there is no such value; did you mean {' or '.join(likely)}?"
+    return f"{path}: there is no such value; here stand {', '.join(siblings) or 'none'}"
+
+
+def _namesakes(key: str, schema: Schema) -> list[str]:
+    """Return the values that end in this key: it may only stand in the wrong place."""
+    return [path for path in _paths(schema) if path.rpartition(".")[2] == key]
+
+
+def _extra(fault: Fault) -> Iterator[str]:
+    patterns = fault.entry.get("patternProperties", {})
+    for key in fault.found:
+        if key not in fault.entry.get("properties", {}) and not any(re.search(pattern, key) for pattern in patterns):
+            yield key
+
+
+def _paths(schema: Schema, prefix: str = "") -> Iterator[str]:
+    for key, entry in schema.get("properties", {}).items():
+        yield _join(prefix, key)
+        yield from _paths(entry, _join(prefix, key))
+
+
+def _hint(found: object, choices: list[Any]) -> str:
+    names = [str(choice) for choice in choices]
+    close = get_close_matches(str(found), names, n=1)
+    return f"did you mean {close[0]}?" if close else f"use {' or '.join(names)}"
+
+
+def _described(entry: Schema) -> str:
+    words = [entry["description"]] if "description" in entry else []
+    example = _example(entry)
+    return " ".join(["", *words, *([f"Write it as {example}."] if example else [])])
+
+
+def _example(entry: Schema) -> str | None:
+    """Return the last example, or else the default: the first of several is often the odd case, such as 0."""
+    examples = entry.get("examples") or [entry.get("default")]
+    return _shown(examples[-1]) if examples[-1] else None
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _dotted(parts: Iterable[str | int]) -> str:
+    path = ""
+    for part in parts:
+        path = f"{path}[{part}]" if isinstance(part, int) else _join(path, part)
+    return path
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

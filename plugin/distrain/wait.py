@@ -1,0 +1,104 @@
+"""Follow an installed job until all its pods have started, or until it is clear that they do not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from distrain import kube
+from distrain.cluster import Cluster, NotFoundError
+from distrain.errors import ForbiddenError, StartError, UnreachableError
+from distrain.job import Job
+from distrain.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable
+
+POLL_SECONDS = 1.5
+# An image pull is tried again after 10 s, and a missing Secret may be on its way.
+GRACE_SECONDS = 20.0
+# The API server may restart, the network have a gap.
+SILENCE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The job to follow, and for how many seconds. `s3_secret` is the value s3.secretName."""
+
+    job: Job
+    release: str
+    namespace: str
+    s3_secret: str
+    timeout: float
+
+
+@dataclass(slots=True)
+class Patience:
+    """Remembers since when each trouble lasts."""
+
+    since: dict[str, float] = field(default_factory=dict)
+
+    def exhausted(self, found: Iterable[Trouble], now: float) -> Trouble | None:
+        """Return the first trouble that is final or has lasted too long; one that is gone is forgotten."""
+        current = list(found)
+        self.since = {trouble.about: self.since.get(trouble.about, now) for trouble in current}
+        for trouble in current:
+            if trouble.final or now - self.since[trouble.about] >= GRACE_SECONDS:
+                return trouble
+        return None
+
+
+def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], None]) -> None:
+    """Return once the job has started; raises StartError when it cannot or has not in time.
+
+    `say` gets a line whenever something has changed. Raises UnreachableError when the cluster falls silent.
+    """
+    workers, deadline = followed.job.workers.replicas, time.monotonic() + followed.timeout
+    patience, told = Patience(), ""
+    for sight in _sights(cluster, followed):
+        if has_started(sight, workers):
+            return
+        if trouble := patience.exhausted(troubles(sight, followed.s3_secret), time.monotonic()):
+            raise StartError(trouble.words)
+        line = progress(sight, workers)
+        if line != told:
+            say(line)
+            told = line
+        if time.monotonic() > deadline:
+            raise StartError(f"--timeout: not started in {followed.timeout:g} s: {_still_waiting(sight, line)}")
+
+
+def _sights(cluster: Cluster, followed: Followed) -> Iterator[Sight]:
+    """Look at the job again and again; a short silence of the cluster is passed over."""
+    heard = time.monotonic()
+    while True:
+        try:
+            sight = _look(cluster, followed)
+        except UnreachableError as error:
+            if isinstance(error, ForbiddenError) or time.monotonic() - heard > SILENCE_SECONDS:
+                raise
+        else:
+            heard = time.monotonic()
+            yield sight
+        time.sleep(POLL_SECONDS)
+
+
+def _still_waiting(sight: Sight, line: str) -> str:
+    unplaced = unschedulable(sight)
+    return f"{unplaced}; free room, or give it more time" if unplaced else f"{line}; mend that, or give it more time"
+
+
+def _look(cluster: Cluster, followed: Followed) -> Sight:
+    job = followed.job
+    try:
+        mpi_job = cluster.mpi_job(job.api_version, followed.namespace, job.name)
+    except NotFoundError as error:
+        raise StartError(f"MPIJob {job.name} is gone: someone removed it") from error
+    pods = own_pods(mpi_job, cluster.release_pods(followed.namespace, followed.release))
+    return Sight(mpi_job, pods, _events(cluster, followed.namespace))
+
+
+def _events(cluster: Cluster, namespace: str) -> list[kube.Event]:
+    """Events only explain; who may not list them still sees the pods start."""
+    try:
+        return cluster.warnings(namespace)
+    except ForbiddenError:
+        return []

@@ -1,0 +1,120 @@
+"""A Kubernetes API on loopback that answers with what a test gives it, for tests that are about something else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+Object = dict[str, Any]
+
+
+@dataclass
+class FakeApi:
+    """Answers by path; a list is served page by page, an int is an HTTP status to refuse with."""
+
+    answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    authorizations: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def kubeconfig(self, folder: Path, **user: Any) -> Path:
+        return write_kubeconfig(folder, self.url, **user)
+
+    def serve_mpi_jobs(self) -> None:
+        group_version = "kubeflow.org/v2beta1"
+        kinds = [{"name": "mpijobs", "kind": "MPIJob"}, {"name": "mpijobs/scale", "kind": "Scale"}]
+        self.answers["/version"] = {"gitVersion": "v1.34.4"}
+        self.answers["/apis/kubeflow.org"] = {"versions": [{"groupVersion": group_version}]}
+        self.answers[f"/apis/{group_version}"] = {"resources": kinds}
+
+    def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Object]:
+        found = self.answers.get(path, 404)
+        if isinstance(found, int):
+            return found, {"kind": "Status", "message": f"{path} is refused with {found}", "code": found}
+        if isinstance(found, dict):
+            return 200, found
+        return 200, _page(found, query)
+
+
+@contextmanager
+def running() -> Iterator[FakeApi]:
+    api = FakeApi()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
+    api.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def write_kubeconfig(folder: Path, server: str, *, name: str = "kubeconfig", **user: Any) -> Path:
+    path = folder / name
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "fake", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": user or {"token": "secret"}}],
+        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "me", "namespace": "team"}}],
+        "current-context": "fake",
+    }
+    path.write_text(yaml.safe_dump(config))
+    path.chmod(0o600)
+    return path
+
+
+def releases(*secrets: Object) -> Object:
+    """The list of Secrets in which Helm looks for releases."""
+    return {"kind": "SecretList", "apiVersion": "v1", "metadata": {}, "items": list(secrets)}
+
+
+def release_secret(name: str, status: str) -> Object:
+    """The Secret in which Helm keeps a release."""
+    info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
+    release = {"name": name, "namespace": "team", "version": 1, "info": info, "manifest": "", "chart": {"metadata": {}}}
+    packed = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(release).encode()))).decode()
+    labels = {"name": name, "owner": "helm", "status": status, "version": "1"}
+    metadata = {"name": f"sh.helm.release.v1.{name}.v1", "namespace": "team", "labels": labels}
+    return {"metadata": metadata, "type": "helm.sh/release.v1", "data": {"release": packed}}
+
+
+def _page(items: list[Object], query: dict[str, list[str]]) -> Object:
+    start = int(query.get("continue", ["0"])[0])
+    end = start + int(query.get("limit", ["100000"])[0])
+    metadata = {"continue": str(end)} if end < len(items) else {}
+    return {"kind": "List", "apiVersion": "v1", "items": items[start:end], "metadata": metadata}
+
+
+def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            api.requests.append(f"{self.command} {self.path}")
+            api.authorizations.append(self.headers.get("Authorization", ""))
+            parts = urlsplit(self.path)
+            status, answer = api.answer(parts.path, parse_qs(parts.query))
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler

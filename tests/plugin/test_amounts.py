@@ -1,0 +1,113 @@
+"""What a pod asks of a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from distrain import kube
+from distrain.amounts import Units, pod_request, rounded_down, text, units
+
+
+@pytest.mark.parametrize(
+    ("resource", "quantity", "amount"),
+    [
+        pytest.param("cpu", "500m", 500, id="millis"),
+        pytest.param("cpu", "2", 2000, id="whole-cpus"),
+        pytest.param("cpu", 0.5, 500, id="yaml-number"),
+        pytest.param("cpu", "100u", 1, id="less-than-a-milli-is-rounded-up"),
+        pytest.param("memory", "1Gi", 2**30, id="binary"),
+        pytest.param("memory", "1.5G", 1_500_000_000, id="decimal"),
+        pytest.param("memory", "128974848000m", 128974848, id="milli-bytes"),
+        pytest.param("memory", "1e3", 1000, id="exponent"),
+        pytest.param("memory", "2E", 2 * 10**18, id="exa"),
+        pytest.param("nvidia.com/gpu", 8, 8, id="count"),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_reads_them(resource: str, quantity: kube.Quantity, amount: int) -> None:
+    assert units(resource, quantity) == amount
+
+
+@pytest.mark.parametrize("quantity", ["two", "4GB", "NaN", ""])
+def test_what_is_no_quantity_is_refused(quantity: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        units("memory", quantity)
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "written"),
+    [
+        pytest.param("cpu", 1500, "1500m", id="millis"),
+        pytest.param("cpu", 2000, "2", id="whole-cpus"),
+        pytest.param("memory", 512 * 2**20, "512Mi", id="mebibytes"),
+        pytest.param("memory", 1_000_000_001, "1000000001", id="odd-bytes-stay-exact"),
+        pytest.param("nvidia.com/gpu", 1024, "1024", id="counts-have-no-suffix"),
+    ],
+)
+def test_amounts_are_written_without_loss(resource: str, amount: int, written: str) -> None:
+    assert text(resource, amount) == written
+
+
+def test_an_amount_to_type_in_never_exceeds_what_there_is() -> None:
+    assert rounded_down("memory", 16_393_244 * 1024) == "15.6Gi"
+    assert rounded_down("memory", 2**30) == "1Gi"
+
+
+def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Units:
+    return pod_request(msgspec.convert({"spec": spec, "status": status or {}}, kube.Pod))
+
+
+def _container(name: str = "main", restart: str | None = None, **resources: Any) -> dict[str, Any]:
+    return {"name": name, "restartPolicy": restart, "resources": resources}
+
+
+def test_containers_add_up() -> None:
+    spec = {"containers": [_container(requests={"cpu": "1"}), _container("side", requests={"cpu": "250m"})]}
+
+    assert _request(spec) == {"cpu": 1250, "pods": 1}
+
+
+def test_limit_stands_for_a_missing_request() -> None:
+    spec = {"containers": [_container(limits={"nvidia.com/gpu": 4, "memory": "2Gi"}, requests={"memory": "1Gi"})]}
+
+    assert _request(spec) == {"nvidia.com/gpu": 4, "memory": 2**30, "pods": 1}
+
+
+def test_init_container_counts_where_it_needs_more_than_the_rest() -> None:
+    spec = {
+        "initContainers": [_container("init", requests={"cpu": "4", "memory": "1Gi"})],
+        "containers": [_container(requests={"cpu": "1", "memory": "2Gi"})],
+    }
+
+    assert _request(spec) == {"cpu": 4000, "memory": 2 * 2**30, "pods": 1}
+
+
+def test_sidecar_stays_beside_the_containers_and_the_later_init_containers() -> None:
+    sidecar = _container("side", "Always", requests={"cpu": "1"})
+    after = _container("init", requests={"cpu": "3"})
+    main = _container(requests={"cpu": "2"})
+
+    assert _request({"initContainers": [sidecar, after], "containers": [main]})["cpu"] == 4000
+    assert _request({"initContainers": [after, sidecar], "containers": [main]})["cpu"] == 3000
+
+
+def test_resources_of_the_pod_replace_the_sum_and_overhead_is_added() -> None:
+    spec = {
+        "containers": [_container(requests={"cpu": "1", "nvidia.com/gpu": "1"})],
+        "resources": {"requests": {"cpu": "3"}},
+        "overhead": {"cpu": "250m"},
+    }
+
+    assert _request(spec) == {"cpu": 3250, "nvidia.com/gpu": 1, "pods": 1}
+
+
+def test_pod_resized_in_place_holds_the_larger_figure() -> None:
+    status = {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "4"}}]}
+
+    assert _request({"containers": [_container(requests={"cpu": "1"})]}, status)["cpu"] == 4000
+
+
+def test_pod_that_asks_for_nothing_still_takes_a_slot() -> None:
+    assert _request({"containers": [_container()]}) == {"pods": 1}

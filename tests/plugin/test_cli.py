@@ -1,0 +1,386 @@
+"""The program as a user runs it: real Helm, the real chart, and a cluster's API on loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distrain import __version__, cli
+from tests.plugin.fake_api import FakeApi, release_secret, releases, write_kubeconfig
+from tests.plugin.objects import Object, node, pod
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SECRETS = "/api/v1/namespaces/team/secrets"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `distrain` with the arguments given, under each Helm."""
+    monkeypatch.setenv("HELM_BIN", str(helm))
+
+    def run(*arguments: str) -> Outcome:
+        code = cli.run(arguments)
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """A cluster with mpi-operator and one node of 8 GPUs, that KUBECONFIG names."""
+    api.serve_mpi_jobs()
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    _hold(api, [node("a", gpu="8")])
+    return api
+
+
+def _hold(api: FakeApi, nodes: list[Object], pods: list[Object] | None = None) -> None:
+    api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": pods or []}
+    api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
+
+
+def _wrote_nothing(api: FakeApi) -> bool:
+    return all(request.startswith("GET ") for request in api.requests)
+
+
+def test_job_that_fits_exits_0_with_the_answer_on_stdout(run: Run, cluster: FakeApi) -> None:
+    outcome = run("check", "--set", "workers.gpus=4")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("fits: 2 workers of 4 nvidia.com/gpu each and 1 launcher of 100m cpu")
+    assert outcome.out.endswith("; 8 of 8 GPUs free\n")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "gpus", "code", "verdict"),
+    [
+        pytest.param(2, 2, 0, "fits", id="fits"),
+        pytest.param(2, 4, 10, "busy", id="busy"),
+        pytest.param(3, 4, 11, "impossible", id="impossible"),
+    ],
+)
+def test_verdict_is_the_exit_code_and_stands_in_the_json(
+    run: Run, cluster: FakeApi, replicas: int, gpus: int, code: int, verdict: str
+) -> None:
+    _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3"), pod("q", phase="Pending", gpu="1")])
+
+    outcome = run("check", "run1", "--set", f"workers.replicas={replicas},workers.gpus={gpus}", "-o", "json")
+
+    answer = json.loads(outcome.out)
+    assert (outcome.code, answer["verdict"]) == (code, verdict)
+    assert set(answer) == {"verdict", "pods", "gpus", "fit", "reasons", "unseen", "next"}
+    assert answer["gpus"] == {"resource": "nvidia.com/gpu", "needed": replicas * gpus, "free": 5, "total": 8}
+    assert answer["pods"][1] == {"role": "worker", "replicas": replicas, "requests": {"nvidia.com/gpu": str(gpus)}}
+    assert answer["unseen"] == ["pods that wait for a node and may take room first: 1"]
+    assert _wrote_nothing(cluster)
+
+
+def test_job_that_may_not_fit_in_every_order_exits_12(run: Run, cluster: FakeApi) -> None:
+    _hold(cluster, [node("a", gpu="8", cpu="2"), node("b", cpu="1")])
+
+    outcome = run("check", "--set", "workers.gpus=4,workers.cpu=1")
+
+    assert outcome.code == 12
+    assert outcome.out.startswith("depends: workers.replicas: 2 workers and the launcher fit, but not in every order")
+
+
+def test_values_merge_as_helm_merges_them(run: Run, cluster: FakeApi, tmp_path: Path) -> None:
+    first, second, count = tmp_path / "a.yaml", tmp_path / "b.yaml", tmp_path / "count"
+    first.write_text("workers: {replicas: 9, gpus: 9, gpuResource: amd.com/gpu}")
+    second.write_text("workers: {replicas: 3, gpuResource: nvidia.com/gpu}")
+    count.write_text("2")
+
+    # Helm takes files in their order, then --set-json, then --set, wherever they stand.
+    outcome = run(
+        *("check", "-o", "json", "--set", "workers.gpus=1", "--set-json", "workers.gpus=7"),
+        *("-f", str(first), "--values", str(second), "--set-string", "env[0].name=N"),
+        *("--set-file", f"env[0].value={count}"),
+    )
+
+    assert json.loads(outcome.out)["pods"][1] == {"role": "worker", "replicas": 3, "requests": {"nvidia.com/gpu": "1"}}
+
+
+def test_values_may_come_from_stdin(
+    run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("workers: {gpus: 3}")
+    with values.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        outcome = run("check", "-o", "json", "-f", "-")
+
+    assert json.loads(outcome.out)["gpus"]["needed"] == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(
+            ["--set", "workers.replica=3"],
+            "distrain: workers.replica: there is no such value; did you mean workers.replicas?\n",
+            id="misspelt-key",
+        ),
+        pytest.param(
+            ["--set", "workers.gpus=many"],
+            'distrain: workers.gpus: found the text "many"; it needs a whole number, such as 8\n',
+            id="wrong-type",
+        ),
+        pytest.param(
+            ["--set", "workers.replicas=0"],
+            "distrain: workers.replicas: 0 is too small; use 1 or more\n",
+            id="no-workers",
+        ),
+        pytest.param(
+            ["-f", "no-such.yaml"],
+            "distrain: values: open no-such.yaml: no such file or directory; correct the file or the flag\n",
+            id="missing-file",
+        ),
+        pytest.param(
+            ["--set", "workers"],
+            'distrain: values: failed parsing --set data: key "workers" has no value; correct the file or the flag\n',
+            id="set-without-value",
+        ),
+        pytest.param(
+            ["--chart", "/no/such"],
+            "distrain: --chart: /no/such is no chart's folder; name the folder that holds its Chart.yaml\n",
+            id="no-chart",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "install"])
+def test_wrong_values_are_one_line_before_the_cluster_is_asked(
+    run: Run, command: str, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    outcome = run(command, "run1", *arguments)
+
+    assert outcome == Outcome(2, "", words)
+
+
+def test_rule_across_values_is_the_charts_own_line(run: Run, cluster: FakeApi) -> None:
+    outcome = run("check", "--set", "gpus=9")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("distrain: gpus: ")
+    assert "Use --debug" not in outcome.err
+    assert "execution error" not in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_cluster_without_the_operator_is_refused_by_the_chart(run: Run, cluster: FakeApi) -> None:
+    del cluster.answers["/apis/kubeflow.org"]
+
+    outcome = run("check")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        "distrain: job.kind: this cluster does not serve MPIJob v2beta1; install mpi-operator"
+    )
+
+
+def test_unreachable_cluster_is_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, "https://127.0.0.1:1")))
+
+    outcome = run("install", "run1")
+
+    words = (
+        "the cluster at https://127.0.0.1:1 cannot be reached: Connection refused; check KUBECONFIG and --kube-context"
+    )
+    assert outcome == Outcome(3, "", f"distrain: {words}\n")
+
+
+@pytest.mark.parametrize(("plural", "words"), [("nodes", "nodes"), ("pods", "pods of all namespaces")])
+def test_caller_who_may_not_list_is_told_what_is_missing(run: Run, cluster: FakeApi, plural: str, words: str) -> None:
+    cluster.answers[f"/api/v1/{plural}"] = 403
+
+    outcome = run("check")
+
+    assert outcome.code == 3
+    assert outcome.err.startswith(f"distrain: {words} cannot be read: ")
+
+
+def test_quota_that_may_not_be_read_is_said_and_changes_nothing(run: Run, cluster: FakeApi) -> None:
+    cluster.answers["/api/v1/namespaces/team/resourcequotas"] = 403
+
+    outcome = run("check")
+
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[1] == "  not judged: resourcequotas of namespace team (you may not list them)"
+
+
+def test_namespace_and_context_are_taken_from_flags(run: Run, cluster: FakeApi, tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, cluster.url, name="other")
+    config = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**config, "current-context": ""}))
+    cluster.answers["/api/v1/namespaces/mine/resourcequotas"] = [{"metadata": {"name": "gpus"}}]
+    cluster.answers["/api/v1/namespaces/mine/limitranges"] = []
+
+    outcome = run("check", "--kubeconfig", str(path), "--kube-context", "fake", "-n", "mine")
+
+    assert outcome.code == 0
+    assert "not judged: ResourceQuota gpus of namespace mine" in outcome.out
+
+
+def test_release_name_in_use_is_refused_before_anything(run: Run, cluster: FakeApi) -> None:
+    cluster.answers[SECRETS] = releases(release_secret("run1", "deployed"))
+
+    outcome = run("install", "run1")
+
+    assert outcome == Outcome(
+        2,
+        "",
+        "distrain: run1: a release of this name is deployed in namespace team; choose another name, change it with "
+        "`helm upgrade run1`, or remove it with `helm uninstall run1 --namespace team`\n",
+    )
+    assert _wrote_nothing(cluster)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "code", "words"),
+    [
+        pytest.param(4, 10, "distrain: busy: workers.replicas: 2 workers fit only once other pods end", id="busy"),
+        pytest.param(16, 11, "distrain: impossible: workers.gpus: 16 nvidia.com/gpu asked", id="impossible"),
+    ],
+)
+def test_job_that_does_not_fit_is_not_installed(run: Run, cluster: FakeApi, gpus: int, code: int, words: str) -> None:
+    _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
+    cluster.answers[SECRETS] = releases()
+
+    outcome = run("install", "run1", "--set", f"workers.gpus={gpus}")
+
+    assert (outcome.code, outcome.out) == (code, "")
+    assert outcome.err.startswith(words)
+    assert ("--allow-busy" in outcome.err) == (code == 10)
+    assert _wrote_nothing(cluster)
+
+
+def test_busy_cluster_is_no_obstacle_when_the_user_says_so(run: Run, cluster: FakeApi) -> None:
+    _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
+    cluster.answers[SECRETS] = releases()
+
+    outcome = run("install", "run1", "--set", "workers.gpus=4", "--allow-busy")
+
+    # The installation is tried; what answers here is no whole Kubernetes.
+    assert outcome.code == 4
+    assert "distrain: busy: " in outcome.err
+    assert "distrain: run1: Helm could not install it: " in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param([], "the following arguments are required: COMMAND; see `distrain --help`", id="no-command"),
+        pytest.param(
+            ["install"], "the following arguments are required: NAME; see `distrain install --help`", id="no-name"
+        ),
+        pytest.param(["check", "--nope"], "unrecognized arguments: --nope; see `distrain --help`", id="unknown-flag"),
+        pytest.param(
+            ["install", "Run_1"],
+            'argument NAME: "Run_1" is no release name: use a-z, 0-9 and -, 53 characters at most; '
+            "see `distrain install --help`",
+            id="name",
+        ),
+        pytest.param(
+            ["install", "run1", "--timeout", "soon"],
+            'argument --timeout: "soon" is no duration: write 90s, 10m or 1h30m; see `distrain install --help`',
+            id="duration",
+        ),
+    ],
+)
+def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    assert cli.run(arguments) == 2
+    assert capsys.readouterr().err == f"distrain: {words}\n"
+
+
+@pytest.mark.parametrize(("written", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45)])
+def test_durations_are_read_as_helm_writes_them(written: str, seconds: float) -> None:
+    assert cli._parser().parse_args(["install", "run1", "--timeout", written]).timeout == seconds
+
+
+def test_helm_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert cli.run(["check"]) == 4
+    assert capsys.readouterr().err == (
+        'distrain: helm: "helm" is not on the PATH; install Helm 3.17.0 or newer, or set HELM_BIN\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        pytest.param("v3.9.4", "is 3.9.4; distrain needs 3.17.0 or newer", id="too-old"),
+        pytest.param("v3.21", "does not tell its version (3.21 is not valid SemVer string)", id="no-version"),
+    ],
+)
+def test_helm_that_is_too_old_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, printed: str, words: str
+) -> None:
+    old = tmp_path / "helm"
+    old.write_text(f"#!/bin/sh\nprintf {printed}\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("HELM_BIN", str(old))
+
+    assert cli.run(["check"]) == 4
+    assert capsys.readouterr().err.startswith(f"distrain: helm: {old} {words}")
+
+
+def test_ctrl_c_says_that_nothing_was_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "find", _interrupted)
+
+    assert cli.run(["install", "run1"]) == 130
+    assert capsys.readouterr().err == "distrain: interrupted; nothing was installed\n"
+
+
+def test_ctrl_c_while_waiting_says_what_remains(run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.answers[SECRETS] = releases()
+    monkeypatch.setattr(cli, "install", lambda *_, **__: "notes")
+    monkeypatch.setattr(cli, "follow", _interrupted)
+
+    outcome = run("install", "run1", "--wait")
+
+    assert (outcome.code, outcome.out) == (130, "notes\n")
+    assert outcome.err.splitlines()[-1] == (
+        "distrain: interrupted; run1 may go on starting; watch it with `kubectl --namespace team get pods --watch "
+        "--selector app.kubernetes.io/instance=run1`, or remove it with `helm uninstall run1 --namespace team`"
+    )
+
+
+def _interrupted(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(["-m", "distrain"], id="module"), pytest.param([str(REPOSITORY / "plugin")], id="plugin-folder")],
+)
+def test_module_and_plugin_folder_are_the_same_program(program: list[str]) -> None:
+    environment = {"PYTHONPATH": str(REPOSITORY / "plugin"), "PATH": "/usr/bin"}
+
+    printed = subprocess.run(
+        [sys.executable, *program, "--version"], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert printed.stdout == f"{__version__}\n"

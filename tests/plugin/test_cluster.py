@@ -1,0 +1,137 @@
+"""Reading a cluster over HTTP: pages, refusals, silence."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from distrain.cluster import PAGE_SIZE, Cluster, NotFoundError, connect
+from distrain.errors import ForbiddenError, UnreachableError
+from distrain.target import Target
+from tests.plugin.fake_api import FakeApi, write_kubeconfig
+from tests.plugin.objects import node, pod
+
+
+def _cluster(api: FakeApi, folder: Path) -> Cluster:
+    return connect(Target(str(api.kubeconfig(folder)), "fake", "team"))
+
+
+def test_long_lists_are_read_page_by_page(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/pods"] = [pod(f"p{number}", on="a") for number in range(2 * PAGE_SIZE + 1)]
+
+    found = list(_cluster(api, tmp_path).pods())
+
+    assert [found[0].metadata.name, found[-1].metadata.name] == ["p0", f"p{2 * PAGE_SIZE}"]
+    assert len(api.requests) == 3
+    assert all("fieldSelector=status.phase" in request for request in api.requests)
+
+
+def test_served_apis_are_listed_with_their_kinds(api: FakeApi, tmp_path: Path) -> None:
+    api.serve_mpi_jobs()
+
+    capabilities = _cluster(api, tmp_path).capabilities()
+
+    assert capabilities.version == "v1.34.4"
+    assert capabilities.apis == ("kubeflow.org/v2beta1", "kubeflow.org/v2beta1/MPIJob")
+
+
+def test_cluster_without_an_operator_serves_none(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/version"] = {"gitVersion": "v1.34.4"}
+
+    assert _cluster(api, tmp_path).capabilities().apis == ()
+
+
+@pytest.mark.parametrize(("plural", "read"), [("nodes", "nodes"), ("pods", "pods of all namespaces")])
+def test_what_may_not_be_listed_is_named(api: FakeApi, tmp_path: Path, plural: str, read: str) -> None:
+    api.answers |= {"/api/v1/nodes": [node("a")], "/api/v1/pods": [], f"/api/v1/{plural}": 403}
+    cluster = _cluster(api, tmp_path)
+
+    with pytest.raises(ForbiddenError, match=rf"^{read} cannot be read: .*; ask for a role that allows `list`"):
+        _ = cluster.nodes(), list(cluster.pods())
+
+
+def test_refused_credentials_are_unreachable(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/nodes"] = 401
+
+    with pytest.raises(UnreachableError, match=r"does not accept your credentials; check KUBECONFIG"):
+        _cluster(api, tmp_path).nodes()
+
+
+def test_failing_server_is_quoted(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/nodes"] = 500
+
+    with pytest.raises(
+        UnreachableError, match=r"nodes cannot be read: http.* answers 500: .*refused with 500; try again"
+    ):
+        _cluster(api, tmp_path).nodes()
+
+
+def test_missing_job_is_told_from_a_silent_cluster(api: FakeApi, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        _cluster(api, tmp_path).mpi_job("kubeflow.org/v2beta1", "team", "run1")
+
+
+def test_limits_of_a_namespace_are_named_or_said_to_be_hidden(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/namespaces/team/resourcequotas"] = [{"metadata": {"name": "gpus"}}]
+    api.answers["/api/v1/namespaces/team/limitranges"] = 403
+
+    assert _cluster(api, tmp_path).limits_on("team") == [
+        "ResourceQuota gpus of namespace team",
+        "limitranges of namespace team (you may not list them)",
+    ]
+
+
+def test_something_else_than_kubernetes_is_one_line(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/version"] = {"gitVersion": 7}
+
+    with pytest.raises(UnreachableError, match=r"answers like no Kubernetes: [^\n]*; check KUBECONFIG"):
+        _cluster(api, tmp_path).capabilities()
+
+
+def test_closed_port_is_told_at_once(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        path = write_kubeconfig(tmp_path, f"https://127.0.0.1:{port}")
+        started = time.monotonic()
+
+        with pytest.raises(
+            UnreachableError, match=r"^the cluster at https://127.0.0.1:\d+ cannot be reached: Connection"
+        ):
+            connect(Target(str(path), "fake", "team")).nodes()
+
+    assert time.monotonic() - started < 5
+
+
+def test_name_that_does_not_resolve_is_told(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, "https://no-such-host.invalid:6443")
+
+    with pytest.raises(UnreachableError, match=r"no-such-host.invalid:6443 cannot be reached: .*; check KUBECONFIG"):
+        connect(Target(str(path), "fake", "team")).nodes()
+
+
+def test_failing_exec_plugin_is_named(tmp_path: Path) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-aws", "interactiveMode": "Never"}
+    path = write_kubeconfig(tmp_path, "https://127.0.0.1:6443", exec=plugin)
+
+    with pytest.raises(UnreachableError, match=r"^KUBECONFIG: context fake gives no credentials: .*no-such-aws"):
+        connect(Target(str(path), "fake", "team"))
+
+
+def test_exec_plugin_gives_the_token(api: FakeApi, tmp_path: Path) -> None:
+    program = tmp_path / "login"
+    version = "client.authentication.k8s.io/v1"
+    program.write_text(
+        f"""#!/bin/sh\necho '{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {{"token": "t"}}}}'\n"""
+    )
+    program.chmod(0o755)
+    plugin = {"apiVersion": version, "command": str(program), "interactiveMode": "Never"}
+    api.answers["/api/v1/nodes"] = [node("a")]
+
+    cluster = connect(Target(str(api.kubeconfig(tmp_path, exec=plugin)), "fake", "team"))
+
+    assert [found.metadata.name for found in cluster.nodes()] == ["a"]
+    assert api.authorizations == ["Bearer t"]

@@ -1,0 +1,251 @@
+"""How long the start of a job is followed, and what becomes of one that does not start."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from distrain import install, kube, wait
+from distrain.cluster import NotFoundError
+from distrain.errors import ForbiddenError, HelmError, NameInUseError, StartError, UnreachableError
+from distrain.helm import Source
+from distrain.install import Release
+from distrain.job import from_manifest
+from distrain.start import Trouble
+from distrain.target import Target
+from distrain.wait import Followed, Patience, until_started
+from tests.plugin.objects import mpi_job
+
+LABEL = "app.kubernetes.io/component"
+PULL_FAILS = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
+
+Pods = list[dict[str, Any]]
+
+
+class FakeClock:
+    """Time that passes only where somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class FakeCluster:
+    """Shows the given pods one look after another, the last ones for ever; an error in their place is raised."""
+
+    def __init__(self, *looks: Pods | Exception) -> None:
+        self._looks: Iterator[Pods | Exception] = itertools.chain(looks, itertools.repeat(looks[-1]))
+
+    def mpi_job(self, *_: str) -> kube.MPIJob:
+        return kube.MPIJob()
+
+    def release_pods(self, *_: str) -> list[kube.Pod]:
+        look = next(self._looks)
+        if isinstance(look, Exception):
+            raise look
+        return msgspec.convert(look, list[kube.Pod])
+
+    def warnings(self, _: str) -> list[kube.Event]:
+        raise ForbiddenError("events")
+
+
+class FakeHelm:
+    """Remembers what was uninstalled."""
+
+    def __init__(self, *, install_fails: Exception | None = None, uninstall_fails: Exception | None = None) -> None:
+        self.uninstalled: list[str] = []
+        self._install_fails, self._uninstall_fails = install_fails, uninstall_fails
+
+    def install(self, *_: Any, **__: Any) -> str:
+        if self._install_fails:
+            raise self._install_fails
+        return "notes"
+
+    def uninstall(self, name: str, _: Target) -> None:
+        if self._uninstall_fails:
+            raise self._uninstall_fails
+        self.uninstalled.append(name)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    clock = FakeClock()
+    monkeypatch.setattr(wait, "time", clock)
+    return clock
+
+
+def _pod(role: str, state: dict[str, Any], phase: str = "Pending") -> dict[str, Any]:
+    metadata = {"name": f"run1-{role}", "labels": {LABEL: role}}
+    return {"metadata": metadata, "status": {"phase": phase, "containerStatuses": [{"name": role, "state": state}]}}
+
+
+def _pods(**states: dict[str, Any]) -> Pods:
+    return [_pod(role, state, "Running" if "running" in state else "Pending") for role, state in states.items()]
+
+
+UP = _pods(launcher={"running": {}}, worker={"running": {}})
+CREATING = _pods(launcher={"running": {}}, worker={"waiting": {"reason": "ContainerCreating"}})
+NO_IMAGE = _pods(launcher={"running": {}}, worker=PULL_FAILS)
+
+
+def _follow(cluster: Any, say: Callable[[str], None] = lambda line: None, timeout: float = 600) -> None:
+    job = from_manifest(yaml.safe_dump(mpi_job(workers=1)))
+    until_started(cluster, Followed(job, "run1", "team", "s3", timeout), say)
+
+
+def test_progress_is_told_when_it_changes() -> None:
+    told: list[str] = []
+
+    _follow(FakeCluster([], [], CREATING, CREATING, UP), told.append)
+
+    assert told == [
+        "0 of 1 workers running, launcher waiting; no pod yet",
+        "0 of 1 workers running, launcher running; run1-worker: ContainerCreating",
+    ]
+
+
+def test_pull_that_works_in_the_end_is_waited_for() -> None:
+    _follow(FakeCluster(NO_IMAGE, NO_IMAGE, UP))
+
+
+def test_pull_that_goes_on_failing_ends_the_wait(clock: FakeClock) -> None:
+    with pytest.raises(StartError, match=r"^image.repository: cannot pull"):
+        _follow(FakeCluster(CREATING, NO_IMAGE))
+
+    assert 1020 <= clock.now <= 1030
+
+
+def test_trouble_that_went_away_starts_anew() -> None:
+    patience, trouble = Patience(), Trouble("pod", "words")
+
+    assert patience.exhausted([trouble], now=0) is None
+    assert patience.exhausted([], now=15) is None
+    assert patience.exhausted([trouble], now=25) is None
+    assert patience.exhausted([trouble], now=44) is None
+    assert patience.exhausted([trouble], now=45) == trouble
+
+
+def test_final_trouble_is_not_waited_for() -> None:
+    trouble = Trouble("pod", "words", final=True)
+
+    assert Patience().exhausted([trouble], now=0) == trouble
+
+
+def test_timeout_names_the_cause(clock: FakeClock) -> None:
+    unplaced = _pod("worker", {})
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}
+    unplaced["status"] = {"phase": "Pending", "conditions": [condition]}
+
+    with pytest.raises(StartError) as refused:
+        _follow(FakeCluster([unplaced]), timeout=60)
+
+    assert str(refused.value) == (
+        "--timeout: not started in 60 s: run1-worker: 0/1 nodes are available; free room, or give it more time"
+    )
+    assert 1060 <= clock.now <= 1065
+
+
+def test_short_silence_of_the_cluster_is_passed_over() -> None:
+    _follow(FakeCluster(UnreachableError("silent"), UnreachableError("silent"), UP))
+
+
+def test_long_silence_is_not() -> None:
+    with pytest.raises(UnreachableError, match="silent"):
+        _follow(FakeCluster(UnreachableError("silent")))
+
+
+def test_pods_that_may_not_be_listed_end_the_wait_at_once(clock: FakeClock) -> None:
+    with pytest.raises(ForbiddenError):
+        _follow(FakeCluster(ForbiddenError("pods")))
+
+    assert clock.now == 1000
+
+
+def test_job_that_somebody_removed_is_named() -> None:
+    cluster = FakeCluster(UP)
+    cluster.mpi_job = _gone  # type: ignore[method-assign]
+
+    with pytest.raises(StartError, match=r"^MPIJob run1-1234abcd is gone: someone removed it$"):
+        _follow(cluster)
+
+
+def _gone(*_: str) -> kube.MPIJob:
+    raise NotFoundError("gone")
+
+
+def _installed(helm: Any, cluster: Any) -> None:
+    job = from_manifest(yaml.safe_dump(mpi_job(workers=1)))
+    install.follow(cluster, helm, RELEASE, Followed(job, "run1", "team", "s3", 600), lambda line: None)
+
+
+def test_job_that_cannot_start_is_uninstalled_again() -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(StartError) as refused:
+        _installed(helm, FakeCluster(NO_IMAGE))
+
+    assert refused.value.messages[0].startswith("image.repository: cannot pull")
+    assert refused.value.messages[1:] == ("run1: uninstalled again",)
+    assert helm.uninstalled == ["run1"]
+
+
+def test_job_that_starts_stays() -> None:
+    helm = FakeHelm()
+
+    _installed(helm, FakeCluster(UP))
+
+    assert helm.uninstalled == []
+
+
+def test_job_that_nobody_can_follow_any_more_stays_and_is_told() -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(
+        UnreachableError, match=r"(?s)silent.*run1: stays installed; watch it with `kubectl .*helm uninst"
+    ):
+        _installed(helm, FakeCluster(UnreachableError("silent")))
+
+    assert helm.uninstalled == []
+
+
+def test_uninstall_that_fails_is_told_with_what_remains() -> None:
+    helm = FakeHelm(uninstall_fails=HelmError("no permission"))
+
+    with pytest.raises(StartError) as refused:
+        _installed(helm, FakeCluster(NO_IMAGE))
+
+    assert refused.value.messages[1].startswith("run1: could not be uninstalled again: no permission; watch it with")
+
+
+def test_what_a_failed_installation_left_is_removed() -> None:
+    helm: Any = FakeHelm(install_fails=HelmError("admission webhook says no"))
+
+    with pytest.raises(HelmError) as refused:
+        install.install(helm, RELEASE, create_namespace=False)
+
+    assert refused.value.messages == (
+        "run1: Helm could not install it: admission webhook says no",
+        "run1: uninstalled again",
+    )
+    assert helm.uninstalled == ["run1"]
+
+
+def test_release_that_somebody_else_made_meanwhile_is_left_alone() -> None:
+    helm: Any = FakeHelm(install_fails=NameInUseError("taken"))
+
+    with pytest.raises(NameInUseError):
+        install.install(helm, RELEASE, create_namespace=False)
+
+    assert helm.uninstalled == []
