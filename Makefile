@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-chart test-trainer test-cluster lint schema lock images cluster cluster-status clean
+.PHONY: help setup demo test test-unit test-install test-chart test-trainer test-cluster lint schema lock images cluster cluster-status bench clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -13,13 +13,13 @@ help: ## list the targets
 setup: ## install Debian packages, a Python environment and Go where they are missing
 	@lab/setup.sh $(VENV)
 
-demo: setup ## train on an embedded Kubernetes, or on the cluster of $$KUBECONFIG
+demo: setup ## train on an embedded Kubernetes, or on the cluster of KUBECONFIG
 	@$(PYTHON) -m lab demo
 
 test: setup ## run every test; PYTEST_ARGS="-k words" picks some
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)
 
-test-unit test-chart test-trainer test-cluster: setup
+test-unit test-install test-chart test-trainer test-cluster: setup
 	@$(PYTHON) -m pytest -m $(@:test-%=%) $(PYTEST_ARGS)
 
 lint: setup ## ruff, mypy, helm lint, shellcheck, yamllint
@@ -39,6 +39,9 @@ cluster: setup ## start the embedded Kubernetes
 
 cluster-status: setup ## say what runs of the embedded Kubernetes
 	@$(PYTHON) -m lab status
+
+bench: setup ## measure the lab's start and the trainer's speed
+	@$(PYTHON) -m lab bench
 
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m lab down; fi

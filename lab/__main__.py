@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 
-from lab import cluster, golang, images
+from lab import bench, cluster, demo, golang, images
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, KUBECONFIG
 
 
 def up() -> None:
+    started = time.monotonic()
     cluster.up()
     print(
-        f"the cluster is ready: export KUBECONFIG={KUBECONFIG}\n"
+        f"the cluster is ready after {time.monotonic() - started:.1f} s: export KUBECONFIG={KUBECONFIG}\n"
         f"kubectl and helm lie in {cluster.BIN_DIR}: export PATH={cluster.BIN_DIR}:$PATH"
     )
 
@@ -39,6 +41,8 @@ COMMANDS = {
     "down": down,
     "build": golang.build_all,
     "images": build_images,
+    "demo": demo.main,
+    "bench": bench.main,
 }
 
 
@@ -51,7 +55,7 @@ def main() -> int:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nlab: stopped; nothing of the start is left", file=sys.stderr)
+        print("\nlab: stopped; a cluster that was not up yet is undone, one that was goes on", file=sys.stderr)
         return 130
     return 0
 

@@ -26,7 +26,7 @@ S3_PORT = 7070
 S3_KEYS = STATE_DIR / "s3.json"
 BIN_DIR = STATE_DIR / "bin"
 OPERATOR_IMAGE = "docker.io/mpioperator/mpi-operator:0.8.0"
-MANIFESTS = Path(__file__).parent / "manifests"
+MANIFEST = Path(__file__).parent / "cluster.yaml"
 
 FAILED_LOG_DIR = CACHE_DIR / "logs" / "failed-start"
 
@@ -94,10 +94,25 @@ def kubectl(*arguments: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
+def prepare_namespace(name: str, s3_secret: str) -> None:
+    """Make a namespace that enforces Pod Security `restricted`, with a Secret that holds the S3 server's keys."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    _apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    server = s3_server()
+    put_s3_secret(name, s3_secret, server.access_key, server.secret_key)
+
+
+def put_s3_secret(namespace: str, name: str, access_key: str, secret_key: str) -> None:
+    """Make a Secret of S3 keys, in the form that the value s3.secretName asks for."""
+    keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
+    metadata = {"name": name, "namespace": namespace}
+    _apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys})
+
+
 def load_image(image: images.Image) -> None:
     """Import an image into the node, unless that very build is there."""
     label = f"distrain.dev/archive={image.archive.name}"
-    if f"name=={image.reference}" and label in _ctr("images", "ls", f"name=={image.reference}"):
+    if label in _ctr("images", "ls", f"name=={image.reference}"):
         return
     _ctr("images", "import", str(image.archive))
     _ctr("images", "label", image.reference, label)
@@ -143,8 +158,11 @@ def _start_s3() -> None:
 
 
 def _apply_manifests() -> None:
-    kubectl("apply", "--server-side", "-f", str(MANIFESTS / "cluster.yaml"))
-    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(_operator_manifests()))
+    _apply(*yaml.safe_load_all(MANIFEST.read_text()), *_operator_manifests())
+
+
+def _apply(*objects: dict[str, Any]) -> None:
+    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
 
 def _operator_manifests() -> list[dict[str, Any]]:

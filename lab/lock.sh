@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 compile() {
   uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header "$@"
 }
-compile --universal --python-version 3.10 plugin/requirements.in -o plugin/requirements.txt
-compile --universal --python-version 3.10 requirements.in -c plugin/requirements.txt -o requirements.txt
+compile --universal --python-version 3.10 requirements.in -o requirements.txt
+# From the same versions, so that the tests run on what the plugin ships with.
+compile --universal --python-version 3.10 plugin/requirements.in -c requirements.txt -o plugin/requirements.txt
 compile --universal --python-version 3.10 requirements-go.in -o requirements-go.txt

@@ -8,7 +8,7 @@ venv=$1
 packages=(
   python3-venv ca-certificates git                                    # the tools themselves
   containerd runc containernetworking-plugins iptables conntrack      # the node
-  iproute2 util-linux kmod                                            # namespaces and links
+  iproute2 util-linux                                                 # namespaces and links
   buildah mmdebstrap                                                  # images
   openssh-server openssh-client openmpi-bin                           # the chart's scripts are tested with the real ones
   shellcheck                                                          # lint

@@ -19,8 +19,9 @@ TESTS = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with its part, so that `pytest -m unit` and the like run one part."""
     for item in items:
-        part = item.path.relative_to(TESTS).parts[0]
-        item.add_marker(MARKERS[part])
+        if not item.get_closest_marker("install"):
+            part = item.path.relative_to(TESTS).parts[0]
+            item.add_marker(MARKERS[part])
 
 
 @pytest.fixture(scope="session")

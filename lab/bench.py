@@ -1,0 +1,67 @@
+"""`make bench`: how long the lab takes to start, warm, and how the trainer's speed grows with its workers.
+
+Two cores do the work of all workers here, so the second figure says what distribution costs, not what it gains.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import time
+from collections.abc import Sequence
+
+from lab import cluster, images
+from lab.golang import binary
+from lab.paths import KUBECONFIG, REPOSITORY
+from lab.waiting import wait_until
+
+NAMESPACE = "bench"
+STARTS = 3
+WORKERS = (1, 2, 4)
+STEPS = 200
+
+
+def main() -> None:
+    """Measure, and print a line per figure."""
+    starts = [_start() for _ in range(STARTS)]
+    print(f"cluster ready, warm: {statistics.median(starts):.1f} s (median of {STARTS}, at most {max(starts):.1f} s)")
+    cluster.load_image(images.trainer_image("tensorflow"))
+    cluster.prepare_namespace(NAMESPACE, "s3")
+    rates = {workers: _images_per_second(workers) for workers in WORKERS}
+    for workers, rate in rates.items():
+        print(f"mnist, synthetic, {workers} workers: {rate:8.0f} images/sec ({rate / rates[1]:.2f} x 1 worker)")
+
+
+def _start() -> float:
+    cluster.down()
+    started = time.monotonic()
+    cluster.up()
+    return time.monotonic() - started
+
+
+def _images_per_second(workers: int) -> float:
+    values = f"workers.gpus=0,workers.replicas={workers},trainer.model=mnist,trainer.steps={STEPS}"
+    _helm("install", "run", str(REPOSITORY / "charts" / "distrain"), "--set", values)
+    wait_until("the run", lambda: _launcher_phase() == "Succeeded", seconds=300, pause=1)
+    log = cluster.kubectl("-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=launcher", "--tail=-1")
+    _helm("uninstall", "run", "--wait")
+    wait_until("the pods' end", lambda: not _pods(), pause=1)
+    return next(float(line.split()[-1]) for line in log.splitlines() if line.startswith("total images/sec:"))
+
+
+def _launcher_phase() -> str:
+    phases = [pod["status"]["phase"] for pod in _pods("-l", "app.kubernetes.io/component=launcher")]
+    return phases[0] if phases else "Pending"
+
+
+def _pods(*selector: str) -> Sequence[dict[str, dict[str, str]]]:
+    items: list[dict[str, dict[str, str]]] = json.loads(
+        cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "json", *selector)
+    )["items"]
+    return items
+
+
+def _helm(*arguments: str) -> None:
+    command = [str(binary("helm4")), *arguments, "--namespace", NAMESPACE, "--kubeconfig", str(KUBECONFIG)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

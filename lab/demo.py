@@ -1,0 +1,223 @@
+"""`make demo`: one real distributed run, from a bare machine or on the cluster of $KUBECONFIG, told as it goes.
+
+main() is the story. It returns 0 only when the run succeeded, its accuracy is right, and model and log are in S3.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.exceptions
+
+from lab import cluster, digits, golang, images
+from lab.errors import LabError
+from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
+
+RELEASE = "demo"
+WANTED_ACCURACY = 0.95
+VALUES = REPOSITORY / "values" / "mnist.yaml"
+CHART = REPOSITORY / "charts" / "distrain"
+HELM_DATA = CACHE_DIR / "helm-data"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the demo runs: a cluster, an S3 server with a bucket, and the Secret that holds its keys there."""
+
+    kubeconfig: str
+    namespace: str
+    s3: Any
+    endpoint: str
+    bucket: str
+    secret: str
+    image: str
+
+    def settings(self) -> list[str]:
+        """Return the arguments that fit values/mnist.yaml to this site."""
+        values = {
+            "image.repository": self.image,
+            "s3.endpoint": self.endpoint,
+            "s3.secretName": self.secret,
+            "data.uri": f"s3://{self.bucket}/digits",
+            "output.uri": f"s3://{self.bucket}/models",
+        }
+        return [argument for key, value in values.items() if value for argument in ("--set", f"{key}={value}")]
+
+
+def main() -> None:
+    """Run the demo. Raises LabError where it does not end as it should."""
+    site = _user_site() if _is_user_cluster() else _lab_site()
+    _say("Put handwritten digits into S3", f"1797 images as four idx files at s3://{site.bucket}/digits")
+    _put_digits(site)
+    _say("Install the plugin", "helm plugin install ./plugin")
+    _install_plugin(site)
+    _remove_last_run(site)
+    arguments = ["-f", str(VALUES), *site.settings()]
+    _say("Does it fit?", "helm distrain check -f values/mnist.yaml")
+    _helm(site, "distrain", "check", *arguments)
+    _say("Train", f"helm distrain install {RELEASE} -f values/mnist.yaml --wait")
+    _helm(site, "distrain", "install", RELEASE, *arguments, "--wait")
+    _follow(site)
+    _say("Is it right?", f"results at s3://{site.bucket}/{_output_prefix(site)}")
+    _judge(site)
+    print(_next_steps(site))
+
+
+def _lab_site() -> Site:
+    _say("Start a Kubernetes on this machine", "make cluster")
+    cluster.up()
+    _say("Build the trainer's image", "make images")
+    cluster.load_image(images.trainer_image("tensorflow"))
+    server = cluster.s3_server()
+    site = Site(str(KUBECONFIG), "distrain-demo", server.boto3_client(), server.endpoint, "distrain-demo", "s3", "")
+    cluster.prepare_namespace(site.namespace, site.secret)
+    return site
+
+
+def _is_user_cluster() -> bool:
+    return os.environ.get("KUBECONFIG", str(KUBECONFIG)) != str(KUBECONFIG)
+
+
+def _user_site() -> Site:
+    """Describe the cluster of $KUBECONFIG from the environment, and ask before anything is done there."""
+    missing = [name for name in ("IMAGE_REPOSITORY", "S3_ENDPOINT", "S3_SECRET") if not os.environ.get(name)]
+    if missing:
+        raise LabError(
+            f"KUBECONFIG is set, so the demo runs there, and that cluster has neither the image nor the data: "
+            f"set {', '.join(missing)} (README, On your own cluster), or unset KUBECONFIG"
+        )
+    site = Site(
+        kubeconfig=os.environ["KUBECONFIG"],
+        namespace=os.environ.get("NAMESPACE", "distrain-demo"),
+        s3=boto3.client("s3", endpoint_url=os.environ["S3_ENDPOINT"]),
+        endpoint=os.environ["S3_ENDPOINT"],
+        bucket=os.environ.get("S3_BUCKET", "distrain-demo"),
+        secret=os.environ["S3_SECRET"],
+        image=os.environ["IMAGE_REPOSITORY"],
+    )
+    context = _kubectl(site, "config", "current-context").strip()
+    print(f"context {context}, namespace {site.namespace}, release {RELEASE}; data in s3://{site.bucket}")
+    if os.environ.get("YES") != "1" and input("Train there? [y/N] ").strip().lower() != "y":
+        raise LabError("nothing was done")
+    _kubectl(site, "get", "secret", site.secret)
+    return site
+
+
+def _put_digits(site: Site) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        digits.write_digits(Path(folder))
+        try:
+            _make_bucket(site)
+            for file in sorted(Path(folder).iterdir()):
+                site.s3.upload_file(str(file), site.bucket, f"digits/{file.name}")
+        except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
+            raise LabError(f"S3_ENDPOINT: {site.endpoint}: {error}; are the AWS_ variables set here?") from None
+
+
+def _make_bucket(site: Site) -> None:
+    names = [bucket["Name"] for bucket in site.s3.list_buckets()["Buckets"]]
+    if site.bucket not in names:
+        site.s3.create_bucket(Bucket=site.bucket)
+
+
+def _install_plugin(site: Site) -> None:
+    # Helm links a plugin that it installs from a folder, so an old link leads to the new plugin.
+    if (HELM_DATA / "plugins" / "plugin").exists():
+        _run(site, [str(REPOSITORY / "plugin" / "bin" / "setup")])
+    else:
+        _helm(site, "plugin", "install", str(REPOSITORY / "plugin"))
+
+
+def _remove_last_run(site: Site) -> None:
+    """Uninstall what an earlier demo left, and its results, so that none of it can pass for this one's."""
+    _helm(site, "uninstall", RELEASE, "--ignore-not-found", "--wait")
+    for name in _stored(site):
+        site.s3.delete_object(Bucket=site.bucket, Key=f"{_output_prefix(site)}{name}")
+
+
+def _follow(site: Site) -> None:
+    """Show the launcher's log until it ends, then wait for the operator's verdict."""
+    selector = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component=launcher"
+    _run(site, [str(golang.binary("kubectl")), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector])
+    job = _kubectl(site, "get", "mpijob", "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
+    _kubectl(site, "wait", "--for=condition=Succeeded", job, "--timeout=60s")
+
+
+def _judge(site: Site) -> None:
+    stored = _stored(site)
+    missing = {"model.keras", "log.txt", "results.json"} - set(stored)
+    if missing:
+        raise LabError(f"s3://{site.bucket}/{_output_prefix(site)}: {', '.join(sorted(missing))} missing after the run")
+    results = json.load(site.s3.get_object(Bucket=site.bucket, Key=f"{_output_prefix(site)}results.json")["Body"])
+    for name, size in stored.items():
+        print(f"  {name:13} {size:>9,} bytes")
+    accuracy = results["accuracy"]
+    print(f"  test accuracy {accuracy:.4f} on {results['world_size']} ranks; wanted at least {WANTED_ACCURACY}")
+    if accuracy < WANTED_ACCURACY:
+        raise LabError(f"test accuracy is {accuracy:.4f}, below {WANTED_ACCURACY}")
+
+
+def _stored(site: Site) -> dict[str, int]:
+    listing = site.s3.list_objects_v2(Bucket=site.bucket, Prefix=_output_prefix(site))
+    return {item["Key"].rpartition("/")[2]: item["Size"] for item in listing.get("Contents", [])}
+
+
+def _output_prefix(site: Site) -> str:
+    return f"models/{site.namespace}/{RELEASE}/"
+
+
+def _next_steps(site: Site) -> str:
+    return f"""
+It works. Look around:
+  export KUBECONFIG={site.kubeconfig} PATH={cluster.BIN_DIR}:$PATH HELM_DATA_HOME={HELM_DATA}
+  kubectl -n {site.namespace} get mpijobs,pods
+  helm -n {site.namespace} get values {RELEASE}
+Try a job that is too big, and read what it says:
+  helm -n {site.namespace} distrain check -f values/vgg16.yaml --set workers.gpus=16
+Clean up:
+  helm -n {site.namespace} uninstall {RELEASE}     # this run
+  make clean                              # the whole cluster; builds and images stay"""
+
+
+def _helm_command() -> str:
+    return shutil.which("helm") or str(golang.binary("helm4"))
+
+
+def _helm(site: Site, *arguments: str) -> None:
+    _run(site, [_helm_command(), *arguments, "--namespace", site.namespace])
+
+
+def _kubectl(site: Site, *arguments: str) -> str:
+    command = [str(golang.binary("kubectl")), "-n", site.namespace, *arguments]
+    done = subprocess.run(command, env=_environment(site), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(done.stderr.strip())
+    return done.stdout
+
+
+def _run(site: Site, command: Sequence[str]) -> None:
+    done = subprocess.run(command, env=_environment(site), cwd=REPOSITORY, check=False)
+    if done.returncode != 0:
+        raise LabError(f"{' '.join(command[:3])} ended with exit code {done.returncode}; its words are above")
+
+
+def _environment(site: Site) -> dict[str, str]:
+    """Point Helm at the site, and at plugins of the demo's own: the user's are not touched."""
+    return {**os.environ, "KUBECONFIG": site.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
+
+
+_STARTED = time.monotonic()
+
+
+def _say(title: str, detail: str) -> None:
+    print(f"\n[{time.monotonic() - _STARTED:4.0f} s] {title}: {detail}", flush=True)

@@ -1,0 +1,72 @@
+"""The lab, as pytest-helm-charts' fixtures see it: they read the kubeconfig that `kube_config` names."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_helm_charts.clusters import Cluster
+
+from lab import cluster, digits, images
+from lab.paths import KUBECONFIG
+from lab.waiting import wait_until
+from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
+
+RESTRICTED = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def lab() -> None:
+    """A running lab that holds the trainer's image."""
+    cluster.up()
+    cluster.load_image(images.trainer_image("tensorflow"))
+    os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
+    os.environ["KUBECONFIG"] = str(KUBECONFIG)
+
+
+@pytest.fixture(scope="module")
+def kube_config(lab: None) -> str:
+    """Take the place of pytest-helm-charts' fixture, which wants a command-line option."""
+    return str(KUBECONFIG)
+
+
+@pytest.fixture(scope="session")
+def digits_settings(lab: None, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The arguments that fit values/mnist.yaml to the lab, whose S3 server holds the digits."""
+    folder = tmp_path_factory.mktemp("digits")
+    digits.write_digits(folder)
+    server = cluster.s3_server()
+    s3 = server.boto3_client()
+    s3.create_bucket(Bucket=BUCKET)
+    for file in folder.iterdir():
+        s3.upload_file(str(file), BUCKET, f"digits/{file.name}")
+    values = {
+        "s3.endpoint": server.endpoint,
+        "s3.secretName": SECRET,
+        "data.uri": f"s3://{BUCKET}/digits",
+        "output.uri": f"s3://{BUCKET}/models",
+    }
+    return ["-f", str(VALUES / "mnist.yaml"), *settings(values)]
+
+
+@pytest.fixture(scope="module")
+def module_namespace(kube_cluster: Cluster, namespace_factory: Callable[..., Any]) -> Namespace:
+    name = f"test-{os.getpid()}-{next(_numbers)}"
+    namespace_factory(name, extra_metadata=RESTRICTED)
+    cluster.prepare_namespace(name, SECRET)
+    cluster.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
+    return Namespace(name, kube_cluster)
+
+
+@pytest.fixture
+def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
+    """A namespace in which the test may have a release `run1`."""
+    yield module_namespace
+    module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
+    wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)

@@ -1,0 +1,72 @@
+"""What goes wrong in practice: each ends with a line that names path, finding and next step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.testbed import WRONG_KEY, Namespace, settings
+
+
+def _nothing_was_created(namespace: Namespace) -> bool:
+    releases = [secret for secret in namespace.get("secrets") if secret["type"] == "helm.sh/release.v1"]
+    return not releases and not namespace.get("mpijobs,configmaps -l app.kubernetes.io/instance=run1")
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "words"),
+    [
+        pytest.param({"workers.replica": 3}, 2, "workers.replica", id="misspelt-key"),
+        pytest.param({"workers.gpus": "many"}, 2, "workers.gpus", id="wrong-type"),
+        pytest.param({"workers.replicas": 0}, 2, "workers.replicas", id="no-workers"),
+        pytest.param({"workers.gpus": 16}, 11, "workers.gpus", id="more-gpus-than-any-node-has"),
+    ],
+)
+def test_bad_values_are_refused_before_anything_is_created(
+    namespace: Namespace, digits_settings: list[str], values: dict[str, object], code: int, words: str
+) -> None:
+    refused = namespace.distrain("install", "run1", *digits_settings, *settings(values))
+
+    assert refused.returncode == code, refused.stderr
+    assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert _nothing_was_created(namespace)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        pytest.param({"data.uri": "s3://no-such-bucket/digits"}, 'bucket "no-such-bucket"', id="bucket-missing"),
+        pytest.param({"s3.secretName": WRONG_KEY}, "s3.secretName", id="wrong-key"),
+    ],
+)
+def test_unreachable_data_fails_the_job_with_one_line(
+    namespace: Namespace, digits_settings: list[str], values: dict[str, object], words: str
+) -> None:
+    assert namespace.distrain("install", "run1", *digits_settings, *settings(values)).returncode == 0
+    outcome = namespace.wait_for_end(seconds=60)
+
+    message = namespace.launcher_end()["message"]
+    assert outcome == "Failed"
+    assert words in message
+    assert message.startswith("distrain: ")
+    assert len(message.strip().splitlines()) == 1
+
+
+def test_image_that_cannot_be_pulled_is_named_and_uninstalled(namespace: Namespace, digits_settings: list[str]) -> None:
+    missing = settings({"image.repository": "distrain/no-such-image"})
+
+    refused = namespace.distrain("install", "run1", *digits_settings, *missing, "--wait")
+
+    assert refused.returncode == 4, refused.stdout + refused.stderr
+    assert "image" in refused.stderr
+    assert "distrain/no-such-image:0.1.0" in refused.stderr
+    assert _nothing_was_created(namespace)
+
+
+def test_job_that_fits_is_accepted_where_its_neighbours_are_refused(
+    namespace: Namespace, digits_settings: list[str]
+) -> None:
+    checked = namespace.distrain("check", *digits_settings, *settings({"workers.gpus": 4}))
+
+    assert checked.returncode == 0, checked.stderr
+    assert checked.stdout.startswith("fits")

@@ -1,0 +1,44 @@
+"""Whole runs, from values to the trained model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from lab import cluster, demo
+from lab.paths import REPOSITORY
+from tests.cluster.testbed import CHART, VALUES, Namespace, settings
+
+# The size that 24 GiB and 2 cores hold; the README's line for VGG16 is this one.
+VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 2, "trainer.steps": 4, "trainer.logEvery": 1})
+
+
+def test_demo_learns_the_digits_on_two_workers(lab: None) -> None:
+    told = subprocess.run([sys.executable, "-m", "lab", "demo"], cwd=REPOSITORY, capture_output=True, text=True)
+
+    assert told.returncode == 0, told.stdout + told.stderr
+    results = json.loads(_stored("results.json"))
+    assert results["world_size"] == 2
+    assert results["accuracy"] >= 0.95
+    assert f"test accuracy {results['accuracy']:.4f} on 2 ranks" in told.stdout
+    assert "total images/sec:" in _stored("log.txt").decode()
+    assert len(_stored("model.keras")) > 100_000
+
+
+def _stored(name: str) -> bytes:
+    key = f"models/distrain-demo/{demo.RELEASE}/{name}"
+    body: bytes = cluster.s3_server().boto3_client().get_object(Bucket="distrain-demo", Key=key)["Body"].read()
+    return body
+
+
+def test_vgg16_runs_with_plain_helm_and_its_workers_are_gone_after_it(namespace: Namespace, helm3: Path) -> None:
+    installed = namespace.helm(
+        helm3, "install", "run1", str(CHART), "-f", str(VALUES / "vgg16.yaml"), *VGG16_ON_TWO_CORES
+    )
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(seconds=300) == "Succeeded", namespace.launcher_log()
+    assert "total images/sec:" in namespace.launcher_log()
+    assert [pod for pod in namespace.get("pods") if pod["status"]["phase"] == "Running"] == []
