@@ -1,5 +1,3 @@
 """Run `distrain` from this folder, whether it is installed as a package or not: `python plugin check ...`."""
 
-from distrain.cli import main
-
-main()
+import distrain.__main__  # noqa: F401

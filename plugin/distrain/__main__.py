@@ -1,5 +1,11 @@
 """`python -m distrain`, the same program as `helm distrain`."""
 
-from distrain.cli import main
+import sys
 
-main()
+try:
+    from distrain.cli import main
+
+    main()
+except KeyboardInterrupt:
+    # Pressed while Python was still loading modules; nothing has been done yet.
+    sys.exit(130)

@@ -25,17 +25,11 @@ def next_step(verdict: str, job: Job, snapshot: Snapshot, now: Judgement, emptie
     for role in (job.workers, job.launcher):
         if not capacity.room(empty.free(), empty.role(role)):
             return _nowhere(role, empty, gpu_resource)
-    return _too_many(job, emptied, gpu_resource)
+    return _too_many(job, emptied)
 
 
 def total(snapshot: Snapshot, resource: str) -> int:
     return sum(_allocatable(node, resource) for node in snapshot.nodes)
-
-
-def each(role: PodRole, gpu_resource: str) -> str:
-    """Say what one pod of the role takes, by its GPUs where it has some."""
-    gpus = role.request.get(gpu_resource, 0)
-    return f"{gpus} {gpu_resource}" if gpus else "no GPU"
 
 
 def _depends(now: Judgement) -> str:
@@ -53,13 +47,13 @@ def _busy(now: Judgement) -> str:
     return f"{words}; there is room for none now. Wait."
 
 
-def _too_many(job: Job, emptied: Judgement, gpu_resource: str) -> str:
+def _too_many(job: Job, emptied: Judgement) -> str:
     workers = job.workers
     if not emptied.most:
         return "launcher: beside it no worker fits, even on empty nodes. Lower what launcher or workers ask for."
     return (
-        f"workers.replicas: {workers.replicas} workers of {each(workers, gpu_resource)} each do not fit, even on empty "
-        f"nodes; these hold {emptied.most}. Lower workers.replicas to {emptied.most}."
+        f"workers.replicas: {workers.replicas} workers of {_asked(workers)} each do not fit, even on empty nodes; "
+        f"these hold {emptied.most}. Lower workers.replicas to {emptied.most}."
     )
 
 
@@ -79,10 +73,12 @@ def _too_large(role: PodRole, empty: Snapshot, free: Mapping[str, Mapping[str, i
         most = max((amounts.get(resource, 0) for amounts in free.values()), default=0)
         if most < amount:
             return _more_than_any(role, resource, most, gpu_resource)
-    asked = " and ".join(
-        f"{text(name, amount)} {name}" for name, amount in sorted(role.request.items()) if name != "pods"
-    )
-    return f"{_section(role)}: no node has {asked} at once. Lower one of them."
+    return f"{_section(role)}: no node has {_asked(role)} at once. Lower one of them."
+
+
+def _asked(role: PodRole) -> str:
+    asked = [f"{text(name, amount)} {name}" for name, amount in sorted(role.request.items()) if name != "pods"]
+    return " and ".join(asked) or "no request"
 
 
 def _more_than_any(role: PodRole, resource: str, most: int, gpu_resource: str) -> str:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 import urllib3
-from kubernetes.client import ApiClient, ApiException, Configuration
+from kubernetes.client import ApiClient
 from kubernetes.config import ConfigException, new_client_from_config
 
 from distrain import kube
@@ -116,30 +116,32 @@ class Cluster:
             token = page.metadata.next or None
 
     def _get(self, path: str, answer: type[T], what: str, **query: str) -> T:
-        try:
-            response = self._api.call_api(
-                path,
-                "GET",
-                query_params=list(query.items()),
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _return_http_data_only=True,
-                _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
-            )
-            body: bytes = response.data
-        except ApiException as error:
-            if error.status:
-                raise self._refusal(error.status, error.body or b"", what) from error
-            raise self._unreachable(error) from error
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
+        status, body = self._fetch(path, query)
+        if status != 200:
+            raise self._refusal(status, body, what)
         try:
             return msgspec.json.decode(body, type=answer)
         except msgspec.DecodeError as error:
             raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 
-    def _unreachable(self, error: Exception) -> UnreachableError:
-        return UnreachableError(f"the cluster at {self.server} cannot be reached: {_cause(error)}; {NEXT_STEP}")
+    def _fetch(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Ask through the client's connections, past its generated calls, whose form changes with each release."""
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
+        ask = self._api.rest_client.pool_manager.request
+        try:
+            # One try: a cluster that does not answer is reported within seconds.
+            response = ask(
+                "GET", self.server + path, fields=query, headers=self._login(), timeout=timeout, retries=False
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            words = f"the cluster at {self.server} cannot be reached: {_cause(error)}; {NEXT_STEP}"
+            raise UnreachableError(words) from error
+        return response.status, response.data
+
+    def _login(self) -> dict[str, str]:
+        """Return the header with the user's token, which is renewed where an exec plugin gave it for a while."""
+        token = self._api.configuration.auth_settings().get("BearerToken")
+        return {token["key"]: token["value"]} if token else {}
 
     def _refusal(self, status: int, body: bytes, what: str) -> DistrainError:
         words = _message(body)
@@ -154,12 +156,9 @@ class Cluster:
 
 def connect(target: Target) -> Cluster:
     """Prepare to read the target's cluster; raises UnreachableError when its kubeconfig cannot be used."""
-    configuration = Configuration()
-    # One try a request: a cluster that does not answer is reported within seconds.
-    configuration.retries = False
     try:
         with _logged() as complaints:
-            api = new_client_from_config(target.kubeconfig, target.context, client_configuration=configuration)
+            api = new_client_from_config(target.kubeconfig, target.context)
     except (ConfigException, OSError, ValueError) as error:
         raise UnreachableError(f"KUBECONFIG: context {target.context} cannot be used: {_line(error)}") from error
     if complaints:
@@ -192,8 +191,6 @@ def _cause(error: BaseException) -> str:
     """Return the innermost reason, which the client wraps several times."""
     while error.__cause__ is not None:
         error = error.__cause__
-    if isinstance(error, ApiException):
-        return _line(error.reason)
     return _line(getattr(error, "strerror", None) or error)
 
 

@@ -57,6 +57,15 @@ def test_more_workers_than_the_cluster_can_ever_hold_are_impossible() -> None:
     )
 
 
+def test_workers_that_only_the_pod_limit_keeps_away_are_named() -> None:
+    answer = _report(_job(workers=5, gpus=0), [node("a", pods="3")])
+
+    assert answer.next == (
+        "workers.replicas: 5 workers of no request each do not fit, even on empty nodes; these hold 2. "
+        "Lower workers.replicas to 2."
+    )
+
+
 def test_room_that_other_pods_hold_makes_it_busy() -> None:
     answer = _report(_job(workers=3, gpus=4), [node("a", gpu="8"), node("b", gpu="8")], [pod("p", on="a", gpu="6")])
 

@@ -312,6 +312,11 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], argume
     assert capsys.readouterr().err == f"distrain: {words}\n"
 
 
+def test_longest_name_that_helm_takes_is_taken() -> None:
+    assert cli._parser().parse_args(["install", "a" * 53]).name == "a" * 53
+    assert cli.run(["install", "a" * 54]) == 2
+
+
 @pytest.mark.parametrize(("written", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45)])
 def test_durations_are_read_as_helm_writes_them(written: str, seconds: float) -> None:
     assert cli._parser().parse_args(["install", "run1", "--timeout", written]).timeout == seconds

@@ -106,6 +106,15 @@ def test_closed_port_is_told_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - started < 5
 
 
+def test_tls_that_fails_is_one_line(api: FakeApi, tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, api.url.replace("http://", "https://"))
+
+    with pytest.raises(
+        UnreachableError, match=r"^the cluster at https://.* cannot be reached: [^\n]*SSL[^\n]*; check KUBE"
+    ):
+        connect(Target(str(path), "fake", "team")).nodes()
+
+
 def test_name_that_does_not_resolve_is_told(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, "https://no-such-host.invalid:6443")
 

@@ -47,7 +47,9 @@ def _event(uid: str, reason: str, message: str) -> dict[str, Any]:
 
 
 def _sight(*pods: dict[str, Any], condition: str = "", message: str = "", events: Any = ()) -> Sight:
-    conditions = [{"type": condition, "status": "True", "message": message}] if condition else []
+    conditions = [{"type": "Created", "status": "True"}, {"type": "Running", "status": "False"}]
+    if condition:
+        conditions.append({"type": condition, "status": "True", "message": message})
     job = {"metadata": {"name": "run1", "uid": "job"}, "status": {"conditions": conditions}}
     return Sight(
         msgspec.convert(job, kube.MPIJob),
@@ -220,7 +222,7 @@ def test_failed_job_is_told_in_the_launchers_last_words(message: str, words: str
 
 
 def test_failed_job_without_last_words_is_told_in_the_operators() -> None:
-    (trouble,) = _troubles(_sight(condition="Failed", message="1/2 workers are evicted"))
+    (trouble,) = _troubles(_sight(_running("launcher"), condition="Failed", message="1/2 workers are evicted"))
 
     assert trouble.words == "the job failed: 1/2 workers are evicted"
 
