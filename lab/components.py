@@ -24,7 +24,7 @@ NODE = "distrain-lab"
 API_SERVER = f"https://{NODE_ADDRESS}:6443"
 POD_NETWORK = "10.244.0.0/24"
 SERVICE_NETWORK = "10.96.0.0/16"
-PAUSE_IMAGE = "docker.io/distrain/pause:0.1.0"
+PAUSE_IMAGE = "docker.io/distrain/pause:lab"
 CONTAINERD_SOCKET = STATE_DIR / "containerd.sock"
 
 Command = list[str | Path]

@@ -26,10 +26,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, REPOSITORY
 
-VERSION = "0.1.0"
+# The chart asks for the image under its own version.
+VERSION = yaml.safe_load((REPOSITORY / "charts" / "distrain" / "Chart.yaml").read_text())["appVersion"]
 TRAINER = REPOSITORY / "trainer"
 ARCHIVES = CACHE_DIR / "images"
 STORE = CACHE_DIR / "buildah"
