@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-install test-chart test-trainer test-cluster lint schema lock images cluster cluster-status bench clean
+.PHONY: help setup demo test lint schema lock images cluster cluster-status bench clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -8,7 +8,7 @@ VENV := $(CACHE)/venvs/$(shell (cat requirements.txt; python3 --version) | sha25
 PYTHON := $(VENV)/bin/python
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## install Debian packages, a Python environment and Go where they are missing
 	@lab/setup.sh $(VENV)
@@ -17,10 +17,11 @@ demo: setup ## train on an embedded Kubernetes, or on the cluster of KUBECONFIG
 	@$(PYTHON) -m lab demo
 
 test: setup ## run every test; PYTEST_ARGS="-k words" picks some
+	@$(PYTHON) -m lab build
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)
 
-test-unit test-install test-chart test-trainer test-cluster: setup
-	@$(PYTHON) -m pytest -m $(@:test-%=%) $(PYTEST_ARGS)
+test-%: setup ## run one part: unit, install, chart, trainer or cluster
+	@$(PYTHON) -m pytest -m $* $(PYTEST_ARGS)
 
 lint: setup ## ruff, mypy, helm lint, shellcheck, yamllint
 	@PATH=$(VENV)/bin:$$PATH lab/lint.sh

@@ -35,11 +35,18 @@ def build_images() -> None:
     print(f"{image.reference}: {image.archive}")
 
 
+def build() -> None:
+    """Build all that the tests need, where its progress can be seen: pytest would hide it."""
+    golang.build_all()
+    images.trainer_environment("tensorflow")
+    images.trainer_image("tensorflow")
+
+
 COMMANDS = {
     "up": up,
     "status": status,
     "down": down,
-    "build": golang.build_all,
+    "build": build,
     "images": build_images,
     "demo": demo.main,
     "bench": bench.main,
