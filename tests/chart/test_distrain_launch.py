@@ -25,12 +25,6 @@ ENDED = "distrain: mpirun ended with exit code {}; this pod's log says why"
 
 
 @pytest.fixture(scope="module")
-def pod() -> Iterator[Pod]:
-    with pods.make_pod() as pod:
-        yield pod
-
-
-@pytest.fixture(scope="module")
 def worker(pod: Pod) -> Iterator[Running]:
     worker = pod.start([pod.script("distrain-worker"), *pod.script_options()], FROM_POD="two\nlines")
     wait_for(lambda: pods.is_listening(pod.port))

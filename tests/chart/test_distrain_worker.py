@@ -19,12 +19,6 @@ MULTI_LINE = "two \"quoted\"\n'lines' $HOME \\ `x` \t\u00e9"
 
 
 @pytest.fixture(scope="module")
-def pod() -> Iterator[Pod]:
-    with pods.make_pod() as pod:
-        yield pod
-
-
-@pytest.fixture(scope="module")
 def worker(pod: Pod) -> Iterator[Running]:
     worker = start_worker(pod)
     yield worker

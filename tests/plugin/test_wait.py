@@ -117,7 +117,11 @@ def test_progress_is_told_when_it_changes() -> None:
 
 
 def test_pull_that_works_in_the_end_is_waited_for() -> None:
-    _follow(FakeCluster(NO_IMAGE, NO_IMAGE, UP))
+    told: list[str] = []
+
+    _follow(FakeCluster(NO_IMAGE, NO_IMAGE, UP), told.append)
+
+    assert told
 
 
 def test_pull_that_goes_on_failing_ends_the_wait(clock: FakeClock) -> None:
@@ -158,7 +162,11 @@ def test_timeout_names_the_cause(clock: FakeClock) -> None:
 
 
 def test_short_silence_of_the_cluster_is_passed_over() -> None:
-    _follow(FakeCluster(UnreachableError("silent"), UnreachableError("silent"), UP))
+    told: list[str] = []
+
+    _follow(FakeCluster(UnreachableError("silent"), UnreachableError("silent"), UP), told.append)
+
+    assert told == []
 
 
 def test_long_silence_is_not() -> None:
