@@ -42,6 +42,10 @@ class Site:
     secret: str
     image: str
 
+    @property
+    def is_lab(self) -> bool:
+        return self.kubeconfig == str(KUBECONFIG)
+
     def settings(self) -> list[str]:
         """Return the arguments that fit values/mnist.yaml to this site."""
         values = {
@@ -107,10 +111,23 @@ def _user_site() -> Site:
     )
     context = _kubectl(site, "config", "current-context").strip()
     print(f"context {context}, namespace {site.namespace}, release {RELEASE}; data in s3://{site.bucket}")
-    if os.environ.get("YES") != "1" and input("Train there? [y/N] ").strip().lower() != "y":
-        raise LabError("nothing was done")
-    _kubectl(site, "get", "secret", site.secret)
+    if not _is_confirmed():
+        raise LabError("nothing was done; YES=1 trains there without asking")
+    try:
+        _kubectl(site, "get", "secret", site.secret)
+    except LabError as error:
+        raise LabError(f"S3_SECRET: {error}; make it in namespace {site.namespace}, or name another") from None
     return site
+
+
+def _is_confirmed() -> bool:
+    if os.environ.get("YES") == "1":
+        return True
+    try:
+        return input("Train there? [y/N] ").strip().lower() == "y"
+    except EOFError:  # nobody to ask
+        print()
+        return False
 
 
 def _put_digits(site: Site) -> None:
@@ -131,11 +148,13 @@ def _make_bucket(site: Site) -> None:
 
 
 def _install_plugin(site: Site) -> None:
+    plugin = REPOSITORY / "plugin"
     # Helm links a plugin that it installs from a folder, so an old link leads to the new plugin.
-    if (HELM_DATA / "plugins" / "plugin").exists():
-        _run(site, [str(REPOSITORY / "plugin" / "bin" / "setup")])
+    if (HELM_DATA / "plugins" / plugin.name).resolve() == plugin:
+        _run(site, [str(plugin / "bin" / "setup")])
     else:
-        _helm(site, "plugin", "install", str(REPOSITORY / "plugin"))
+        shutil.rmtree(HELM_DATA, ignore_errors=True)  # another checkout's
+        _helm(site, "plugin", "install", str(plugin))
 
 
 def _remove_last_run(site: Site) -> None:
@@ -148,7 +167,9 @@ def _remove_last_run(site: Site) -> None:
 def _follow(site: Site) -> None:
     """Show the launcher's log until it ends, then wait for the operator's verdict."""
     selector = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component=launcher"
-    _run(site, [str(golang.binary("kubectl")), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector])
+    _run(
+        site, [_tool(site, "kubectl", "kubectl"), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector]
+    )
     job = _kubectl(site, "get", "mpijob", "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
     _kubectl(site, "wait", "--for=condition=Succeeded", job, "--timeout=60s")
 
@@ -177,28 +198,31 @@ def _output_prefix(site: Site) -> str:
 
 
 def _next_steps(site: Site) -> str:
+    path = f" PATH={cluster.BIN_DIR}:$PATH" if site.is_lab else ""
+    cluster_too = "\n  make clean   # the whole cluster; builds and images stay" if site.is_lab else ""
     return f"""
 It works. Look around:
-  export KUBECONFIG={site.kubeconfig} PATH={cluster.BIN_DIR}:$PATH HELM_DATA_HOME={HELM_DATA}
+  export KUBECONFIG={site.kubeconfig}{path} HELM_DATA_HOME={HELM_DATA}
   kubectl -n {site.namespace} get mpijobs,pods
   helm -n {site.namespace} get values {RELEASE}
 Try a job that is too big, and read what it says:
   helm -n {site.namespace} distrain check -f values/vgg16.yaml --set workers.gpus=16
 Clean up:
-  helm -n {site.namespace} uninstall {RELEASE}     # this run
-  make clean                              # the whole cluster; builds and images stay"""
+  helm -n {site.namespace} uninstall {RELEASE}{cluster_too}"""
 
 
-def _helm_command() -> str:
-    return shutil.which("helm") or str(golang.binary("helm4"))
+def _tool(site: Site, name: str, build: str) -> str:
+    """Return the lab's own program, which fits the lab; elsewhere the user's, where there is one."""
+    users = None if site.is_lab else shutil.which(name)
+    return users or str(golang.binary(build))
 
 
 def _helm(site: Site, *arguments: str) -> None:
-    _run(site, [_helm_command(), *arguments, "--namespace", site.namespace])
+    _run(site, [_tool(site, "helm", "helm4"), *arguments, "--namespace", site.namespace])
 
 
 def _kubectl(site: Site, *arguments: str) -> str:
-    command = [str(golang.binary("kubectl")), "-n", site.namespace, *arguments]
+    command = [_tool(site, "kubectl", "kubectl"), "-n", site.namespace, *arguments]
     done = subprocess.run(command, env=_environment(site), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(done.stderr.strip())

@@ -52,7 +52,9 @@ def destroy() -> None:
     pid = _holder_pid()
     if pid:
         os.kill(pid, signal.SIGKILL)
-        _wait_until_gone(pid)
+        _wait_until_gone(Path(f"/proc/{pid}"))
+        # The kernel takes a namespace's links down after the last process, in its own time.
+        _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
     _remove_cgroup()
     with contextlib.suppress(OSError):  # not ours when it holds something
         KUBELET_DIR.rmdir()
@@ -197,7 +199,7 @@ def _alive(pid_file: Path) -> int | None:
         return None
 
 
-def _wait_until_gone(pid: int, seconds: float = 20) -> None:
+def _wait_until_gone(path: Path, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+    while path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -22,12 +22,16 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def lab() -> None:
-    """A running lab that holds the trainer's image."""
+def lab() -> Iterator[None]:
+    """A running lab that holds the trainer's image; one that the tests started goes with them."""
+    was_up = cluster.is_ready()
     cluster.up()
     cluster.load_image(images.trainer_image("tensorflow"))
     os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
     os.environ["KUBECONFIG"] = str(KUBECONFIG)
+    yield
+    if not was_up:
+        cluster.down()
 
 
 @pytest.fixture(scope="module")
