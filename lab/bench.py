@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from lab import cluster, images
 from lab.golang import binary
-from lab.paths import KUBECONFIG, REPOSITORY
+from lab.paths import CHART, KUBECONFIG
 from lab.waiting import wait_until
 
 NAMESPACE = "bench"
@@ -42,7 +42,7 @@ def _start() -> float:
 
 def _images_per_second(workers: int) -> float:
     values = f"workers.gpus=0,workers.replicas={workers},trainer.model=mnist,trainer.steps={STEPS}"
-    _helm("install", "run", str(REPOSITORY / "charts" / "distrain"), "--set", values)
+    _helm("install", "run", str(CHART), "--set", values)
     wait_until("the run", lambda: _launcher_phase() == "Succeeded", seconds=300, pause=1)
     log = cluster.kubectl("-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=launcher", "--tail=-1")
     _helm("uninstall", "run", "--wait")

@@ -9,11 +9,9 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -26,7 +24,6 @@ from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 RELEASE = "demo"
 WANTED_ACCURACY = 0.95
 VALUES = REPOSITORY / "values" / "mnist.yaml"
-CHART = REPOSITORY / "charts" / "distrain"
 HELM_DATA = CACHE_DIR / "helm-data"
 
 
@@ -131,14 +128,11 @@ def _is_confirmed() -> bool:
 
 
 def _put_digits(site: Site) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        digits.write_digits(Path(folder))
-        try:
-            _make_bucket(site)
-            for file in sorted(Path(folder).iterdir()):
-                site.s3.upload_file(str(file), site.bucket, f"digits/{file.name}")
-        except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
-            raise LabError(f"S3_ENDPOINT: {site.endpoint}: {error}; are the AWS_ variables set here?") from None
+    try:
+        _make_bucket(site)
+        digits.upload_digits(site.s3, site.bucket)
+    except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
+        raise LabError(f"S3_ENDPOINT: {site.endpoint}: {error}; are the AWS_ variables set here?") from None
 
 
 def _make_bucket(site: Site) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,14 @@ from sklearn.model_selection import train_test_split
 
 TEST_SHARE = 0.2
 SEED = 0
+
+
+def upload_digits(s3: Any, bucket: str) -> None:
+    """Put the four files under digits/ of a bucket, through a boto3 client."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_digits(Path(folder))
+        for file in sorted(Path(folder).iterdir()):
+            s3.upload_file(str(file), bucket, f"digits/{file.name}")
 
 
 def write_digits(folder: Path) -> None:

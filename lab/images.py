@@ -29,10 +29,10 @@ from pathlib import Path
 import yaml
 
 from lab.errors import LabError
-from lab.paths import CACHE_DIR, REPOSITORY
+from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
 # The chart asks for the image under its own version.
-VERSION = yaml.safe_load((REPOSITORY / "charts" / "distrain" / "Chart.yaml").read_text())["appVersion"]
+VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 TRAINER = REPOSITORY / "trainer"
 ARCHIVES = CACHE_DIR / "images"
 STORE = CACHE_DIR / "buildah"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+CHART = REPOSITORY / "charts" / "distrain"
 
 # Builds, images and containerd's image store. Stays through `make clean`.
 CACHE_DIR = Path(os.environ.get("DISTRAIN_CACHE") or Path.home() / ".cache" / "distrain")

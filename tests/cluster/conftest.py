@@ -41,15 +41,12 @@ def kube_config(lab: None) -> str:
 
 
 @pytest.fixture(scope="session")
-def digits_settings(lab: None, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def digits_settings(lab: None) -> list[str]:
     """The arguments that fit values/mnist.yaml to the lab, whose S3 server holds the digits."""
-    folder = tmp_path_factory.mktemp("digits")
-    digits.write_digits(folder)
     server = cluster.s3_server()
     s3 = server.boto3_client()
     s3.create_bucket(Bucket=BUCKET)
-    for file in folder.iterdir():
-        s3.upload_file(str(file), BUCKET, f"digits/{file.name}")
+    digits.upload_digits(s3, BUCKET)
     values = {
         "s3.endpoint": server.endpoint,
         "s3.secretName": SECRET,

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from lab import cluster, demo
-from lab.paths import REPOSITORY
-from tests.cluster.testbed import CHART, VALUES, Namespace, settings
+from lab.paths import CHART, REPOSITORY
+from tests.cluster.testbed import VALUES, Namespace, settings
 
 # The size that 24 GiB and 2 cores hold; the README's line for VGG16 is this one.
 VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 2, "trainer.steps": 4, "trainer.logEvery": 1})

@@ -14,7 +14,6 @@ from pytest_helm_charts.clusters import Cluster
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 
-CHART = REPOSITORY / "charts" / "distrain"
 VALUES = REPOSITORY / "values"
 SECRET = "s3"
 WRONG_KEY = "s3-wrong-key"
