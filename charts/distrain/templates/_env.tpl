@@ -1,26 +1,70 @@
 {{- /*
 Environment of the pods. distrain-worker hands a worker's on to its ranks.
 
-  distrain.env.all  all variables of a container
-  distrain.env.s3   those of them that make an S3 client find its server and credentials
+  distrain.env.all      all variables of a container
+  distrain.env.own      those of them that the chart makes of other values
+  distrain.env.s3       what makes an S3 client find its server and credentials
+  distrain.env.network  what makes NCCL and Gloo find their network
 */}}
 
 {{- /*
 distrain.env.all
-  Takes the root context. Renders nothing when there are none. The user's come last, so that they can refer to the
-  others as $(NAME).
+  Takes (dict "root" <root context> "role" <role>). Renders nothing when there are none. The user's come last, so that
+  they can refer to the others as $(NAME).
 */}}
 {{- define "distrain.env.all" -}}
-{{- $env := include "distrain.env.s3" . | fromYamlArray -}}
-{{- range $name, $value := .Values.mpi.env -}}
+{{- $env := list -}}
+{{- if ne .role "keygen" -}}
+{{- $env = include "distrain.env.own" . | fromYamlArray -}}
+{{- range $name, $value := .root.Values.mpi.env -}}
 {{- if ne $value nil -}}
 {{- $env = append $env (dict "name" $name "value" (include "distrain.text.scalar" $value)) -}}
 {{- end -}}
 {{- end -}}
-{{- with concat $env (.Values.env | default list) -}}
+{{- $env = concat $env (.root.Values.env | default list) -}}
+{{- end -}}
+{{- with $env -}}
 env:
   {{- toYaml . | nindent 2 }}
 {{- end -}}
+{{- end }}
+
+{{- /*
+distrain.env.own
+  Takes the same. Renders a list, perhaps an empty one.
+*/}}
+{{- define "distrain.env.own" -}}
+{{- $env := include "distrain.env.s3" .root | fromYamlArray -}}
+{{- if and (eq .role "launcher") (eq (include "distrain.job.kind" .root) "Plain") -}}
+{{- /* Open MPI cuts host names at the first dot, and <job>-worker-0 alone is no name in the cluster's DNS. */}}
+{{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}
+{{- end -}}
+{{- if ne .role "launcher" -}}
+{{- $env = concat $env (include "distrain.env.network" .root | fromYamlArray) -}}
+{{- end -}}
+{{- toYaml $env -}}
+{{- end }}
+
+{{- /*
+distrain.env.network
+  Takes the root context. Renders a list, perhaps an empty one.
+*/}}
+{{- define "distrain.env.network" -}}
+{{- $network := .Values.network -}}
+{{- $env := list -}}
+{{- with $network.interface -}}
+{{- $names := list "NCCL_SOCKET_IFNAME" "GLOO_SOCKET_IFNAME" -}}
+{{- if eq (include "distrain.job.kind" $) "MXJob" -}}
+{{- $names = append $names "DMLC_INTERFACE" -}}
+{{- end -}}
+{{- range $name := $names -}}
+{{- $env = append $env (dict "name" $name "value" $network.interface) -}}
+{{- end -}}
+{{- end -}}
+{{- with $network.ncclDebug -}}
+{{- $env = append $env (dict "name" "NCCL_DEBUG" "value" .) -}}
+{{- end -}}
+{{- toYaml $env -}}
 {{- end }}
 
 {{- /*

@@ -1,12 +1,34 @@
 {{- /*
 Labels and annotations.
 
-  distrain.labels.resource   labels of the resources that Helm creates
+  distrain.labels.metadata   metadata of a resource that Helm creates
+  distrain.labels.resource   its labels
+  distrain.labels.selector   the labels by which the training pods find each other
   distrain.labels.pod        labels of one role's pods, the user's included
   distrain.labels.ownPod     those of them that the chart sets
   distrain.annotations.pod   annotations of the pods, the user's included
   distrain.annotations.ownPod  those of them that the chart sets
 */}}
+
+{{- /*
+distrain.labels.metadata
+  Takes (dict "root" <root context> "name" <name> "weight" <when a test's hook makes it> "labels" <more labels>).
+*/}}
+{{- define "distrain.labels.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "distrain.labels.resource" .root | nindent 2 }}
+  {{- with .labels }}
+  {{- . | nindent 2 }}
+  {{- end }}
+{{- if hasKey .root "variant" }}
+annotations:
+  helm.sh/hook: {{ .root.variant }}
+  helm.sh/hook-weight: {{ .weight | default "-1" | quote }}
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+{{- end }}
 
 {{- /*
 distrain.labels.resource
@@ -15,32 +37,47 @@ distrain.labels.resource
 {{- define "distrain.labels.resource" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
 app.kubernetes.io/name: distrain
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ include "distrain.names.instance" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- /*
+distrain.labels.selector
+  Takes the root context. Renders a label selector: a PyTorchJob's Master trains as its Workers do.
+*/}}
+{{- define "distrain.labels.selector" -}}
+matchLabels:
+  app.kubernetes.io/name: distrain
+  app.kubernetes.io/instance: {{ include "distrain.names.instance" . }}
+matchExpressions:
+  - key: app.kubernetes.io/component
+    operator: In
+    values: [master, worker]
+{{- end }}
+
+{{- /*
 distrain.labels.ownPod
-  Takes (dict "root" <root context> "role" "launcher" or "worker").
+  Takes (dict "root" <root context> "role" <role>).
 
   No chart version: it would change the pods at every chart release. A mesh's sidecar would keep the launcher's pod
   alive after mpirun has ended, and stands between the ranks.
 */}}
 {{- define "distrain.labels.ownPod" -}}
 app.kubernetes.io/name: distrain
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ include "distrain.names.instance" .root }}
 app.kubernetes.io/component: {{ .role }}
 sidecar.istio.io/inject: "false"
 {{- end }}
 
 {{- /*
 distrain.labels.pod
-  Takes the same as distrain.labels.ownPod.
+  Takes (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
 {{- define "distrain.labels.pod" -}}
 {{- $own := include "distrain.labels.ownPod" . | fromYaml -}}
-{{- merge $own (.root.Values.podLabels | default dict) | toYaml -}}
+{{- $gang := include "distrain.gang.podLabels" . | fromYaml -}}
+{{- merge $own $gang (.root.Values.podLabels | default dict) | toYaml -}}
 {{- end }}
 
 {{- /*
@@ -53,9 +90,10 @@ sidecar.istio.io/inject: "false"
 
 {{- /*
 distrain.annotations.pod
-  Takes the root context.
+  Takes (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
 {{- define "distrain.annotations.pod" -}}
 {{- $own := include "distrain.annotations.ownPod" . | fromYaml -}}
-{{- merge $own (.Values.podAnnotations | default dict) | toYaml -}}
+{{- $gang := include "distrain.gang.podAnnotations" . | fromYaml -}}
+{{- merge $own $gang (.root.Values.podAnnotations | default dict) | toYaml -}}
 {{- end }}

@@ -1,32 +1,36 @@
 {{- /*
 What follows from values for mpirun and ssh.
 
-  distrain.mpi.slots         ranks per worker
   distrain.mpi.launcherArgs  arguments of distrain-launch
   distrain.mpi.workerArgs    arguments of distrain-worker
-  distrain.mpi.sshFolder     where the operator mounts the SSH key
-*/}}
+  distrain.mpi.interfaces    Open MPI parameters that pick the network interfaces
+  distrain.mpi.sshFolder     where the SSH key is mounted
 
-{{- /*
-distrain.mpi.slots
-  Takes the root context. One rank per GPU; a worker without GPUs has one rank.
+All take the root context.
 */}}
-{{- define "distrain.mpi.slots" -}}
-{{- max (int .Values.workers.gpus) 1 -}}
-{{- end }}
 
 {{- /*
 distrain.mpi.launcherArgs
-  Takes the root context. Renders a list.
+  Renders a list.
 
-  No -np: distrain-launch takes it from the operator's hostfile, so that it fits however many workers there are.
+  No -np: distrain-launch takes it from the list of hosts, so that it fits however many workers there are. Plain has no
+  operator that would start the launcher again and delete the workers in the end: distrain-launch does both.
 */}}
 {{- define "distrain.mpi.launcherArgs" -}}
+{{- if include "distrain.job.is" (dict "root" . "a" "kubexec") -}}
+- --rsh=kubexec
+{{- else -}}
+- --rsh=ssh
 - --ssh-port={{ int .Values.ssh.port }}
 - --ssh-folder={{ include "distrain.mpi.sshFolder" . }}
-- --workers-timeout={{ int .Values.launcher.workersTimeout }}
+{{- end }}
+- --workers-timeout={{ int64 (.Values.launcher.workersTimeout | default 1800) }}
+{{- if eq (include "distrain.job.kind" .) "Plain" }}
+- --end-workers
+- --retries={{ int64 .Values.job.backoffLimit }}
+{{- end }}
 - mpirun
-{{- range $key, $value := .Values.mpi.mca }}
+{{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) .Values.mpi.mca }}
 {{- if ne $value nil }}
 - --mca
 - {{ $key }}
@@ -42,17 +46,37 @@ distrain.mpi.launcherArgs
 
 {{- /*
 distrain.mpi.workerArgs
-  Takes the root context. Renders a list.
+  Renders a list.
 */}}
 {{- define "distrain.mpi.workerArgs" -}}
+{{- if include "distrain.job.is" (dict "root" . "a" "kubexec") -}}
+- --no-sshd
+{{- else -}}
 - --ssh-port={{ int .Values.ssh.port }}
 - --ssh-folder={{ include "distrain.mpi.sshFolder" . }}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.mpi.interfaces
+  btl is for the ranks' data, oob for what mpirun says to its daemons. Open MPI refuses include beside exclude.
+*/}}
+{{- define "distrain.mpi.interfaces" -}}
+{{- with .Values.network.interface -}}
+btl_tcp_if_include: {{ . | quote }}
+oob_tcp_if_include: {{ . | quote }}
+{{- else -}}
+{{- with .Values.network.excludeInterfaces -}}
+btl_tcp_if_exclude: {{ join "," . | quote }}
+oob_tcp_if_exclude: {{ join "," . | quote }}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- /*
 distrain.mpi.sshFolder
-  Takes nothing.
+  ssh looks below its user's home; the operator sets the modes that ssh wants of root's key only for root's folder.
 */}}
 {{- define "distrain.mpi.sshFolder" -}}
-/home/distrain/.ssh
+{{- eq (include "distrain.security.user" .) "0" | ternary "/root/.ssh" "/home/distrain/.ssh" -}}
 {{- end }}

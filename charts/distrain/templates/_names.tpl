@@ -1,21 +1,41 @@
 {{- /*
 Names of the job's resources.
 
-  distrain.names.job      name of the job resource
-  distrain.names.scripts  name of the ConfigMap that holds distrain-launch and distrain-worker
+  distrain.names.instance        the release, or <release>-test for the job of `helm test`
+  distrain.names.job             name of the job resource
+  distrain.names.scripts         name of the ConfigMap that holds the scripts of the pods
+  distrain.names.serviceAccount  ServiceAccount of one role's pods; nothing is the namespace's default
+  distrain.names.keygen          name of the ServiceAccount and Role of the Job that makes the SSH key
+  distrain.names.sshSecret       name of the Secret that holds it
 */}}
+
+{{- define "distrain.names.instance" -}}
+{{- .Release.Name -}}{{ if hasKey . "variant" }}-{{ .variant }}{{ end -}}
+{{- end }}
 
 {{- /*
 distrain.names.job
   Takes the root context. Renders <release>-<hash>.
 
   The hash stands for all that a running job cannot take over: another image makes another job, more workers do not.
-  The release name is cut to 43 characters, so that <job>-worker-999, the last that the schema allows, is a DNS label
-  of 63: the cut must not depend on the size.
+  The release name is cut so that the longest name made of the job's, for the most workers that the schema allows, has
+  the 63 characters of a DNS label: <job>-worker-999, of an MXJob <job>-scheduler-0; the StatefulSet of an MPIJob
+  v1alpha2 adds 11 characters to <job>-worker in a label of its pods.
 */}}
 {{- define "distrain.names.job" -}}
-{{- $fixed := include "distrain.mpijob.fixed" . -}}
-{{- printf "%s-%s" (.Release.Name | trunc 43 | trimSuffix "-") ($fixed | sha256sum | trunc 8) -}}
+{{- $kind := printf "%s %s" (include "distrain.job.kind" .) (include "distrain.job.apiVersion" .) -}}
+{{- $cut := 43 -}}
+{{- if hasPrefix "MXJob" $kind -}}
+{{- $cut = 42 -}}
+{{- else if eq $kind "MPIJob v1alpha2" -}}
+{{- $cut = 36 -}}
+{{- end -}}
+{{- $variant := "" -}}
+{{- if hasKey . "variant" -}}
+{{- $variant = printf "-%s" .variant -}}
+{{- end -}}
+{{- $hash := include "distrain.job.fixed" . | sha256sum | trunc 8 -}}
+{{- printf "%s%s-%s" (.Release.Name | trunc (sub $cut (len $variant) | int) | trimSuffix "-") $variant $hash -}}
 {{- end }}
 
 {{- /*
@@ -24,4 +44,26 @@ distrain.names.scripts
 */}}
 {{- define "distrain.names.scripts" -}}
 {{- printf "%s-scripts" . -}}
+{{- end }}
+
+{{- /*
+distrain.names.serviceAccount
+  Takes (dict "root" <root context> "role" <role>).
+
+  The launcher that starts its ranks with kubectl needs the account that its operator makes, and binds to a Role.
+*/}}
+{{- define "distrain.names.serviceAccount" -}}
+{{- $own := .root.Values.rbac.create | ternary .root.Release.Name "" -}}
+{{- if and (eq .role "launcher") (include "distrain.job.is" (dict "root" .root "a" "kubexec")) -}}
+{{- $own = "" -}}
+{{- end -}}
+{{- .root.Values.serviceAccountName | default $own -}}
+{{- end }}
+
+{{- define "distrain.names.keygen" -}}
+{{- printf "%s-keygen" .Release.Name -}}
+{{- end }}
+
+{{- define "distrain.names.sshSecret" -}}
+{{- .Values.ssh.secretName | default (printf "%s-ssh" .Release.Name) -}}
 {{- end }}

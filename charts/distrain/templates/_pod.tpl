@@ -1,54 +1,99 @@
 {{- /*
-Parts of a pod that launcher and workers share.
+The pods of every kind and role.
 
-  distrain.pod.common        the pod but its containers and volumes
-  distrain.pod.container     a container but its command, environment, resources and mounts
+  distrain.pod.template      a role's pod template
+  distrain.pod.common        its pod but for containers, volumes and placement
+  distrain.pod.container     a container but for name, command, environment, resources and mounts
   distrain.pod.image         the image
-  distrain.pod.resources     resources of a container
-  distrain.pod.volumes       volumes of one role's pods
-  distrain.pod.volumeMounts  mounts of one role's container
+  distrain.pod.resources     resources of a role's container
+  distrain.pod.sidecars      more containers of the user's
+  distrain.pod.more          more fields of the training pods
+
+A role is (dict "root" <root context> "role" <role> "job" <the job's name>). Nothing here may depend on
+workers.replicas: the operators never change a pod that exists.
 */}}
 
 {{- /*
-distrain.pod.common
-  Takes the root context.
+distrain.pod.template
+  Takes a role.
+*/}}
+{{- define "distrain.pod.template" -}}
+metadata:
+  labels:
+    {{- include "distrain.labels.pod" . | nindent 4 }}
+  annotations:
+    {{- include "distrain.annotations.pod" . | nindent 4 }}
+spec:
+  {{- include "distrain.pod.common" . | nindent 2 }}
+  {{- with include "distrain.placement.all" . | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  {{- with include "distrain.pod.more" . }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  containers:
+    - name: {{ include "distrain.role.container" . }}
+      {{- include "distrain.pod.container" . | nindent 6 }}
+      {{- include "distrain.program.command" . | nindent 6 }}
+      {{- with include "distrain.env.all" . }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      {{- with include "distrain.pod.resources" . }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      volumeMounts:
+        {{- include "distrain.volumes.mounts" . | nindent 8 }}
+    {{- if include "distrain.role.trains" . }}
+    {{- with include "distrain.pod.sidecars" (dict "root" .root "containers" .root.Values.workers.sidecars) }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- end }}
+  volumes:
+    {{- include "distrain.volumes.all" . | nindent 4 }}
+{{- end }}
 
-  With distrain.pod.container it passes the Pod Security Standard `restricted`. Nothing in the pods talks to the API
-  server, so they get no token; the variables that Kubernetes makes of every Service would only add to the ranks'
-  environment.
+{{- /*
+distrain.pod.common
+  Takes a role.
+
+  Only pods that call the API server get a token. The variables that Kubernetes makes of every Service would only add
+  to the ranks' environment.
 */}}
 {{- define "distrain.pod.common" -}}
-automountServiceAccountToken: false
+{{- $values := .root.Values -}}
+{{- $kubexec := include "distrain.job.is" (dict "root" .root "a" "kubexec") -}}
+automountServiceAccountToken: {{ or (eq .role "keygen") (and $kubexec (eq .role "launcher") | not | not) }}
 enableServiceLinks: false
-{{- with .Values.image.pullSecrets }}
+{{- if eq .role "keygen" }}
+serviceAccountName: {{ include "distrain.names.keygen" .root }}
+{{- else }}
+{{- with include "distrain.names.serviceAccount" . }}
+serviceAccountName: {{ . }}
+{{- end }}
+{{- end }}
+{{- with $values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
   - name: {{ . | quote }}
   {{- end }}
 {{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 1000
-  runAsGroup: 1000
-  fsGroup: 1000
-  fsGroupChangePolicy: OnRootMismatch
-  seccompProfile:
-    type: RuntimeDefault
+  {{- include "distrain.security.pod" .root | nindent 2 }}
 {{- end }}
 
 {{- /*
 distrain.pod.container
-  Takes the root context.
+  Takes a role.
 */}}
 {{- define "distrain.pod.container" -}}
-image: {{ include "distrain.pod.image" . | quote }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+image: {{ include "distrain.pod.image" .root | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 terminationMessagePolicy: FallbackToLogsOnError
 securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities:
-    drop: [ALL]
+  {{- include "distrain.security.container" . | nindent 2 }}
 {{- end }}
 
 {{- /*
@@ -66,32 +111,36 @@ distrain.pod.image
 
 {{- /*
 distrain.pod.resources
-  Takes (dict "cpu" <quantity or nil> "memory" <quantity or nil> "gpus" <int> "gpuResource" <name>).
-  Renders nothing when there is nothing to ask for.
+  Takes a role. Renders nothing when there is nothing to ask for.
 
   GPUs stand under limits alone: Kubernetes copies the limit of an extended resource into the request, and rejects a
   pod whose two figures differ. Memory is requested and limited alike: a pod that uses more than it requested is the
   first to be killed when its node runs short. CPU has no limit: a throttled rank holds up all the others.
 */}}
 {{- define "distrain.pod.resources" -}}
+{{- $role := include "distrain.role.values" . | fromYaml -}}
 {{- $requests := dict -}}
 {{- $limits := dict -}}
-{{- with .cpu -}}
-{{- $_ := set $requests "cpu" (toString .) -}}
+{{- with $role.cpu -}}
+{{- $_ := set $requests "cpu" . -}}
 {{- end -}}
-{{- with .memory -}}
+{{- with $role.memory -}}
 {{- $_ := set $requests "memory" . -}}
 {{- $_ := set $limits "memory" . -}}
 {{- end -}}
-{{- with .gpus -}}
-{{- $_ := set $limits $.gpuResource (int .) -}}
+{{- if include "distrain.role.trains" . -}}
+{{- with .root.Values.workers.gpus -}}
+{{- $_ := set $limits $.root.Values.workers.gpuResource (int64 .) -}}
+{{- end -}}
+{{- with .root.Values.network.rdma.resource -}}
+{{- $_ := set $limits . (int64 $.root.Values.network.rdma.count) -}}
+{{- end -}}
 {{- end -}}
 {{- $resources := dict -}}
-{{- with $requests -}}
-{{- $_ := set $resources "requests" . -}}
+{{- range $key, $amounts := dict "requests" $requests "limits" $limits -}}
+{{- if $amounts -}}
+{{- $_ := set $resources $key $amounts -}}
 {{- end -}}
-{{- with $limits -}}
-{{- $_ := set $resources "limits" . -}}
 {{- end -}}
 {{- with $resources -}}
 resources:
@@ -100,46 +149,49 @@ resources:
 {{- end }}
 
 {{- /*
-distrain.pod.volumes
-  Takes (dict "root" <root context> "role" "launcher" or "worker" "job" <the job's name>).
-
-  /tmp is the one place where a pod can write, as its root file system is read-only: Open MPI's session, sshd's
-  configuration, the frameworks' caches. Only the workers mount the user's volumes: a disk that one node alone can
-  attach would keep the launcher from starting elsewhere.
+distrain.pod.sidecars
+  Takes (dict "root" <root context> "containers" <containers>). Renders a list; the pod's Security Standard asks of
+  every container what it asks of the job's own.
 */}}
-{{- define "distrain.pod.volumes" -}}
-- name: scripts
-  configMap:
-    name: {{ include "distrain.names.scripts" .job }}
-    defaultMode: 0755
-- name: tmp
-  emptyDir: {}
-{{- if eq .role "worker" }}
-- name: shm
-  emptyDir:
-    medium: Memory
-    sizeLimit: {{ .root.Values.workers.shm }}
-{{- with .root.Values.volumes }}
-{{ toYaml . }}
-{{- end }}
-{{- end }}
+{{- define "distrain.pod.sidecars" -}}
+{{- $containers := list -}}
+{{- range .containers -}}
+{{- $ours := include "distrain.security.sidecar" $.root | fromYaml -}}
+{{- $theirs := deepCopy . -}}
+{{- $containers = append $containers (set $theirs "securityContext" (mergeOverwrite $ours (.securityContext | default dict))) -}}
+{{- end -}}
+{{- with $containers -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end }}
 
 {{- /*
-distrain.pod.volumeMounts
-  Takes (dict "root" <root context> "role" "launcher" or "worker").
+distrain.pod.more
+  Takes a role. A scheduler for all roles, the user's fields for those that train.
 */}}
-{{- define "distrain.pod.volumeMounts" -}}
-- name: scripts
-  mountPath: /opt/distrain/bin
-  readOnly: true
-- name: tmp
-  mountPath: /tmp
-{{- if eq .role "worker" }}
-- name: shm
-  mountPath: /dev/shm
-{{- with .root.Values.volumeMounts }}
-{{ toYaml . }}
-{{- end }}
-{{- end }}
+{{- define "distrain.pod.more" -}}
+{{- $more := dict -}}
+{{- with include "distrain.gang.podScheduler" . -}}
+{{- $_ := set $more "schedulerName" . -}}
+{{- end -}}
+{{- if eq (include "distrain.job.kind" .root) "Plain" -}}
+{{- $_ := set $more "restartPolicy" (ternary "OnFailure" "Never" (eq .role "keygen")) -}}
+{{- if eq .role "worker" -}}
+{{- $_ := set $more "subdomain" .job -}}
+{{- end -}}
+{{- end -}}
+{{- if include "distrain.role.trains" . -}}
+{{- $theirs := deepCopy .root.Values.workers.podSpec -}}
+{{- if and $theirs.hostNetwork (not $theirs.dnsPolicy) -}}
+{{- /* Else the pod asks its node for names, which knows none of the cluster's. */}}
+{{- $_ := set $theirs "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- end -}}
+{{- with $theirs.initContainers -}}
+{{- $_ := set $theirs "initContainers" (include "distrain.pod.sidecars" (dict "root" $.root "containers" .) | fromYamlArray) -}}
+{{- end -}}
+{{- $more = merge $more $theirs -}}
+{{- end -}}
+{{- with $more -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end }}

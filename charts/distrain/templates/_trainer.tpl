@@ -1,9 +1,10 @@
 {{- /*
 The program that every rank runs.
 
-  distrain.trainer.program  the program and its arguments
-  distrain.trainer.length   how long to train
-  distrain.trainer.output   where this run writes
+  distrain.trainer.program    the program and its arguments
+  distrain.trainer.arguments  the trainer's arguments
+  distrain.trainer.length     how long to train
+  distrain.trainer.output     where this run writes
 */}}
 
 {{- /*
@@ -14,11 +15,21 @@ distrain.trainer.program
 {{- with .Values.command -}}
 {{- include "distrain.text.list" . -}}
 {{- else -}}
-{{- $trainer := .Values.trainer -}}
 - python3
 - -m
 - distrain_trainer
+{{ include "distrain.trainer.arguments" . }}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.trainer.arguments
+  Takes the root context. Renders a list.
+*/}}
+{{- define "distrain.trainer.arguments" -}}
+{{- $trainer := .Values.trainer -}}
 - --framework={{ .Values.framework }}
+- --strategy={{ .Values.strategy }}
 - --model={{ $trainer.model }}
 - --batch-size={{ int64 $trainer.batchSize }}
 - {{ include "distrain.trainer.length" $trainer }}
@@ -35,7 +46,6 @@ distrain.trainer.program
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}
 {{- end }}
-{{- end -}}
 {{- end }}
 
 {{- /*

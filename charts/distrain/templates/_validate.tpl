@@ -8,7 +8,6 @@ Every rule takes the root context and renders nothing. A message names the value
 
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.validate.release" . -}}
-{{- include "distrain.validate.cluster" . -}}
 {{- include "distrain.validate.gpus" . -}}
 {{- include "distrain.validate.length" . -}}
 {{- include "distrain.validate.data" . -}}

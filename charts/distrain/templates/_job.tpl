@@ -1,0 +1,207 @@
+{{- /*
+What the job is, for all templates that ask.
+
+  distrain.job.kind        MPIJob, PyTorchJob, MXJob, TFJob or Plain
+  distrain.job.apiVersion  its version, such as v2beta1; nothing for Plain
+  distrain.job.versions    the versions of a kind that the chart can write
+  distrain.job.served      those of them that the cluster serves
+  distrain.job.isReal      whether a real cluster answers, which `helm template` lacks
+  distrain.job.is          whether the job has a property: mpi, ssh, kubexec, elastic, replaced, trainingOperator
+  distrain.job.slots       ranks per worker
+  distrain.job.pods        number of pods that have to run at once
+  distrain.job.resource    the job's resources, with the name given
+  distrain.job.documents   every resource of the job
+  distrain.job.fixed       what a running job cannot take over, as text
+  distrain.job.fixedSpec   the part of it in a Kubeflow resource's spec
+  distrain.job.runPolicy, distrain.job.restartPolicy  of the training-operator's kinds
+
+All but the resource take the root context. One with the key `variant: test` is the job of `helm test`: see _names.tpl
+and _labels.tpl for what differs.
+*/}}
+
+{{- define "distrain.job.kind" -}}
+{{- $kinds := dict "pytorch" "PyTorchJob" "tensorflow" "MPIJob" "mxnet" "MPIJob" -}}
+{{- if eq .Values.strategy "parameter-server" -}}
+{{- $kinds = dict "pytorch" "PyTorchJob" "tensorflow" "TFJob" "mxnet" "MXJob" -}}
+{{- end -}}
+{{- eq .Values.job.kind "auto" | ternary (get $kinds .Values.framework) .Values.job.kind -}}
+{{- end }}
+
+{{- /*
+distrain.job.versions
+  Takes the kind. Renders a list, the newest first; a list of nothing for Plain.
+*/}}
+{{- define "distrain.job.versions" -}}
+{{- $versions := dict "MPIJob" (list "v2beta1" "v1" "v1alpha2") "MXJob" (list "v1" "v1beta1") "PyTorchJob" (list "v1") "TFJob" (list "v1") -}}
+{{- get $versions . | default list | toJson -}}
+{{- end }}
+
+{{- /*
+distrain.job.served
+  Offline it is what --api-versions says, which may be nothing.
+*/}}
+{{- define "distrain.job.served" -}}
+{{- $kind := include "distrain.job.kind" . -}}
+{{- $served := list -}}
+{{- range $version := include "distrain.job.versions" $kind | fromJsonArray -}}
+{{- if $.Capabilities.APIVersions.Has (printf "kubeflow.org/%s/%s" $version $kind) -}}
+{{- $served = append $served $version -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $served -}}
+{{- end }}
+
+{{- /*
+distrain.job.isReal
+  apiregistration.k8s.io is what every real cluster has and Helm's built-in list lacks.
+*/}}
+{{- define "distrain.job.isReal" -}}
+{{- .Capabilities.APIVersions.Has "apiregistration.k8s.io/v1" | ternary "true" "" -}}
+{{- end }}
+
+{{- define "distrain.job.apiVersion" -}}
+{{- if ne .Values.job.apiVersion "auto" -}}
+{{- .Values.job.apiVersion -}}
+{{- else -}}
+{{- $served := include "distrain.job.served" . | fromJsonArray -}}
+{{- $known := include "distrain.job.kind" . | include "distrain.job.versions" | fromJsonArray -}}
+{{- concat $served $known (list "") | first -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.job.is
+  Takes the root context as "root" and a property as "a". Renders "true" or nothing.
+
+  mpi               mpirun starts the ranks
+  kubexec           it does so with kubectl exec, as the older MPI operators have it; else through SSH
+  elastic           workers may come and go under torchrun
+  replaced          another size is another job, because the pods' environment tells the size
+  trainingOperator  the training-operator's common part runs the pods
+*/}}
+{{- define "distrain.job.is" -}}
+{{- $kind := include "distrain.job.kind" .root -}}
+{{- $version := include "distrain.job.apiVersion" .root -}}
+{{- $elastic := and (eq $kind "PyTorchJob") .root.Values.job.elastic -}}
+{{- $properties := dict
+  "mpi" (has $kind (list "MPIJob" "Plain"))
+  "kubexec" (and (eq $kind "MPIJob") (ne $version "v2beta1"))
+  "elastic" $elastic
+  "replaced" (and (has $kind (list "MXJob" "TFJob" "PyTorchJob")) (not $elastic))
+  "trainingOperator" (and (eq $version "v1") (ne $kind "Plain"))
+-}}
+{{- get $properties .a | ternary "true" "" -}}
+{{- end }}
+
+{{- /*
+distrain.job.slots
+  One rank per GPU; a worker without GPUs has one rank.
+*/}}
+{{- define "distrain.job.slots" -}}
+{{- max (int .Values.workers.gpus) 1 -}}
+{{- end }}
+
+{{- define "distrain.job.pods" -}}
+{{- $more := dict "MPIJob" 1 "Plain" 1 "PyTorchJob" 0 "TFJob" 1 "MXJob" 1 -}}
+{{- $servers := ternary (.Values.servers.replicas | default 1 | int) 0 (eq .Values.strategy "parameter-server") -}}
+{{- add (int .Values.workers.replicas) $servers (get $more (include "distrain.job.kind" .)) -}}
+{{- end }}
+
+{{- /*
+distrain.job.resource
+  Takes (dict "root" <root context> "job" <the job's name>).
+*/}}
+{{- define "distrain.job.resource" -}}
+{{- include (printf "distrain.%s.resource" (include "distrain.job.kind" .root | lower)) . -}}
+{{- end }}
+
+{{- define "distrain.job.documents" -}}
+{{- $job := dict "root" . "job" (include "distrain.names.job" .) -}}
+{{- if include "distrain.job.is" (dict "root" . "a" "mpi") }}
+---
+{{ include "distrain.scripts.resource" $job }}
+{{- end }}
+---
+{{ include "distrain.job.resource" $job }}
+{{- end }}
+
+{{- /*
+distrain.job.fixed
+  Operators create a pod once and never change it. They follow sizes, and the training-operator the whole run policy,
+  while the job runs; labels and annotations do not touch what is trained. The release's name is in, as the job's name
+  may hold only a part of it. Of Plain nothing of a pod can change, as Kubernetes refuses another template of a Job.
+*/}}
+{{- define "distrain.job.fixed" -}}
+{{- $kind := include "distrain.job.kind" . -}}
+{{- $resource := include (printf "distrain.%s.fixed" (lower $kind)) (dict "root" . "job" "") | fromYaml -}}
+{{- $scripts := list -}}
+{{- range include "distrain.scripts.names" . | fromJsonArray -}}
+{{- $scripts = append $scripts ($.Files.Get (printf "files/%s" .)) -}}
+{{- end -}}
+{{- $queue := include "distrain.gang.queue" . -}}
+{{- toJson (list .Release.Name (include "distrain.job.apiVersion" .) $kind $resource $scripts $queue) -}}
+{{- end }}
+
+{{- /*
+distrain.job.fixedSpec
+  Takes (dict "root" <root context> "spec" <spec of a Kubeflow resource, as a dict> "replicas" <key of its roles>).
+*/}}
+{{- define "distrain.job.fixedSpec" -}}
+{{- $spec := deepCopy .spec -}}
+{{- range $role, $replica := get $spec .replicas -}}
+{{- $_ := unset $replica.template "metadata" -}}
+{{- if not (include "distrain.job.is" (dict "root" $.root "a" "replaced")) -}}
+{{- $_ := unset $replica "replicas" -}}
+{{- end -}}
+{{- end -}}
+{{- if include "distrain.job.is" (dict "root" .root "a" "trainingOperator") -}}
+{{- $_ := unset $spec "runPolicy" -}}
+{{- else -}}
+{{- range list $spec ($spec.runPolicy | default dict) -}}
+{{- $_ := unset . "cleanPodPolicy" -}}
+{{- $_ := unset . "schedulingPolicy" -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := unset $spec "cleanPodPolicy" -}}
+{{- toYaml $spec -}}
+{{- end }}
+
+{{- /*
+distrain.job.runPolicy
+  Takes the root context. The run policy of the training-operator's kinds.
+
+  That operator ends the job when its pods have restarted backoffLimit times, this often included, and at the first
+  restart when it is 0.
+*/}}
+{{- define "distrain.job.runPolicy" -}}
+{{- $job := .Values.job -}}
+cleanPodPolicy: {{ $job.cleanPodPolicy }}
+backoffLimit: {{ ternary (add (int64 $job.backoffLimit) 1) 0 (gt (int64 $job.backoffLimit) 0) }}
+{{- with $job.activeDeadlineSeconds }}
+activeDeadlineSeconds: {{ int64 . }}
+{{- end }}
+{{- with include "distrain.gang.schedulingPolicy" . }}
+{{ . }}
+{{- end }}
+{{- end }}
+
+{{- /*
+distrain.job.restartPolicy
+  Takes the root context. The restart policy of the training-operator's pods.
+
+  Never fails the job at once and keeps the failed pod's log; OnFailure starts the container again, in the same pod.
+  ExitCode is not used: with it the operator does not look at backoffLimit.
+*/}}
+{{- define "distrain.job.restartPolicy" -}}
+{{- ternary "OnFailure" "Never" (gt (int64 .Values.job.backoffLimit) 0) -}}
+{{- end }}
+
+{{- /*
+distrain.job.shown
+  Takes (dict "root" <root context> "kind" <kind>). The job's resource when it is of this kind.
+*/}}
+{{- define "distrain.job.shown" -}}
+{{- if and .root.Values.job.enabled (eq (include "distrain.job.kind" .root) .kind) -}}
+{{- include "distrain.job.resource" (dict "root" .root "job" (include "distrain.names.job" .root)) -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,63 @@
+{{- /*
+Plain: what an MPI operator would make, from Kubernetes' own kinds. A file plain-*.yaml for each.
+
+  distrain.plain.resource  all of them but what belongs to the SSH key's making
+  distrain.plain.parts     names of the parts
+  distrain.plain.fixed     what a running job cannot take over
+  distrain.plain.shown     one part, when the job is Plain
+*/}}
+
+{{- define "distrain.plain.parts" -}}
+{{- $parts := list "service" "hostfile" -}}
+{{- if include "distrain.gang.hasPodGroup" . -}}
+{{- $parts = append $parts "podgroup" -}}
+{{- end -}}
+{{- if include "distrain.keygen.isNeeded" . -}}
+{{- $parts = concat $parts (list "secret" "keygen") -}}
+{{- end -}}
+{{- concat $parts (list "workers" "launcher") | toJson -}}
+{{- end }}
+
+{{- /*
+distrain.plain.resource
+  Takes (dict "root" <root context> "job" <the job's name>). Renders documents.
+*/}}
+{{- define "distrain.plain.resource" -}}
+{{- range $index, $part := include "distrain.plain.parts" .root | fromJsonArray -}}
+{{- if $index }}
+---
+{{ end -}}
+{{- include (printf "distrain.plain.%s" $part) $ -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.plain.fixed
+  Takes the same. A Job's template and failure policy are immutable, labels included; how many workers it has is not.
+*/}}
+{{- define "distrain.plain.fixed" -}}
+{{- $specs := list -}}
+{{- range $part := include "distrain.plain.parts" .root | fromJsonArray -}}
+{{- if has $part (list "keygen" "workers" "launcher") -}}
+{{- $spec := (include (printf "distrain.plain.%s" $part) $ | fromYaml).spec -}}
+{{- range list "completions" "parallelism" "activeDeadlineSeconds" -}}
+{{- $_ := unset $spec . -}}
+{{- end -}}
+{{- $specs = append $specs $spec -}}
+{{- end -}}
+{{- end -}}
+{{- dict "specs" $specs | toYaml -}}
+{{- end }}
+
+{{- /*
+distrain.plain.shown
+  Takes (dict "root" <root context> "part" <name of the part>).
+*/}}
+{{- define "distrain.plain.shown" -}}
+{{- $root := .root -}}
+{{- if and $root.Values.job.enabled (eq (include "distrain.job.kind" $root) "Plain") -}}
+{{- if has .part (include "distrain.plain.parts" $root | fromJsonArray) -}}
+{{- include (printf "distrain.plain.%s" .part) (dict "root" $root "job" (include "distrain.names.job" $root)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

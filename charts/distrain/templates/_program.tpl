@@ -1,0 +1,57 @@
+{{- /*
+What the containers run.
+
+  distrain.program.command   command and arguments of a role's first container
+  distrain.program.torchrun  how a PyTorchJob's pods start their ranks
+*/}}
+
+{{- /*
+distrain.program.command
+  Takes (dict "root" <root context> "role" <role>).
+*/}}
+{{- define "distrain.program.command" -}}
+{{- $kind := include "distrain.job.kind" .root -}}
+{{- if eq .role "keygen" -}}
+command: [/opt/distrain/bin/distrain-keygen]
+args:
+  - --secret={{ include "distrain.names.sshSecret" .root }}
+{{- else if eq .role "launcher" -}}
+command: [/opt/distrain/bin/distrain-launch]
+args:
+  {{- include "distrain.mpi.launcherArgs" .root | nindent 2 }}
+{{- else if include "distrain.job.is" (dict "root" .root "a" "mpi") -}}
+command: [/opt/distrain/bin/distrain-worker]
+args:
+  {{- include "distrain.mpi.workerArgs" .root | nindent 2 }}
+{{- else if eq $kind "PyTorchJob" -}}
+command:
+  {{- include "distrain.program.torchrun" .root | nindent 2 }}
+{{- else -}}
+command:
+  {{- include "distrain.trainer.program" .root | nindent 2 }}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.program.torchrun
+  Takes the root context. Renders a list.
+
+  torchrun reads the number of pods, their ranks and their meeting point from the operator's PET_* variables. With one
+  rank per pod of a fixed size the operator's RANK and WORLD_SIZE are the program's own, and no torchrun is needed.
+*/}}
+{{- define "distrain.program.torchrun" -}}
+{{- $single := eq (include "distrain.job.slots" .) "1" -}}
+{{- $elastic := include "distrain.job.is" (dict "root" . "a" "elastic") -}}
+{{- if not .Values.command -}}
+- torchrun
+- -m
+- distrain_trainer
+{{ include "distrain.trainer.arguments" . }}
+{{- else if and $single (not $elastic) -}}
+{{- include "distrain.trainer.program" . -}}
+{{- else -}}
+- torchrun
+- --no-python
+{{ include "distrain.trainer.program" . }}
+{{- end -}}
+{{- end }}

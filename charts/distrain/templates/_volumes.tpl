@@ -1,0 +1,91 @@
+{{- /*
+Volumes of the pods and where they are mounted.
+
+  distrain.volumes.all     volumes of a role's pods
+  distrain.volumes.mounts  mounts of its first container
+  distrain.volumes.user    whether the role's pods get the user's volumes
+
+A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
+*/}}
+
+{{- /*
+distrain.volumes.all
+  Under `restricted` /tmp is the one place where a pod can write: Open MPI's session, sshd's configuration, the
+  frameworks' caches. The key's files are named one by one, so that a pod waits until all of them are there.
+*/}}
+{{- define "distrain.volumes.all" -}}
+{{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
+{{- if include "distrain.job.is" (dict "root" .root "a" "mpi") -}}
+- name: scripts
+  configMap:
+    name: {{ include "distrain.names.scripts" .job }}
+    defaultMode: 0755
+{{ end -}}
+- name: tmp
+  emptyDir: {}
+{{- if and $plain (ne .role "keygen") }}
+- name: ssh-auth
+  secret:
+    secretName: {{ include "distrain.names.sshSecret" .root }}
+    defaultMode: {{ eq (include "distrain.security.user" .root) "0" | ternary "0400" "0440" }}
+    items:
+      {{- range $file := list "id_rsa" "id_rsa.pub" "authorized_keys" }}
+      - {key: {{ $file }}, path: {{ $file }}}
+      {{- end }}
+{{- end }}
+{{- if and $plain (eq .role "launcher") }}
+- name: mpi-job-config
+  configMap:
+    name: {{ .job }}-hostfile
+{{- end }}
+{{- if include "distrain.role.trains" . }}
+- name: shm
+  emptyDir:
+    medium: Memory
+    sizeLimit: {{ .root.Values.workers.shm | quote }}
+{{- end }}
+{{- if include "distrain.volumes.user" . }}
+{{- with .root.Values.volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "distrain.volumes.mounts" -}}
+{{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
+{{- if include "distrain.job.is" (dict "root" .root "a" "mpi") -}}
+- name: scripts
+  mountPath: /opt/distrain/bin
+  readOnly: true
+{{ end -}}
+- name: tmp
+  mountPath: /tmp
+{{- if and $plain (ne .role "keygen") }}
+- name: ssh-auth
+  mountPath: {{ include "distrain.mpi.sshFolder" .root }}
+  readOnly: true
+{{- end }}
+{{- if and $plain (eq .role "launcher") }}
+- name: mpi-job-config
+  mountPath: /etc/mpi
+  readOnly: true
+{{- end }}
+{{- if include "distrain.role.trains" . }}
+- name: shm
+  mountPath: /dev/shm
+{{- end }}
+{{- if include "distrain.volumes.user" . }}
+{{- with .root.Values.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /*
+distrain.volumes.user
+  Those that train, and a TFJob's Chief, which writes the model. A disk that one node alone can attach would keep the
+  others from starting elsewhere.
+*/}}
+{{- define "distrain.volumes.user" -}}
+{{- has .role (list "worker" "master" "chief") | ternary "true" "" -}}
+{{- end }}
