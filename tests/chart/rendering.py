@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,24 +19,67 @@ VALUES = REPOSITORY / "values"
 Yaml = Any
 
 
+ROLES = {
+    "MPIJob": "mpiReplicaSpecs",
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "MXJob": "mxReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+}
+
+
 @dataclass(frozen=True)
 class Rendered:
     """What `helm template` printed, as text and parsed."""
 
     text: str
-    job: Yaml
-    scripts: Yaml
+    documents: list[Yaml]
+
+    def find(self, kind: str, suffix: str = "") -> Yaml:
+        """Return the one resource of this kind whose name ends so."""
+        found = [one for one in self.documents if one["kind"] == kind and one["metadata"]["name"].endswith(suffix)]
+        (document,) = found
+        return document
+
+    def kinds(self) -> list[str]:
+        return sorted(document["kind"] for document in self.documents)
+
+    @property
+    def job(self) -> Yaml:
+        """The Kubeflow resource; of Plain the workers' Job."""
+        for document in self.documents:
+            if document["kind"] in ROLES:
+                return document
+        return self.find("Job", "-worker")
+
+    @property
+    def is_plain(self) -> bool:
+        return self.job["kind"] == "Job"
+
+    @property
+    def scripts(self) -> Yaml:
+        return self.find("ConfigMap", "-scripts")
 
     @property
     def name(self) -> str:
-        return str(self.job["metadata"]["name"])
+        return str(self.job["metadata"]["name"]).removesuffix("-worker")
+
+    @property
+    def replicas(self) -> dict[str, Yaml]:
+        """A Kubeflow resource's roles; of Plain its Jobs' specs, under the operators' names for roles."""
+        if not self.is_plain:
+            return dict(self.job["spec"][ROLES[self.job["kind"]]])
+        jobs = {one["metadata"]["name"].rsplit("-", 1)[1]: one for one in self.documents if one["kind"] == "Job"}
+        return {role.capitalize(): job["spec"] for role, job in jobs.items()}
 
     def pod(self, role: str) -> Yaml:
-        """Return the spec of the role's pods; the role is Launcher or Worker."""
-        return self.job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]
+        """Return the spec of the role's pods; the role is Launcher, Worker, ..."""
+        return self.replicas[role]["template"]["spec"]
+
+    def pods(self) -> dict[str, Yaml]:
+        return {role: self.pod(role) for role in self.replicas}
 
     def metadata(self, role: str) -> Yaml:
-        return self.job["spec"]["mpiReplicaSpecs"][role]["template"]["metadata"]
+        return self.replicas[role]["template"]["metadata"]
 
     def container(self, role: str) -> Yaml:
         (container,) = self.pod(role)["containers"]
@@ -61,9 +105,20 @@ def render(helm: Path, *arguments: str, release: str = "run1", chart: Path = CHA
     """Render the chart; fail with Helm's words where it is refused."""
     done = run(helm, "template", release, str(chart), *arguments)
     assert done.returncode == 0, done.stderr
-    documents = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
-    assert sorted(documents) == ["ConfigMap", "MPIJob"]
-    return Rendered(done.stdout, documents["MPIJob"], documents["ConfigMap"])
+    return Rendered(done.stdout, parse(done.stdout))
+
+
+def render_with(helm: Path, assignments: Iterable[str], **options: Any) -> Rendered:
+    """Render the chart with these --set assignments."""
+    return render(helm, *set_arguments(*assignments), **options)
+
+
+def set_arguments(*assignments: str) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+def parse(text: str) -> list[Yaml]:
+    return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
 def refusal(helm: Path, *arguments: str, release: str = "run1") -> str:

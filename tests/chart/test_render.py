@@ -9,17 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, Rendered, refusal, render, run
+from tests.chart.rendering import CHART, Rendered, refusal, render, run, set_arguments
 
 GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_HEAD = """# yamllint disable-file
 # Rendered from values.yaml beside it, and written by `DISTRAIN_UPDATE_GOLDEN=1 make test-chart`.
 """
 ROLES = ["Launcher", "Worker"]
-
-
-def set_arguments(*assignments: str) -> list[str]:
-    return [word for assignment in assignments for word in ("--set", assignment)]
 
 
 def test_mpijob_is_the_golden_one(helm: Path) -> None:
@@ -52,7 +48,7 @@ def test_both_helms_render_the_same(helm3: Path, helm4: Path) -> None:
 
 
 def test_templates_ask_nobody_but_the_values() -> None:
-    templates = "".join(path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir()))
+    templates = "".join(path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").rglob("*.*")))
     actions = " ".join(re.findall(r"\{\{(?!- /\*)(.*?)\}\}", templates, flags=re.DOTALL))
     words = set(re.findall(r"(?<![.\w$])[a-z]\w+", re.sub(r'"[^"]*"', "", actions)))
 

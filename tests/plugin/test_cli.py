@@ -194,7 +194,7 @@ def test_cluster_without_the_operator_is_refused_by_the_chart(run: Run, cluster:
 
     assert outcome.code == 2
     assert outcome.err.startswith(
-        "distrain: job.kind: this cluster does not serve MPIJob v2beta1; install mpi-operator"
+        "distrain: job.kind: this cluster does not serve MPIJob; install mpi-operator"
     )
 
 

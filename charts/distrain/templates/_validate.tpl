@@ -1,22 +1,20 @@
 {{- /*
 Rules across several values. Rules on one value are in the schema.
 
-  distrain.validate.all  every rule below; ends rendering at the first that is broken
+  distrain.validate.all  every rule; ends rendering at the first that is broken
 
-Every rule takes the root context and renders nothing. A message names the value, what was found and the next step.
+Those on what is trained stand below, those on the job's kind in _validate-job.tpl, those on its pods in
+_validate-pod.tpl. Every rule takes the root context and renders nothing. A message names the value, what was found
+and the next step.
 */}}
 
 {{- define "distrain.validate.all" -}}
-{{- include "distrain.validate.release" . -}}
-{{- include "distrain.validate.gpus" . -}}
-{{- include "distrain.validate.length" . -}}
-{{- include "distrain.validate.data" . -}}
-{{- include "distrain.validate.output" . -}}
-{{- include "distrain.validate.volumes" . -}}
-{{- include "distrain.validate.volumeMounts" . -}}
-{{- include "distrain.validate.env" . -}}
-{{- include "distrain.validate.podMetadata" . -}}
-{{- include "distrain.validate.mpi" . -}}
+{{- $rules := list "release" "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang" -}}
+{{- $rules = concat $rules (list "length" "data" "output" "mpi" "interfaces" "ssh" "security" "volumes" "volumeMounts") -}}
+{{- $rules = concat $rules (list "containers" "podSpec" "env" "podMetadata") -}}
+{{- range $rules -}}
+{{- include (printf "distrain.validate.%s" .) $ -}}
+{{- end -}}
 {{- end }}
 
 {{- /*
@@ -26,18 +24,6 @@ distrain.validate.release
 {{- define "distrain.validate.release" -}}
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" .Release.Name) -}}
 {{- fail (printf "distrain: release name: %q cannot be the host name of a pod; start it with a letter and use only a-z, 0-9 and -" .Release.Name) -}}
-{{- end -}}
-{{- end }}
-
-{{- /*
-distrain.validate.cluster
-  `helm template` does not know the cluster and gets the newest version; apiregistration.k8s.io is what every real
-  cluster has and Helm's built-in list lacks.
-*/}}
-{{- define "distrain.validate.cluster" -}}
-{{- $versions := .Capabilities.APIVersions -}}
-{{- if and (eq .Values.job.apiVersion "auto") ($versions.Has "apiregistration.k8s.io/v1") (not ($versions.Has "kubeflow.org/v2beta1/MPIJob")) -}}
-{{- fail "distrain: job.kind: this cluster does not serve MPIJob v2beta1; install mpi-operator 0.4.0 or newer (https://github.com/kubeflow/mpi-operator)" -}}
 {{- end -}}
 {{- end }}
 
@@ -100,90 +86,6 @@ distrain.validate.output
 {{- end -}}
 {{- if not $mounted -}}
 {{- fail (printf "distrain: output.uri: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix" $uri) -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{- define "distrain.validate.volumes" -}}
-{{- range $index, $volume := .Values.volumes -}}
-{{- if has $volume.name (list "scripts" "tmp" "shm" "ssh-auth" "mpi-job-config") -}}
-{{- fail (printf "distrain: volumes[%d].name: %q is a volume of the job itself; choose another name" $index $volume.name) -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{- /*
-distrain.validate.volumeMounts
-  The API server takes an MPIJob with a broken pod template; the operator alone meets the error.
-*/}}
-{{- define "distrain.validate.volumeMounts" -}}
-{{- $names := list -}}
-{{- range .Values.volumes -}}
-{{- $names = append $names .name -}}
-{{- end -}}
-{{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" (include "distrain.mpi.sshFolder" .) -}}
-{{- range $index, $mount := .Values.volumeMounts -}}
-{{- if not (has $mount.name $names) -}}
-{{- fail (printf "distrain: volumeMounts[%d].name: %q is not in volumes; add it there" $index $mount.name) -}}
-{{- end -}}
-{{- if has (clean $mount.mountPath) $taken -}}
-{{- fail (printf "distrain: volumeMounts[%d].mountPath: %q is a mount of the job itself; choose another path" $index $mount.mountPath) -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{- /*
-distrain.validate.env
-  Of two variables with one name the last wins, in silence.
-*/}}
-{{- define "distrain.validate.env" -}}
-{{- $owners := dict -}}
-{{- range include "distrain.env.s3" . | fromYamlArray -}}
-{{- $_ := set $owners .name "s3.*" -}}
-{{- end -}}
-{{- range list "OMPI_MCA_plm_rsh_args" "OMPI_MCA_plm_rsh_no_tree_spawn" "OMPI_MCA_orte_default_hostfile" "PRTE_MCA_plm_ssh_args" "PRTE_MCA_plm_ssh_no_tree_spawn" "PRTE_MCA_prte_default_hostfile" -}}
-{{- $_ := set $owners . "distrain-launch" -}}
-{{- end -}}
-{{- range $name, $_ := .Values.mpi.env -}}
-{{- with get $owners $name -}}
-{{- fail (printf "distrain: mpi.env.%s: is already set, from %s; remove it" $name .) -}}
-{{- end -}}
-{{- $_ := set $owners $name "mpi.env" -}}
-{{- end -}}
-{{- range $index, $variable := .Values.env -}}
-{{- with get $owners $variable.name -}}
-{{- fail (printf "distrain: env[%d].name: %s is already set, from %s; remove it in one place" $index $variable.name .) -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{- define "distrain.validate.podMetadata" -}}
-{{- $labels := include "distrain.labels.ownPod" (dict "root" . "role" "") | fromYaml -}}
-{{- range $key, $_ := .Values.podLabels -}}
-{{- if or (hasKey $labels $key) (hasPrefix "training.kubeflow.org/" $key) -}}
-{{- fail (printf "distrain: podLabels: %s is a label of the job itself; remove it" $key) -}}
-{{- end -}}
-{{- end -}}
-{{- $annotations := include "distrain.annotations.ownPod" . | fromYaml -}}
-{{- range $key, $_ := .Values.podAnnotations -}}
-{{- if hasKey $annotations $key -}}
-{{- fail (printf "distrain: podAnnotations: %s is an annotation of the job itself; remove it" $key) -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{- define "distrain.validate.mpi" -}}
-{{- range $key, $_ := .Values.mpi.mca -}}
-{{- if has $key (list "plm_rsh_agent" "plm_rsh_args" "plm_rsh_no_tree_spawn" "plm_ssh_agent" "plm_ssh_args" "plm_ssh_no_tree_spawn" "orte_default_hostfile" "prte_default_hostfile") -}}
-{{- fail (printf "distrain: mpi.mca.%s: distrain-launch sets it, for the SSH key and hosts of this job; remove it" $key) -}}
-{{- end -}}
-{{- end -}}
-{{- range $index, $flag := .Values.mpi.flags -}}
-{{- if has $flag (list "-n" "--n" "-np" "--np" "-c" "--c") -}}
-{{- fail (printf "distrain: mpi.flags[%d]: %s follows from workers.replicas and workers.gpus; remove it and its number" $index $flag) -}}
-{{- end -}}
-{{- if has $flag (list "-H" "-host" "--host" "-hostfile" "--hostfile" "-machinefile" "--machinefile" "-default-hostfile" "--default-hostfile" "--") -}}
-{{- fail (printf "distrain: mpi.flags[%d]: %s is distrain-launch's own, which reads the operator's list of hosts; remove it" $index $flag) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
