@@ -29,10 +29,11 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Rendered:
-    """What `helm template` printed, as text and parsed."""
+    """What `helm template` printed, as text and parsed. Hooks are apart: Helm runs them, and does not own them."""
 
     text: str
     documents: list[Yaml]
+    hooks: list[Yaml]
 
     def find(self, kind: str, suffix: str = "") -> Yaml:
         """Return the one resource of this kind whose name ends so."""
@@ -105,7 +106,10 @@ def render(helm: Path, *arguments: str, release: str = "run1", chart: Path = CHA
     """Render the chart; fail with Helm's words where it is refused."""
     done = run(helm, "template", release, str(chart), *arguments)
     assert done.returncode == 0, done.stderr
-    return Rendered(done.stdout, parse(done.stdout))
+    documents: tuple[list[Yaml], list[Yaml]] = ([], [])
+    for document in parse(done.stdout):
+        documents["helm.sh/hook" in document["metadata"].get("annotations", {})].append(document)
+    return Rendered(done.stdout, *documents)
 
 
 def render_with(helm: Path, assignments: Iterable[str], **options: Any) -> Rendered:

@@ -1,7 +1,11 @@
-"""The rendered MPIJob against the schema that the real operator's API enforces."""
+"""The rendered resources against the schemas that the operators' APIs and Kubernetes' own enforce."""
 
 from __future__ import annotations
 
+import copy
+import functools
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +14,61 @@ import pytest
 import yaml
 
 from lab import golang
-from tests.chart.rendering import VALUES, render
+from tests.chart.kinds import KINDS, every_kind
+from tests.chart.rendering import VALUES, Rendered, Yaml, render, render_with
 
 Schema = dict[str, Any]
-FILES = [Path(__file__).parent / "golden" / "values.yaml", *sorted(VALUES.glob("*.yaml"))]
+
+# The operator that serves a kind, as pinned under lab/go, and the file with its CRD.
+TRAINING_OPERATOR = ("training-operator", "github.com/kubeflow/training-operator")
+CRDS = {
+    "MPIJob v2beta1": (
+        ("mpi-operator", "github.com/kubeflow/mpi-operator"),
+        "manifests/base/kubeflow.org_mpijobs.yaml",
+    ),
+    "MPIJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_mpijobs.yaml"),
+    "MPIJob v1alpha2": (("mpi-operator-0.3", "github.com/kubeflow/mpi-operator"), "manifests/base/crd.yaml"),
+    "PyTorchJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),
+    "MXJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_mxjobs.yaml"),
+    "TFJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_tfjobs.yaml"),
+}
+
+# Their CRDs leave the pods' part open, and mxnet-operator's limits the number of schedulers and servers alone: the
+# fields below spec are those of the operators' Go types (v0.3.0 and v1.1.0).
+FIELDS_OF_GO_TYPES = {
+    "MPIJob v1alpha2": {
+        "slotsPerWorker", "backoffLimit", "activeDeadlineSeconds", "cleanPodPolicy", "mpiReplicaSpecs",
+        "mainContainer", "runPolicy", "mpiDistribution",
+    },
+    "MXJob v1beta1": {"cleanPodPolicy", "successPolicy", "ttlSecondsAfterFinished", "jobMode", "mxReplicaSpecs"},
+}  # fmt: skip
+MORE_VALUES = (
+    "workers.topology.policy=spread", "workers.podSpec.terminationGracePeriodSeconds=1000000",
+    "workers.sidecars[0].name=side", "workers.sidecars[0].image=side", "priorityClassName=high",
+    "image.pullSecrets={login}", "volumes[0].name=data", "volumes[0].persistentVolumeClaim.claimName=data",
+    "volumeMounts[0].name=data", "volumeMounts[0].mountPath=/data",
+)  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def mpijob_schema() -> Schema:
-    """Return the OpenAPI schema of MPIJob v2beta1, from the operator's source that the lab builds."""
-    source = golang.module_dir("mpi-operator", "github.com/kubeflow/mpi-operator")
-    crd = yaml.load((source / "manifests/base/kubeflow.org_mpijobs.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
-    (version,) = [version for version in crd["spec"]["versions"] if version["name"] == "v2beta1"]
+@functools.cache
+def crd_schema(kind: str) -> Schema:
+    """Return the OpenAPI schema of a kind, from its operator's source."""
+    (folder, module), path = CRDS[kind]
+    text = (golang.module_dir(folder, module) / path).read_text(encoding="utf-8")
+    crd = yaml.load(text, yaml.CSafeLoader)
+    (version,) = [version for version in crd["spec"]["versions"] if version["name"] == kind.split()[1]]
     return closed(version["schema"]["openAPIV3Schema"])
+
+
+@functools.cache
+def native_schema() -> Schema:
+    """Return Kubernetes' own definitions, of the version that the lab runs."""
+    source = golang.module_dir("kubernetes", "k8s.io/kubernetes")
+    text = (source / "api/openapi-spec/swagger.json").read_text(encoding="utf-8")
+    definitions = json.loads(text)["definitions"]
+    for name in ("api.resource.Quantity", "util.intstr.IntOrString"):
+        definitions[f"io.k8s.apimachinery.pkg.{name}"] = {}  # Numbers too, which the text denies.
+    return {"definitions": closed(definitions)}
 
 
 def closed(schema: Any) -> Any:
@@ -33,24 +79,82 @@ def closed(schema: Any) -> Any:
         return schema
     inner = {key: closed(part) for key, part in schema.items()}
     is_object = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
-    return {"additionalProperties": False, **inner} if is_object else inner
+    is_open = schema.get("x-kubernetes-preserve-unknown-fields") or set(schema.get("properties", {})) == {"spec", "status"}
+    return {"additionalProperties": False, **inner} if is_object and not is_open else inner
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_operator_knows_every_field(helm: Path, mpijob_schema: Schema, file: Path) -> None:
-    job = render(helm, "--values", str(file)).job
-
-    errors = [
-        f"{error.json_path}: {error.message}" for error in jsonschema.Draft4Validator(mpijob_schema).iter_errors(job)
-    ]
-
-    assert errors == []
+def complaints(schema: Schema, document: Yaml) -> list[str]:
+    found = jsonschema.Draft4Validator(schema).iter_errors(document)
+    return [f"{error.json_path}: {error.message}" for error in found]
 
 
-def test_misspelt_field_would_be_found(helm3: Path, mpijob_schema: Schema) -> None:
-    job = yaml.safe_load(yaml.safe_dump(render(helm3).job))
-    job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["volumeMount"] = []
+def version_of(document: Yaml) -> str:
+    return f"{document['kind']} {document['apiVersion'].rpartition('/')[2]}"
 
-    errors = [error.message for error in jsonschema.Draft4Validator(mpijob_schema).iter_errors(job)]
 
-    assert any("'volumeMount' was unexpected" in error for error in errors)
+def native_complaints(document: Yaml) -> list[str]:
+    """Check one of Kubernetes' own kinds."""
+    group, _, version = document["apiVersion"].rpartition("/")
+    package = {"": "core", "rbac.authorization.k8s.io": "rbac"}.get(group, group)
+    name = f"io.k8s.api.{package}.{version}.{document['kind']}"
+    return complaints({"$ref": f"#/definitions/{name}", **native_schema()}, document)
+
+
+def pod_complaints(template: Yaml) -> list[str]:
+    """Check a pod template where the CRD does not."""
+    return complaints({"$ref": "#/definitions/io.k8s.api.core.v1.PodTemplateSpec", **native_schema()}, template)
+
+
+def all_complaints(rendered: Rendered) -> Iterator[str]:
+    for document in rendered.documents:
+        group = document["apiVersion"].partition("/")[0]
+        if group == "kubeflow.org":
+            kind = version_of(document)
+            if kind in CRDS:
+                yield from complaints(crd_schema(kind), document)
+            if kind in FIELDS_OF_GO_TYPES:
+                unknown = set(document["spec"]) - FIELDS_OF_GO_TYPES[kind]
+                yield from (f"spec.{field} is unknown" for field in sorted(unknown))
+            for replica in rendered.replicas.values():
+                assert set(replica) == {"replicas", "restartPolicy", "template"}
+                yield from pod_complaints(replica["template"])
+        elif not group.startswith("scheduling."):
+            yield from native_complaints(document)
+
+
+@every_kind
+def test_apis_know_every_field(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, KINDS[kind])
+
+    assert list(all_complaints(rendered)) == []
+
+
+@every_kind
+def test_apis_know_every_field_that_a_user_may_add(helm3: Path, kind: str) -> None:
+    rendered = render_with(helm3, (*KINDS[kind], *MORE_VALUES))
+
+    assert list(all_complaints(rendered)) == []
+
+
+@pytest.mark.parametrize("file", sorted(VALUES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_apis_know_every_field_of_the_files_to_start_from(helm: Path, file: Path) -> None:
+    rendered = render(helm, "--values", str(file))
+
+    assert list(all_complaints(rendered)) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("plain", "mxjob-v1beta1", "mpijob-v1alpha2")])
+def test_misspelt_field_would_be_found(helm3: Path, kind: str) -> None:
+    rendered = copy.deepcopy(render_with(helm3, KINDS[kind]))
+    rendered.container("Worker")["volumeMount"] = []
+
+    found = complaints(crd_schema(version_of(rendered.job)), rendered.job)
+
+    assert any("'volumeMount' was unexpected" in one for one in found)
+
+
+def test_misspelt_field_of_a_native_kind_would_be_found(helm3: Path) -> None:
+    rendered = copy.deepcopy(render_with(helm3, KINDS["plain"]))
+    rendered.job["spec"]["parallelisms"] = 2
+
+    assert any("'parallelisms' was unexpected" in one for one in all_complaints(rendered))
