@@ -29,11 +29,15 @@ Rules on the pods: what the user adds must not break what the chart sets, nor th
 {{- $taken := list "scripts" "tmp" "shm" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
 {{- $level := .Values.podSecurity -}}
 {{- $allowed := list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret" -}}
+{{- $seen := list -}}
 {{- range $index, $volume := .Values.volumes -}}
 {{- if has $volume.name $taken -}}
-{{- fail (printf "distrain: volumes[%d].name: %q is a volume of the job itself, or there twice; choose another name" $index $volume.name) -}}
+{{- fail (printf "distrain: volumes[%d].name: %q is a volume of the job itself; choose another name" $index $volume.name) -}}
 {{- end -}}
-{{- $taken = append $taken $volume.name -}}
+{{- if has $volume.name $seen -}}
+{{- fail (printf "distrain: volumes[%d].name: %q is there twice; choose another name" $index $volume.name) -}}
+{{- end -}}
+{{- $seen = append $seen $volume.name -}}
 {{- range $type, $_ := omit $volume "name" -}}
 {{- if or (and (eq $level "restricted") (not (has $type $allowed))) (and (eq $level "baseline") (eq $type "hostPath")) -}}
 {{- fail (printf "distrain: volumes[%d].%s: podSecurity %s forbids it; use a persistentVolumeClaim, or --set podSecurity=%s" $index $type $level (ternary "privileged" "baseline" (eq $type "hostPath"))) -}}
@@ -52,14 +56,18 @@ distrain.validate.volumeMounts
 {{- $names = append $names .name -}}
 {{- end -}}
 {{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
+{{- $seen := list -}}
 {{- range $index, $mount := .Values.volumeMounts -}}
 {{- if not (has $mount.name $names) -}}
 {{- fail (printf "distrain: volumeMounts[%d].name: %q is not in volumes; add it there" $index $mount.name) -}}
 {{- end -}}
 {{- if has (clean $mount.mountPath) $taken -}}
-{{- fail (printf "distrain: volumeMounts[%d].mountPath: %q is a mount of the job itself, or there twice; choose another path" $index $mount.mountPath) -}}
+{{- fail (printf "distrain: volumeMounts[%d].mountPath: %q is a mount of the job itself; choose another path" $index $mount.mountPath) -}}
 {{- end -}}
-{{- $taken = append $taken (clean $mount.mountPath) -}}
+{{- if has (clean $mount.mountPath) $seen -}}
+{{- fail (printf "distrain: volumeMounts[%d].mountPath: %q is there twice; choose another path" $index $mount.mountPath) -}}
+{{- end -}}
+{{- $seen = append $seen (clean $mount.mountPath) -}}
 {{- end -}}
 {{- end }}
 
@@ -77,7 +85,7 @@ distrain.validate.containers
 {{- fail (printf "distrain: %s.name: is missing; every container needs one" $at) -}}
 {{- end -}}
 {{- if has $container.name $taken -}}
-{{- fail (printf "distrain: %s.name: %q is a container of the job itself, or there twice; choose another name" $at $container.name) -}}
+{{- fail (printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name" $at $container.name) -}}
 {{- end -}}
 {{- $taken = append $taken $container.name -}}
 {{- include "distrain.validate.containerSecurity" (dict "root" $ "container" $container "at" $at) -}}

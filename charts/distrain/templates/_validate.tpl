@@ -9,9 +9,12 @@ and the next step.
 */}}
 
 {{- define "distrain.validate.all" -}}
-{{- $rules := list "release" "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang" -}}
+{{- $rules := list "release" -}}
+{{- if .Values.job.enabled -}}
+{{- $rules = concat $rules (list "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang") -}}
 {{- $rules = concat $rules (list "length" "data" "output" "mpi" "interfaces" "ssh" "security" "volumes" "volumeMounts") -}}
 {{- $rules = concat $rules (list "containers" "podSpec" "env" "podMetadata") -}}
+{{- end -}}
 {{- range $rules -}}
 {{- include (printf "distrain.validate.%s" .) $ -}}
 {{- end -}}

@@ -1,0 +1,350 @@
+"""Rules on kinds and pods: each refusal with its words, and beside it a neighbour that is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.kinds import KINDS
+from tests.chart.rendering import refusal, render_with, set_arguments
+
+PYTORCH = "framework=pytorch"
+MASTER = "job.elastic=false"
+PLAIN = "job.kind=Plain"
+V1 = "job.apiVersion=v1"
+MXJOB = KINDS["mxjob-v1"]
+BETA = KINDS["mxjob-v1beta1"]
+TFJOB = KINDS["tfjob"]
+PRIVILEGED = "podSecurity=privileged"
+SIDE = ("workers.sidecars[0].name=side", "workers.sidecars[0].image=side")
+SECURITY = "workers.sidecars[0].securityContext."
+VOLUME = ("volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk")
+QUEUE = ("gang.scheduler=kueue", "gang.queue=team")
+
+CASES = {
+    "parameter-server-of-pytorch": (
+        (PYTORCH, "strategy=parameter-server"),
+        "strategy: parameter-server is for tensorflow and mxnet, not for pytorch; --set strategy=allreduce",
+        (PYTORCH,),
+    ),
+    "pytorchjob-of-tensorflow": (
+        ("job.kind=PyTorchJob",),
+        "job.kind: PyTorchJob does not run tensorflow with strategy allreduce; --set job.kind=auto, or to MPIJob or Plain",
+        ("job.kind=PyTorchJob", PYTORCH),
+    ),
+    "mpijob-with-servers": (
+        ("job.kind=MPIJob", *TFJOB),
+        "job.kind: MPIJob does not run tensorflow with strategy parameter-server; --set job.kind=auto, or to TFJob",
+        ("job.kind=TFJob", *TFJOB),
+    ),
+    "mxjob-of-tensorflow": (
+        ("job.kind=MXJob", *TFJOB),
+        "job.kind: MXJob does not run tensorflow with strategy parameter-server",
+        ("job.kind=MXJob", *MXJOB),
+    ),
+    "plain-with-servers": (
+        (PLAIN, *MXJOB),
+        "job.kind: Plain does not run mxnet with strategy parameter-server; --set job.kind=auto, or to MXJob",
+        (PLAIN, "framework=mxnet"),
+    ),
+    "version-of-another-kind": (
+        (PYTORCH, "job.apiVersion=v2beta1"),
+        "job.apiVersion: v2beta1 is no version of PyTorchJob; --set job.apiVersion=v1 or auto",
+        (PYTORCH, V1),
+    ),
+    "version-of-plain": (
+        (PLAIN, V1),
+        "job.apiVersion: v1 is no version of Plain; --set job.apiVersion=auto",
+        (PLAIN,),
+    ),
+    "range-of-no-elastic-job": (
+        ("workers.minReplicas=2",),
+        "workers.minReplicas: 2 is set, but this MPIJob is not elastic; --set workers.minReplicas=null, or take a",
+        ("workers.minReplicas=2", PYTORCH),
+    ),
+    "range-of-master-and-workers": (
+        (PYTORCH, MASTER, "workers.maxReplicas=4"),
+        "workers.maxReplicas: 4 is set, but this PyTorchJob is not elastic",
+        (PYTORCH, "workers.maxReplicas=4"),
+    ),
+    "below-the-range": (
+        (PYTORCH, "workers.minReplicas=3"),
+        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 3 and 1000; change one",
+        (PYTORCH, "workers.minReplicas=2"),
+    ),
+    "above-the-range": (
+        (PYTORCH, "workers.maxReplicas=1"),
+        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 1 and 1; change one",
+        (PYTORCH, "workers.maxReplicas=2"),
+    ),
+    "launcher-of-pytorchjob": (
+        (PYTORCH, "launcher.memory=1Gi"),
+        "launcher.memory: is set, but this job is a PyTorchJob, which has no launcher; --set launcher.memory=null",
+        (PYTORCH, "job.kind=MPIJob", "launcher.memory=1Gi"),
+    ),
+    "servers-of-mpijob": (
+        ("servers.replicas=2",),
+        "servers.replicas: is set, but this job is a MPIJob, which has no server; --set servers.replicas=null",
+        (*TFJOB, "servers.replicas=2"),
+    ),
+    "scheduler-of-tfjob": (
+        (*TFJOB, "scheduler.nodeSelector.pool=cpu"),
+        "scheduler.nodeSelector: is set, but this job is a TFJob, which has no scheduler",
+        (*MXJOB, "scheduler.nodeSelector.pool=cpu"),
+    ),
+    "tolerations-of-a-role-that-is-not-there": (
+        (PYTORCH, "launcher.tolerations[0].operator=Exists"),
+        "launcher.tolerations: is set, but this job is a PyTorchJob",
+        ("launcher.tolerations[0].operator=Exists",),
+    ),
+    "timeout-of-a-chief": (
+        (*TFJOB, "launcher.workersTimeout=60"),
+        "launcher.workersTimeout: 60 is set, but the Chief of a TFJob waits for its workers as long as it takes",
+        ("launcher.workersTimeout=60",),
+    ),
+    "time-to-live": (
+        (PYTORCH, "job.ttlSecondsAfterFinished=60"),
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole PyTorchJob v1, and the next helm upgrade",
+        ("job.ttlSecondsAfterFinished=60",),
+    ),
+    "time-to-live-of-plain": (
+        (PLAIN, "job.ttlSecondsAfterFinished=60"),
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole Plain, and the next helm upgrade",
+        (PLAIN,),
+    ),
+    "clean-all-of-v2beta1": (
+        ("job.cleanPodPolicy=All",),
+        "job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an MPIJob v2beta1 nevertheless; --set",
+        (V1, "job.cleanPodPolicy=All"),
+    ),
+    "clean-none-of-plain": (
+        (PLAIN, "job.cleanPodPolicy=None"),
+        "job.cleanPodPolicy: None, but the workers of job.kind Plain always end with the job",
+        ("job.cleanPodPolicy=None",),
+    ),
+    "clean-none-with-retries": (
+        (PYTORCH, "job.cleanPodPolicy=None", "job.backoffLimit=2"),
+        "job.cleanPodPolicy: None with job.backoffLimit 2, but at that limit the training-operator up to 1.9.3 deletes",
+        (PYTORCH, "job.cleanPodPolicy=None"),
+    ),
+    "retries-of-v1beta1": (
+        (*BETA, "job.backoffLimit=2"),
+        "job.backoffLimit: 2 is set, but an MXJob v1beta1 has no such limit; --set job.backoffLimit=0",
+        (*MXJOB, "job.backoffLimit=2"),
+    ),
+    "deadline-of-v1beta1": (
+        (*BETA, "job.activeDeadlineSeconds=60"),
+        "job.activeDeadlineSeconds: 60 is set, but an MXJob v1beta1 has no deadline",
+        (*MXJOB, "job.activeDeadlineSeconds=60"),
+    ),
+    "gang-of-v1alpha2": (
+        ("job.apiVersion=v1alpha2", "gang.scheduler=volcano"),
+        "gang.scheduler: volcano, but the operator of MPIJob v1alpha2 knows kube-batch alone",
+        (V1, "gang.scheduler=volcano"),
+    ),
+    "gang-of-v1beta1": (
+        (*BETA, "gang.scheduler=scheduler-plugins"),
+        "gang.scheduler: scheduler-plugins, but the operator of MXJob v1beta1 knows kube-batch alone",
+        (*MXJOB, "gang.scheduler=scheduler-plugins"),
+    ),
+    "queue-without-a-gang": (
+        ("gang.queue=team",),
+        'gang.queue: "team" is set, but gang.scheduler none has none; --set gang.queue="", or choose another',
+        ("gang.queue=team", "gang.scheduler=volcano"),
+    ),
+    "queue-of-scheduler-plugins": (
+        ("gang.queue=team", "gang.scheduler=scheduler-plugins"),
+        'gang.queue: "team" is set, but gang.scheduler scheduler-plugins has none',
+        ("gang.schedulerName=mine", "gang.scheduler=scheduler-plugins"),
+    ),
+    "priority-of-scheduler-plugins": (
+        ("gang.priorityClass=high", "gang.scheduler=scheduler-plugins"),
+        'gang.priorityClass: "high" is set, but gang.scheduler scheduler-plugins has none',
+        ("gang.priorityClass=high", "gang.scheduler=volcano"),
+    ),
+    "scheduler-of-kueue": (
+        (*QUEUE, "gang.schedulerName=mine"),
+        'gang.schedulerName: "mine" is set, but gang.scheduler kueue has none',
+        QUEUE,
+    ),
+    "kueue-without-a-queue": (
+        ("gang.scheduler=kueue",),
+        "gang.queue: is empty, but gang.scheduler is kueue; set it to the LocalQueue in the job's namespace",
+        QUEUE,
+    ),
+    "kueue-of-plain": (
+        (PLAIN, *QUEUE),
+        "gang.scheduler: kueue admits the two Jobs of job.kind Plain apart, and each could wait for the other",
+        (PLAIN, "gang.scheduler=volcano"),
+    ),
+    "kueue-of-mpijob-v1": (
+        (V1, *QUEUE),
+        "gang.scheduler: kueue knows MPIJob v2beta1 alone, not v1; --set gang.scheduler=none, or install",
+        (PYTORCH, *QUEUE),
+    ),
+    "mpi-env-without-mpi": (
+        (PYTORCH, "mpi.env.A=1"),
+        "mpi.env.A: is set, but a PyTorchJob does not use MPI; put it under env",
+        (PYTORCH, "mpi.env.A=null"),
+    ),
+    "interface-in-two-places": (
+        ("mpi.mca.btl_tcp_if_include=eth0",),
+        "mpi.mca.btl_tcp_if_include: network.interface and network.excludeInterfaces set it; put the interface there",
+        ("network.interface=eth0",),
+    ),
+    "ssh-secret-of-an-operator": (
+        ("ssh.secretName=keys",),
+        'ssh.secretName: "keys" is set, but a MPIJob does not use it: an operator makes its own key',
+        (PLAIN, "ssh.secretName=keys"),
+    ),
+    "low-port": (
+        ("ssh.port=22",),
+        "ssh.port: 22 is below 1024, which root alone may use, but the pods run as user 1000; take 2222, or",
+        ("ssh.port=22", "podSecurity=baseline"),
+    ),
+    "root-under-restricted": (
+        ("runAsUser=0",),
+        "runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user",
+        ("runAsUser=0", "podSecurity=baseline"),
+    ),
+    "rdma-under-baseline": (
+        ("network.rdma.resource=rdma/hca", "podSecurity=baseline"),
+        'network.rdma.resource: "rdma/hca" needs pods that may lock memory, which podSecurity baseline forbids',
+        ("network.rdma.resource=rdma/hca", PRIVILEGED),
+    ),
+    "host-network-under-restricted": (
+        ("workers.podSpec.hostNetwork=true",),
+        "workers.podSpec.hostNetwork: podSecurity restricted forbids the node's network; --set podSecurity=privileged",
+        ("workers.podSpec.hostNetwork=true", PRIVILEGED),
+    ),
+    "host-path-under-baseline": (
+        (*VOLUME, "volumes[0].hostPath.path=/disk", "podSecurity=baseline"),
+        "volumes[0].hostPath: podSecurity baseline forbids it; use a persistentVolumeClaim, or --set podSecurity=privile",
+        (*VOLUME, "volumes[0].hostPath.path=/disk", PRIVILEGED),
+    ),
+    "nfs-under-restricted": (
+        (*VOLUME, "volumes[0].nfs.path=/disk"),
+        "volumes[0].nfs: podSecurity restricted forbids it; use a persistentVolumeClaim, or --set podSecurity=baseline",
+        (*VOLUME, "volumes[0].nfs.path=/disk", "podSecurity=baseline"),
+    ),
+    "volume-twice": (
+        ("volumes[0].name=a", "volumes[1].name=a"),
+        'volumes[1].name: "a" is there twice; choose another name',
+        ("volumes[0].name=a", "volumes[1].name=b"),
+    ),
+    "mount-twice": (
+        (*VOLUME, "volumeMounts[1].name=disk", "volumeMounts[1].mountPath=/disk/"),
+        'volumeMounts[1].mountPath: "/disk/" is there twice; choose another path',
+        (*VOLUME, "volumeMounts[1].name=disk", "volumeMounts[1].mountPath=/disk2"),
+    ),
+    "sidecar-named-like-the-worker": (
+        (PYTORCH, "workers.sidecars[0].name=pytorch", "workers.sidecars[0].image=side"),
+        'workers.sidecars[0].name: "pytorch" is taken, by the job itself or by another container of yours; choose',
+        ("workers.sidecars[0].name=pytorch", "workers.sidecars[0].image=side"),
+    ),
+    "init-container-named-like-the-operators": (
+        ("workers.podSpec.initContainers[0].name=init-pytorch",),
+        'workers.podSpec.initContainers[0].name: "init-pytorch" is taken',
+        ("workers.podSpec.initContainers[0].name=init",),
+    ),
+    "init-container-named-like-a-sidecar": (
+        (*SIDE, "workers.podSpec.initContainers[0].name=side"),
+        '.name: "side" is taken',
+        (*SIDE, "workers.podSpec.initContainers[0].name=init"),
+    ),
+    "init-container-without-a-name": (
+        ("workers.podSpec.initContainers[0].image=init",),
+        "workers.podSpec.initContainers[0].name: is missing; every container needs one",
+        ("workers.podSpec.initContainers[0].name=init",),
+    ),
+    "privileged-sidecar": (
+        (*SIDE, SECURITY + "privileged=true", "podSecurity=baseline"),
+        "workers.sidecars[0]: securityContext.privileged is what podSecurity baseline forbids; remove it, or set a wider",
+        (*SIDE, SECURITY + "privileged=true", PRIVILEGED),
+    ),
+    "sidecar-on-a-port-of-the-node": (
+        (*SIDE, "workers.sidecars[0].ports[0].hostPort=80"),
+        "workers.sidecars[0]: ports.hostPort is what podSecurity restricted forbids",
+        (*SIDE, "workers.sidecars[0].ports[0].containerPort=80"),
+    ),
+    "sidecar-with-capabilities": (
+        (*SIDE, SECURITY + "capabilities.add={CHOWN}"),
+        "workers.sidecars[0]: securityContext.capabilities.add CHOWN is what podSecurity restricted forbids",
+        (*SIDE, SECURITY + "capabilities.add={CHOWN}", "podSecurity=baseline"),
+    ),
+    "sidecar-that-keeps-capabilities": (
+        (*SIDE, SECURITY + "capabilities.drop={CHOWN}"),
+        "workers.sidecars[0]: securityContext.capabilities.drop without ALL is what podSecurity restricted forbids",
+        (*SIDE, SECURITY + "capabilities.drop={ALL}"),
+    ),
+    "sidecar-as-root": (
+        (*SIDE, SECURITY + "runAsUser=0"),
+        "workers.sidecars[0]: a securityContext that makes it root is what podSecurity restricted forbids",
+        (*SIDE, SECURITY + "runAsUser=7"),
+    ),
+    "sidecar-that-may-be-root": (
+        (*SIDE, SECURITY + "runAsNonRoot=false"),
+        "workers.sidecars[0]: a securityContext that makes it root is what podSecurity restricted forbids",
+        (*SIDE, SECURITY + "runAsNonRoot=true"),
+    ),
+    "sidecar-that-gains-privileges": (
+        (*SIDE, SECURITY + "allowPrivilegeEscalation=true"),
+        "workers.sidecars[0]: securityContext.allowPrivilegeEscalation is what podSecurity restricted forbids",
+        (*SIDE, SECURITY + "allowPrivilegeEscalation=true", "podSecurity=baseline"),
+    ),
+    "sidecar-without-seccomp": (
+        (*SIDE, SECURITY + "seccompProfile.type=Unconfined", "podSecurity=baseline"),
+        "workers.sidecars[0]: securityContext.seccompProfile.type Unconfined is what podSecurity baseline forbids",
+        (*SIDE, SECURITY + "seccompProfile.type=Unconfined", PRIVILEGED),
+    ),
+    "two-schedulers": (
+        ("workers.podSpec.schedulerName=mine", "gang.scheduler=volcano"),
+        'workers.podSpec.schedulerName: "mine", but gang.scheduler volcano places all pods of the job; remove one',
+        ("workers.podSpec.schedulerName=mine",),
+    ),
+    "env-of-network": (
+        ("network.interface=eth0", "env[0].name=NCCL_SOCKET_IFNAME"),
+        "env[0].name: NCCL_SOCKET_IFNAME is already set, from network.*; remove it in one place",
+        ("env[0].name=NCCL_SOCKET_IFNAME",),
+    ),
+    "env-of-pytorchs-operator": (
+        (PYTORCH, "env[0].name=RANK"),
+        "env[0].name: RANK is already set, from the operator of PyTorchJob; remove it in one place",
+        ("env[0].name=RANK",),
+    ),
+    "env-twice": (
+        ("env[0].name=A", "env[1].name=A"),
+        "env[1].name: A is already set, from env[0]; remove it in one place",
+        ("env[0].name=A", "env[1].name=B"),
+    ),
+    "label-of-a-native-job": (
+        (PLAIN, "podLabels.job-name=mine"),
+        "podLabels: job-name is a label of the job itself; remove it",
+        ("podLabels.job-name=mine",),
+    ),
+    "annotation-of-a-gang": (
+        ("podAnnotations.scheduling\\.k8s\\.io/group-name=mine",),
+        "podAnnotations: scheduling.k8s.io/group-name is an annotation of the job itself; remove it",
+        ("podAnnotations.group-name=mine",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rule_refuses_and_accepts_a_neighbour(helm: Path, case: str) -> None:
+    refused, words, accepted = CASES[case]
+
+    message = refusal(helm, *set_arguments(*refused))
+
+    assert "distrain: " in message
+    assert words in message
+    render_with(helm, accepted)
+
+
+def test_without_a_job_no_rule_on_jobs_applies(helm: Path) -> None:
+    wrong = CASES["below-the-range"][0]
+
+    rendered = render_with(helm, ("job.enabled=false", "rbac.aggregateToKubeflowEdit=true", "rbac.kinds={MPIJob}", *wrong))
+
+    assert not {"PyTorchJob", "Job", "ServiceAccount", "ConfigMap"} & set(rendered.kinds())
