@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.chart.rendering import CHART, VALUES, render
+from tests.chart.kinds import KINDS, REPLACED, every_kind
+from tests.chart.rendering import CHART, ROLES, VALUES, Rendered, Yaml, render, render_with
 
 
 @pytest.mark.parametrize(
@@ -101,3 +103,115 @@ def test_name_cut_at_a_dash_has_no_two(helm: Path) -> None:
     name = render(helm, release=42 * "a" + "-bc").name
 
     assert re.fullmatch(r"a{42}-[0-9a-f]{8}", name)
+
+
+@every_kind
+def test_only_what_counts_workers_differs_between_2_and_4(helm: Path, kind: str) -> None:
+    two, four = (render_with(helm, (*KINDS[kind], f"workers.replicas={size}")) for size in (2, 4))
+
+    assert without_size(two) == without_size(four)
+    assert str(two.documents) != str(four.documents)
+
+
+@pytest.mark.parametrize("scheduler", ["volcano", "scheduler-plugins"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("mpijob-v1alpha2", "mxjob-v1beta1")])
+def test_of_a_gang_only_its_minimum_differs(helm3: Path, kind: str, scheduler: str) -> None:
+    values = (*KINDS[kind], f"gang.scheduler={scheduler}")
+    two, four = (render_with(helm3, (*values, f"workers.replicas={size}")) for size in (2, 4))
+
+    assert without_size(two) == without_size(four)
+    assert gang_minimum(four) == gang_minimum(two) + 2
+
+
+def gang_minimum(rendered: Rendered) -> int:
+    if rendered.is_plain:
+        return int(rendered.find("PodGroup")["spec"]["minMember"])
+    return int(rendered.job["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"])
+
+
+def without_size(rendered: Rendered) -> list[Yaml]:
+    """Return the resources but for the figures that may follow the number of workers."""
+    name = "NAME" if rendered.job["kind"] in ROLES else rendered.name
+    documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.name, name))
+    for document in documents:
+        spec = document.get("spec", {})
+        for key in ("completions", "parallelism", "minMember"):
+            spec.pop(key, None)
+        spec.get("runPolicy", {}).get("schedulingPolicy", {}).pop("minAvailable", None)
+        for roles in ROLES.values():
+            for replica in spec.get(roles, {}).values():
+                del replica["replicas"]
+        if document["metadata"]["name"].endswith("-hostfile"):
+            del document["data"]
+    return documents
+
+
+@every_kind
+def test_another_size_is_another_job_where_its_pods_know_their_number(helm: Path, kind: str) -> None:
+    two, four = (render_with(helm, (*KINDS[kind], f"workers.replicas={size}")).name for size in (2, 4))
+
+    assert (two != four) == (kind in REPLACED)
+
+
+@pytest.mark.parametrize("kind", ["mxjob-v1", "tfjob"])
+def test_more_servers_are_another_job(helm: Path, kind: str) -> None:
+    one, two = (render_with(helm, (*KINDS[kind], f"servers.replicas={size}")).name for size in (1, 2))
+
+    assert one != two
+
+
+@pytest.mark.parametrize("limit", ["minReplicas", "maxReplicas"])
+def test_another_range_is_another_elastic_job(helm: Path, limit: str) -> None:
+    values = KINDS["pytorchjob-elastic"]
+
+    assert render_with(helm, (*values, f"workers.{limit}=2")).name != render_with(helm, values).name
+
+
+@every_kind
+def test_another_image_is_another_job_of_every_kind(helm: Path, kind: str) -> None:
+    assert render_with(helm, (*KINDS[kind], "image.tag=other")).name != render_with(helm, KINDS[kind]).name
+
+
+@every_kind
+def test_label_replaces_no_job_but_one_whose_pods_are_immutable(helm: Path, kind: str) -> None:
+    labelled = render_with(helm, (*KINDS[kind], "podLabels.team=vision")).name
+
+    assert (labelled != render_with(helm, KINDS[kind]).name) == (kind == "plain")
+
+
+@pytest.mark.parametrize("change", ["job.cleanPodPolicy=All", "job.activeDeadlineSeconds=60", "job.backoffLimit=2"])
+def test_run_policy_that_the_operator_follows_keeps_the_name(helm: Path, change: str) -> None:
+    started = ("framework=pytorch", "job.elastic=false", "job.backoffLimit=1")
+
+    assert render_with(helm, (*started, change)).name == render_with(helm, started).name
+
+
+# The longest suffix of a pod's, Service's or label's name that a kind makes: StatefulSets add a hash to their pods' label.
+LONGEST = {
+    "mxjob-v1": "-scheduler-0",
+    "mxjob-v1beta1": "-scheduler-0",
+    "mpijob-v1alpha2": "-worker-0123456789",
+}
+
+
+@every_kind
+def test_names_stay_dns_labels_at_any_size(helm: Path, kind: str) -> None:
+    suffix = LONGEST.get(kind, "-worker-999")
+    longest = 53 * "a"
+
+    small, large = (
+        render_with(helm, (*KINDS[kind], f"workers.replicas={size}"), release=longest).name for size in (1, 1000)
+    )
+
+    assert len(small) == len(large)
+    assert len(large + suffix) == 63
+
+
+@every_kind
+def test_every_resource_is_named_after_the_release(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, KINDS[kind])
+
+    for document in rendered.documents:
+        assert re.fullmatch(rf"run1|{rendered.name}(-\w+)?|run1-(ssh|keygen)", document["metadata"]["name"])
+        assert document["metadata"]["namespace"] == "default"
+        assert document["metadata"]["labels"]["app.kubernetes.io/instance"] == "run1"

@@ -1,0 +1,330 @@
+"""What the pods of every kind and role have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.kinds import KINDS, every_kind
+from tests.chart.rendering import Yaml, render_with
+
+RESTRICTED_VOLUMES = {
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
+}  # fmt: skip
+# https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
+BASELINE_CAPABILITIES = {
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+    "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+}  # fmt: skip
+SIDE = (
+    "workers.sidecars[0].name=side",
+    "workers.sidecars[0].image=side",
+    "workers.podSpec.initContainers[0].name=init",
+    "workers.podSpec.initContainers[0].image=init",
+)
+TRAINS = ("Worker", "Master")
+
+
+def containers(pod: Yaml) -> list[Yaml]:
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+def assert_baseline(pod: Yaml) -> None:
+    assert not [field for field in ("hostNetwork", "hostPID", "hostIPC") if pod.get(field)]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"seLinuxOptions", "sysctls", "windowsOptions", "appArmorProfile"} & set(pod["securityContext"])
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+    for container in containers(pod):
+        security = container.get("securityContext", {})
+        assert not security.get("privileged")
+        assert set(security.get("capabilities", {}).get("add", [])) <= BASELINE_CAPABILITIES
+        assert not [port for port in container.get("ports", []) if "hostPort" in port]
+        assert not {"procMount", "seLinuxOptions"} & set(security)
+
+
+def assert_restricted(pod: Yaml) -> None:
+    assert_baseline(pod)
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    for volume in pod["volumes"]:
+        assert set(volume) - {"name"} <= RESTRICTED_VOLUMES
+    for container in containers(pod):
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+@every_kind
+def test_pods_pass_pod_security_restricted(helm: Path, kind: str) -> None:
+    for pod in render_with(helm, (*KINDS[kind], *SIDE)).pods().values():
+        assert_restricted(pod)
+        assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+@every_kind
+def test_pods_of_baseline_are_roots_and_pass_it(helm3: Path, kind: str) -> None:
+    for pod in render_with(helm3, (*KINDS[kind], *SIDE, "podSecurity=baseline")).pods().values():
+        assert_baseline(pod)
+        assert pod["securityContext"] == {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}
+        assert pod["containers"][0]["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": False,
+        }
+
+
+@every_kind
+def test_user_can_be_another(helm3: Path, kind: str) -> None:
+    for pod in render_with(helm3, (*KINDS[kind], "runAsUser=2000000000")).pods().values():
+        security = pod["securityContext"]
+        assert (security["runAsUser"], security["runAsGroup"], security["fsGroup"]) == 3 * (2000000000,)
+
+
+@every_kind
+def test_rdma_gives_devices_and_locked_memory_to_those_that_train(helm3: Path, kind: str) -> None:
+    values = ("podSecurity=privileged", "network.rdma.resource=vpc.amazonaws.com/efa", "network.rdma.count=4")
+
+    for role, pod in render_with(helm3, (*KINDS[kind], *values)).pods().items():
+        container = pod["containers"][0]
+        limits = container.get("resources", {}).get("limits", {})
+        added = container["securityContext"].get("capabilities", {}).get("add")
+        assert (limits.get("vpc.amazonaws.com/efa"), added) == ((4, ["IPC_LOCK"]) if role in TRAINS else (None, None))
+
+
+@every_kind
+def test_privileged_alone_locks_nothing(helm3: Path, kind: str) -> None:
+    for pod in render_with(helm3, (*KINDS[kind], "podSecurity=privileged")).pods().values():
+        assert "capabilities" not in pod["containers"][0]["securityContext"]
+
+
+@every_kind
+def test_only_pods_that_call_the_api_have_its_token(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, KINDS[kind])
+
+    callers = {role for role, pod in rendered.pods().items() if pod["automountServiceAccountToken"]}
+
+    assert callers == {"mpijob-v1": {"Launcher"}, "mpijob-v1alpha2": {"Launcher"}, "plain": {"Keygen"}}.get(kind, set())
+
+
+@every_kind
+def test_no_pod_uses_the_default_account(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, KINDS[kind])
+
+    assert rendered.find("ServiceAccount", "run1")["automountServiceAccountToken"] is False
+    for role, pod in rendered.pods().items():
+        if role == "Launcher" and kind in ("mpijob-v1", "mpijob-v1alpha2"):
+            assert "serviceAccountName" not in pod  # The operator makes <job>-launcher.
+        else:
+            assert pod["serviceAccountName"] == ("run1-keygen" if role == "Keygen" else "run1")
+
+
+@every_kind
+def test_account_of_the_users_is_taken_as_it_is(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, (*KINDS[kind], "serviceAccountName=cloud"))
+
+    assert {pod["serviceAccountName"] for role, pod in rendered.pods().items() if role != "Keygen"} == {"cloud"}
+    names = {one["metadata"]["name"] for one in rendered.documents if one["kind"] == "ServiceAccount"}
+    assert names <= {"run1-keygen"}
+
+
+@every_kind
+def test_without_rbac_the_chart_makes_no_account(helm3: Path, kind: str) -> None:
+    rendered = render_with(helm3, (*KINDS[kind], "rbac.create=false"))
+
+    assert not {"ServiceAccount", "Role", "RoleBinding"} & set(rendered.kinds())
+    for role, pod in rendered.pods().items():
+        assert pod.get("serviceAccountName") == ("run1-keygen" if role == "Keygen" else None)
+
+
+@every_kind
+def test_pods_leave_a_lost_node(helm: Path, kind: str) -> None:
+    for pod in render_with(helm, (*KINDS[kind], "workers.evictAfterSeconds=7")).pods().values():
+        assert [(one["key"], one["effect"], one["tolerationSeconds"]) for one in pod["tolerations"]] == [
+            ("node.kubernetes.io/not-ready", "NoExecute", 7),
+            ("node.kubernetes.io/unreachable", "NoExecute", 7),
+        ]
+
+
+def lost_node_keys(pod: Yaml) -> list[str]:
+    return [one["key"] for one in pod.get("tolerations", []) if "tolerationSeconds" in one]
+
+
+TOLERATION = "workers.tolerations[0]."
+
+
+@pytest.mark.parametrize(
+    ("values", "keys"),
+    [
+        pytest.param(("workers.evictAfterSeconds=null",), [], id="never"),
+        pytest.param((TOLERATION + "operator=Exists",), [], id="everything-is-tolerated"),
+        pytest.param(
+            (TOLERATION + "operator=Exists", TOLERATION + "key=node.kubernetes.io/not-ready"),
+            ["node.kubernetes.io/unreachable"],
+            id="one-is-tolerated",
+        ),
+        pytest.param(
+            (TOLERATION + "operator=Exists", TOLERATION + "effect=NoSchedule"),
+            ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"],
+            id="another-effect-is-tolerated",
+        ),
+    ],
+)
+def test_taint_that_the_user_tolerates_is_his(helm: Path, values: tuple[str, ...], keys: list[str]) -> None:
+    pod = render_with(helm, values).pod("Worker")
+
+    assert lost_node_keys(pod) == keys
+
+
+@every_kind
+def test_workers_spread_where_asked(helm: Path, kind: str) -> None:
+    values = ("workers.topology.policy=spread", "workers.topology.key=topology.kubernetes.io/zone")
+
+    for role, pod in render_with(helm, (*KINDS[kind], *values)).pods().items():
+        if role not in TRAINS:
+            assert "topologySpreadConstraints" not in pod
+            continue
+        (constraint,) = pod["topologySpreadConstraints"]
+        assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
+        assert (constraint["maxSkew"], constraint["whenUnsatisfiable"]) == (1, "ScheduleAnyway")
+        assert constraint["labelSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "run1"
+
+
+def test_spread_that_is_required_lets_a_worker_wait(helm: Path) -> None:
+    pod = render_with(helm, ("workers.topology.policy=spread", "workers.topology.required=true")).pod("Worker")
+
+    assert pod["topologySpreadConstraints"][0]["whenUnsatisfiable"] == "DoNotSchedule"
+
+
+NEAR = "workers.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]."
+
+
+def test_workers_are_packed_beside_what_the_user_asks(helm: Path) -> None:
+    values = ("workers.topology.policy=pack", NEAR + "weight=1", NEAR + "podAffinityTerm.topologyKey=rack")
+
+    near = render_with(helm, values).pod("Worker")["affinity"]["podAffinity"]
+
+    theirs, ours = near["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert theirs == {"weight": 1, "podAffinityTerm": {"topologyKey": "rack"}}
+    assert (ours["weight"], ours["podAffinityTerm"]["topologyKey"]) == (100, "kubernetes.io/hostname")
+
+
+def test_pack_that_is_required_is_an_affinity_to_each_other(helm: Path) -> None:
+    values = ("workers.topology.policy=pack", "workers.topology.required=true")
+
+    (term,) = render_with(helm, values).pod("Worker")["affinity"]["podAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    labels = render_with(helm, values).metadata("Worker")["labels"]
+    assert term["labelSelector"]["matchLabels"].items() <= labels.items()
+
+
+@every_kind
+def test_env_reaches_every_role(helm: Path, kind: str) -> None:
+    values = ("env[0].name=MINE", "env[0].value=x", "data.source=s3", "data.uri=s3://d", "network.ncclDebug=INFO")
+    rendered = render_with(helm, (*KINDS[kind], *values, "network.interface=eth0"))
+
+    for role in rendered.replicas:
+        if role == "Keygen":
+            assert rendered.env(role) == {}
+            continue
+        env = {name: variable["value"] for name, variable in rendered.env(role).items()}
+        assert {"MINE": "x", "AWS_REGION": "us-east-1"}.items() <= env.items()
+        network = {"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "INFO"}
+        assert role == "Launcher" or network.items() <= env.items()
+        assert ("DMLC_INTERFACE" in env) == kind.startswith("mxjob")
+
+
+@every_kind
+def test_first_container_has_the_name_that_the_operator_looks_for(helm: Path, kind: str) -> None:
+    names = {"pytorchjob": "pytorch", "mxjob": "mxnet", "tfjob": "tensorflow"}
+
+    for role, pod in render_with(helm, (*KINDS[kind], *SIDE)).pods().items():
+        assert pod["containers"][0]["name"] == names.get(kind.split("-")[0], role.lower())
+
+
+@every_kind
+def test_those_that_train_have_memory_to_share_and_the_users_volumes(helm: Path, kind: str) -> None:
+    values = ("workers.shm=8Gi", "volumes[0].name=v", "volumeMounts[0].name=v", "volumeMounts[0].mountPath=/v")
+
+    for role, pod in render_with(helm, (*KINDS[kind], *values)).pods().items():
+        mounts = {mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+        assert ("/dev/shm" in mounts) == (role in TRAINS)
+        assert ("/v" in mounts) == (role in (*TRAINS, "Chief"))
+        assert mounts >= {"/tmp"}
+        names = [volume["name"] for volume in pod["volumes"]]
+        assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == set(names)
+
+
+@every_kind
+def test_priority_and_pull_secrets_are_on_every_pod(helm: Path, kind: str) -> None:
+    values = ("priorityClassName=high", "image.pullSecrets={login}")
+
+    for pod in render_with(helm, (*KINDS[kind], *values)).pods().values():
+        assert (pod["priorityClassName"], pod["imagePullSecrets"]) == ("high", [{"name": "login"}])
+
+
+ROLE_DEFAULTS = {
+    ("mpijob-v2beta1", "Launcher"): ("100m", "512Mi"),
+    ("plain", "Launcher"): ("100m", "512Mi"),
+    ("plain", "Keygen"): ("100m", "128Mi"),
+    ("tfjob", "Chief"): ("100m", "2Gi"),
+    ("tfjob", "PS"): ("1", "2Gi"),
+    ("mxjob-v1", "Server"): ("1", "2Gi"),
+    ("mxjob-v1", "Scheduler"): ("100m", "1Gi"),
+}
+
+
+@pytest.mark.parametrize(("kind", "role"), ROLE_DEFAULTS, ids="-".join)
+def test_roles_without_gpus_have_resources_by_default(helm: Path, kind: str, role: str) -> None:
+    cpu, memory = ROLE_DEFAULTS[kind, role]
+
+    assert render_with(helm, KINDS[kind]).container(role)["resources"] == {
+        "requests": {"cpu": cpu, "memory": memory},
+        "limits": {"memory": memory},
+    }
+
+
+def test_servers_and_scheduler_follow_their_values(helm: Path) -> None:
+    values = ("servers.replicas=3", "servers.cpu=4", "scheduler.memory=3Gi", "servers.nodeSelector.pool=cpu")
+
+    rendered = render_with(helm, (*KINDS["mxjob-v1"], *values))
+
+    assert rendered.replicas["Server"]["replicas"] == 3
+    assert rendered.container("Server")["resources"]["requests"] == {"cpu": "4", "memory": "2Gi"}
+    assert rendered.container("Scheduler")["resources"]["limits"] == {"memory": "3Gi"}
+    assert rendered.pod("Server")["nodeSelector"] == {"pool": "cpu"}
+    assert "nodeSelector" not in rendered.pod("Worker")
+
+
+def test_more_fields_of_the_pod_are_passed_to_those_that_train(helm: Path) -> None:
+    values = ("workers.podSpec.runtimeClassName=nvidia", "workers.podSpec.terminationGracePeriodSeconds=1000000")
+
+    rendered = render_with(helm, (*KINDS["pytorchjob-master"], *values))
+
+    for role in TRAINS:
+        pod = rendered.pod(role)
+        assert (pod["runtimeClassName"], pod["terminationGracePeriodSeconds"]) == ("nvidia", 1000000)
+    assert "runtimeClassName" not in render_with(helm, values).pod("Launcher")
+
+
+def test_pod_on_the_nodes_network_still_knows_the_clusters_names(helm: Path) -> None:
+    values = ("podSecurity=privileged", "workers.podSpec.hostNetwork=true")
+
+    ours = render_with(helm, values).pod("Worker")
+    theirs = render_with(helm, (*values, "workers.podSpec.dnsPolicy=Default")).pod("Worker")
+
+    assert (ours["hostNetwork"], ours["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert theirs["dnsPolicy"] == "Default"
+
+
+def test_sidecar_keeps_what_it_says_of_its_security(helm: Path) -> None:
+    values = (*SIDE, "workers.sidecars[0].securityContext.runAsUser=7")
+
+    _, side = render_with(helm, values).pod("Worker")["containers"]
+
+    assert side["securityContext"] == {
+        "runAsUser": 7,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
