@@ -9,7 +9,7 @@ and the next step.
 */}}
 
 {{- define "distrain.validate.all" -}}
-{{- $rules := list "release" -}}
+{{- $rules := list "release" "rbac" -}}
 {{- if .Values.job.enabled -}}
 {{- $rules = concat $rules (list "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang") -}}
 {{- $rules = concat $rules (list "length" "data" "output" "mpi" "interfaces" "ssh" "security" "volumes" "volumeMounts") -}}
@@ -89,6 +89,24 @@ distrain.validate.output
 {{- end -}}
 {{- if not $mounted -}}
 {{- fail (printf "distrain: output.uri: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix" $uri) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.rbac" -}}
+{{- $rbac := .Values.rbac -}}
+{{- if and (not .Values.job.enabled) (not $rbac.aggregateToKubeflowEdit) -}}
+{{- fail "distrain: job.enabled: is false and rbac.aggregateToKubeflowEdit too, so there is nothing to install; set one of them to true" -}}
+{{- end -}}
+{{- if $rbac.aggregateToKubeflowEdit -}}
+{{- if not $rbac.create -}}
+{{- fail "distrain: rbac.aggregateToKubeflowEdit: is true but rbac.create is false, which makes no roles; set rbac.create to true" -}}
+{{- end -}}
+{{- if and (not $rbac.kinds) (not .Values.job.enabled) -}}
+{{- fail "distrain: rbac.kinds: is empty and job.enabled is false, so there is no kind to allow; name them, as in --set rbac.kinds={MPIJob}" -}}
+{{- end -}}
+{{- if and (not $rbac.kinds) (eq (include "distrain.job.kind" .) "Plain") -}}
+{{- fail "distrain: rbac.kinds: is empty and job.kind is Plain, which needs no Kubeflow kind; name those to allow, as in --set rbac.kinds={MPIJob}, or set rbac.aggregateToKubeflowEdit to false" -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -1,0 +1,41 @@
+"""All that `helm template` prints, hooks too, as parsed YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.chart.rendering import CHART, Yaml, parse, run, set_arguments
+
+HOOK = "helm.sh/hook"
+WEIGHT = "helm.sh/hook-weight"
+DELETE = "helm.sh/hook-delete-policy"
+OUTPUT = "helm.sh/hook-output-log-policy"
+# What a real cluster serves and `helm template` alone does not claim.
+REAL_CLUSTER = ("--api-versions", "apiregistration.k8s.io/v1", "--api-versions", "kubeflow.org/v2beta1/MPIJob")
+
+
+def documents(helm: Path, *assignments: str, release: str = "run1", namespace: str = "team") -> list[Yaml]:
+    """Render the chart with these values (as for --set); fail with Helm's words where it is refused."""
+    done = run(helm, "template", release, str(CHART), "--namespace", namespace, *set_arguments(*assignments))
+    assert done.returncode == 0, done.stderr
+    return parse(done.stdout)
+
+
+def only(found: list[Yaml], kind: str, name: str = "") -> Yaml:
+    """Return the one document of this kind, and of this name where one is given."""
+    (document,) = of_kind(found, kind, name)
+    return document
+
+
+def of_kind(found: list[Yaml], kind: str, name: str = "") -> list[Yaml]:
+    return [one for one in found if one["kind"] == kind and name in ("", one["metadata"]["name"])]
+
+
+def hooks(found: list[Yaml], event: str) -> list[Yaml]:
+    """Return what Helm makes for one of its events, in the order in which it makes it."""
+    chosen = [one for one in found if event in annotation(one, HOOK).split(",")]
+    return sorted(chosen, key=lambda one: int(annotation(one, WEIGHT)))
+
+
+def annotation(document: Yaml, name: str) -> str:
+    return str(document["metadata"].get("annotations", {}).get(name, ""))
