@@ -41,6 +41,12 @@ spec:
       {{- with include "distrain.pod.resources" . }}
       {{- . | nindent 6 }}
       {{- end }}
+      {{- if and .root.Values.monitoring.podMonitor (include "distrain.role.trains" .) }}
+      {{- /* By this name the PodMonitor finds it. */}}
+      ports:
+        - name: metrics
+          containerPort: {{ int .root.Values.monitoring.port }}
+      {{- end }}
       volumeMounts:
         {{- include "distrain.volumes.mounts" . | nindent 8 }}
     {{- if include "distrain.role.trains" . }}

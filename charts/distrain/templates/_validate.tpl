@@ -14,6 +14,7 @@ and the next step.
 {{- $rules = concat $rules (list "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang") -}}
 {{- $rules = concat $rules (list "length" "data" "output" "mpi" "interfaces" "ssh" "security" "volumes" "volumeMounts") -}}
 {{- $rules = concat $rules (list "containers" "podSpec" "env" "podMetadata") -}}
+{{- $rules = concat $rules (list "podMonitor") -}}
 {{- end -}}
 {{- range $rules -}}
 {{- include (printf "distrain.validate.%s" .) $ -}}
@@ -108,5 +109,12 @@ distrain.validate.output
 {{- if and (not $rbac.kinds) (eq (include "distrain.job.kind" .) "Plain") -}}
 {{- fail "distrain: rbac.kinds: is empty and job.kind is Plain, which needs no Kubeflow kind; name those to allow, as in --set rbac.kinds={MPIJob}, or set rbac.aggregateToKubeflowEdit to false" -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.podMonitor" -}}
+{{- $served := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/PodMonitor" -}}
+{{- if and .Values.monitoring.podMonitor (include "distrain.job.isReal" .) (not $served) -}}
+{{- fail "distrain: monitoring.podMonitor: this cluster does not serve PodMonitor v1; install the Prometheus operator (https://prometheus-operator.dev), or set it to false" -}}
 {{- end -}}
 {{- end }}
