@@ -14,7 +14,7 @@ and the next step.
 {{- $rules = concat $rules (list "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang") -}}
 {{- $rules = concat $rules (list "length" "data" "output" "mpi" "interfaces" "ssh" "security" "volumes" "volumeMounts") -}}
 {{- $rules = concat $rules (list "containers" "podSpec" "env" "podMetadata") -}}
-{{- $rules = concat $rules (list "podMonitor") -}}
+{{- $rules = concat $rules (list "podMonitor" "preflight") -}}
 {{- end -}}
 {{- range $rules -}}
 {{- include (printf "distrain.validate.%s" .) $ -}}
@@ -116,5 +116,11 @@ distrain.validate.output
 {{- $served := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/PodMonitor" -}}
 {{- if and .Values.monitoring.podMonitor (include "distrain.job.isReal" .) (not $served) -}}
 {{- fail "distrain: monitoring.podMonitor: this cluster does not serve PodMonitor v1; install the Prometheus operator (https://prometheus-operator.dev), or set it to false" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.preflight" -}}
+{{- if and .Values.preflight.enabled (not .Values.preflight.serviceAccountName) (not .Values.rbac.create) -}}
+{{- fail "distrain: preflight.serviceAccountName: is empty but rbac.create is false; name a ServiceAccount that may list nodes and pods" -}}
 {{- end -}}
 {{- end }}
