@@ -1,0 +1,104 @@
+{{- /*
+`helm test`: an all-reduce in a second job of the run's shape.
+
+  distrain.test.values    the values of that job
+  distrain.test.program   what its ranks run
+  distrain.test.pack      documents of a Plain job as Helm can run them
+  distrain.test.name      name of the Pod that judges it, and of that Pod's ServiceAccount and Role
+  distrain.test.metadata  metadata of what the Pod needs
+
+A parameter server makes no all-reduce: strategy parameter-server has no test.
+*/}}
+
+{{- /*
+distrain.test.values
+  Takes the root context. Renders all values.
+
+  The test needs no data and no Secret for it, and it ends by itself even where Helm was stopped: its GPUs come free.
+*/}}
+{{- define "distrain.test.values" -}}
+{{- $values := toYaml .Values | fromYaml -}}
+{{- $kind := include "distrain.job.kind" . -}}
+{{- $isElastic := and (eq $kind "PyTorchJob") .Values.job.elastic -}}
+{{- $replicas := .Values.test.workers | default .Values.workers.replicas | int -}}
+{{- $_ := set $values "gpus" nil -}}
+{{- $_ := set $values "command" (include "distrain.test.program" . | fromYamlArray) -}}
+{{- $_ := set $values.workers "replicas" $replicas -}}
+{{- /* torchrun must wait for all of them. */ -}}
+{{- $_ := set $values.workers "minReplicas" (ternary $replicas nil $isElastic) -}}
+{{- $_ := set $values.workers "maxReplicas" (ternary $replicas nil $isElastic) -}}
+{{- $_ := set $values.workers "sidecars" list -}}
+{{- $_ := set $values.job "backoffLimit" 0 -}}
+{{- $_ := set $values.job "ttlSecondsAfterFinished" nil -}}
+{{- /* The test's Pod gives up first, and says why, but for a Plain job, whose end Helm itself waits for. */ -}}
+{{- $_ := set $values.job "activeDeadlineSeconds" (add .Values.test.timeoutSeconds (ternary 0 300 (eq $kind "Plain"))) -}}
+{{- /* An elastic PyTorchJob has succeeded with its first worker: Running would delete rank 0 before its log is read. */ -}}
+{{- $_ := set $values.job "cleanPodPolicy" (ternary "None" "Running" (eq $kind "PyTorchJob")) -}}
+{{- $_ := set $values "data" (dict "source" "synthetic" "uri" "") -}}
+{{- $_ := set $values.output "uri" "" -}}
+{{- $_ := set $values.s3 "endpoint" "" -}}
+{{- $_ := set $values.s3 "secretName" "" -}}
+{{- $_ := set $values.monitoring "podMonitor" false -}}
+{{- toYaml $values -}}
+{{- end }}
+
+{{- /*
+distrain.test.program
+  Takes the root context. Renders a list. mpirun starts Horovod, torchrun starts PyTorch's own.
+*/}}
+{{- define "distrain.test.program" -}}
+- python3
+- -m
+- distrain_trainer.allreduce
+- --backend={{ ternary "torch" "horovod" (eq (include "distrain.job.kind" .) "PyTorchJob") }}
+{{- end }}
+
+{{- /*
+distrain.test.pack
+  Takes the documents of a Plain job. Renders them all.
+
+  Helm waits for the end of each Job among the hooks before it makes the next one, but launcher and workers need each
+  other. So the Jobs are one hook, a List. Its items keep their annotations, as Argo CD reads those alone.
+*/}}
+{{- define "distrain.test.pack" -}}
+{{- $together := list -}}
+{{- range regexSplit "(?m)^---\\s*$" . -1 -}}
+{{- $document := fromYaml . -}}
+{{- if eq (get $document "kind") "Job" -}}
+{{- $together = append $together $document -}}
+{{- else if $document }}
+---
+{{ toYaml $document }}
+{{- end -}}
+{{- end }}
+---
+apiVersion: v1
+kind: List
+metadata:
+  name: {{ (first $together).metadata.name }}
+  annotations:
+    {{- toYaml (first $together).metadata.annotations | nindent 4 }}
+items:
+  {{- toYaml $together | nindent 2 }}
+{{- end }}
+
+{{- /*
+distrain.test.name
+  Takes the root context.
+*/}}
+{{- define "distrain.test.name" -}}
+{{- printf "%s-test" (.Release.Name | trunc 53 | trimSuffix "-") -}}
+{{- end }}
+
+{{- /*
+distrain.test.metadata
+  Takes the test's context. Renders name, namespace, labels and annotations.
+*/}}
+{{- define "distrain.test.metadata" -}}
+name: {{ include "distrain.test.name" . }}
+namespace: {{ .Release.Namespace }}
+labels:
+  {{- include "distrain.labels.resource" . | nindent 2 }}
+annotations:
+  {{- include "distrain.hooks.annotations" (dict "hook" "test" "weight" -2 "delete" "before-hook-creation,hook-succeeded") | nindent 2 }}
+{{- end }}
