@@ -1,7 +1,8 @@
 """Build the cluster's programs from pinned Go modules, once.
 
-Each folder under lab/go holds a go.mod and a go.sum that pin one upstream module; nothing of ours is compiled but
-the pause program. A build lies in the cache under a key made of all that it is built from.
+Each folder under lab/go holds a go.mod and a go.sum that pin upstream modules; nothing of ours is compiled but the
+pause program and gitops, with which the chart's tests run Argo CD's and Flux's interpreters. A build lies in the cache
+under a key made of all that it is built from.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ PROGRAMS = {
         Program("helm3", "helm3", "helm.sh/helm/v3/cmd/helm", HELM3_STAMPS),
         Program("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", HELM4_STAMPS),
         Program("pause", "pause", "."),
+        Program("gitops", "gitops", "."),
     )
 }
 

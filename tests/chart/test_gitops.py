@@ -1,0 +1,138 @@
+"""How Argo CD and Flux see a job, with their own interpreters, from what the operators write into its status.
+
+statuses/<kind>-<state>.yaml holds a job in that state; statuses/<kind>-<state>-<words>.yaml is another one.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import golang
+from tests.chart.documents import documents
+from tests.chart.rendering import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+STATUSES = sorted((Path(__file__).parent / "statuses").glob("*.yaml"))
+KINDS = ["MPIJob", "PyTorchJob", "MXJob", "TFJob"]
+# state: what Argo CD says, what Flux says
+SEEN = {
+    "created": ("Progressing", "InProgress"),
+    "running": ("Progressing", "Current"),
+    "restarting": ("Progressing", "InProgress"),
+    "resumed": ("Progressing", "Current"),
+    "suspended": ("Suspended", "InProgress"),
+    "succeeded": ("Healthy", "Current"),
+    "failed": ("Degraded", "Failed"),
+}
+
+
+def condition(kind: str, status: str = "True") -> dict[str, str]:
+    return {"type": kind, "status": status, "message": f"{kind} it is"}
+
+
+def job(*conditions: dict[str, str], kind: str = "PyTorchJob") -> dict[str, Any]:
+    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "status": {"conditions": list(conditions)}}
+
+
+def judge(seen: dict[str, Any]) -> dict[str, str]:
+    """Return what Argo CD and Flux say of an object."""
+    request = {
+        "lua": (DOCS / "argocd" / "health.lua").read_text(encoding="utf-8"),
+        "expressions": health_checks()[seen["kind"]],
+        "object": seen,
+    }
+    command = [golang.binary("gitops")]
+    done = subprocess.run(command, input=json.dumps(request) + "\n", capture_output=True, text=True, check=True)
+    told: dict[str, str] = json.loads(done.stdout)
+    assert told["error"] == ""
+    return told
+
+
+@functools.cache
+def health_checks() -> dict[str, dict[str, str]]:
+    text = (DOCS / "flux" / "health-checks.yaml").read_text(encoding="utf-8")
+    return {check["kind"]: check for check in yaml.safe_load(text)["healthCheckExprs"]}
+
+
+@pytest.mark.parametrize("file", STATUSES, ids=lambda file: file.stem)
+def test_status_of_an_operator_is_seen_for_what_it_is(file: Path) -> None:
+    kind, state = file.stem.split("-")[:2]
+    seen = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert seen["kind"].lower() == kind
+
+    told = judge(seen)
+
+    assert (told["argocd"], told["flux"]) == SEEN[state]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_state_of_every_kind_is_tried(kind: str) -> None:
+    states = {file.stem.split("-")[1] for file in STATUSES if file.stem.startswith(f"{kind.lower()}-")}
+
+    # mpi-operator sets no Restarting: its launcher is a batch Job.
+    assert states >= SEEN.keys() - ({"restarting"} if kind == "MPIJob" else set())
+
+
+@pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"conditions": []}], ids=str)
+def test_job_that_no_operator_has_seen_is_waited_for(status: object) -> None:
+    seen = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "run1"}}
+
+    told = judge(seen if status is None else {**seen, "status": status})
+
+    assert told["argocd"] == "Progressing"
+    assert told["flux"] in ("InProgress", "Unknown")
+
+
+def test_failed_counts_more_than_succeeded() -> None:
+    # The training-operator writes both for an elastic PyTorchJob of which one worker succeeded and one failed.
+    told = judge(job(condition("Created"), condition("Succeeded"), condition("Failed")))
+
+    assert (told["argocd"], told["flux"]) == ("Degraded", "Failed")
+
+
+def test_succeeded_counts_more_than_an_old_restart() -> None:
+    told = judge(job(condition("Restarting"), condition("Running", "False"), condition("Succeeded")))
+
+    assert (told["argocd"], told["flux"]) == ("Healthy", "Current")
+
+
+def test_argo_cd_passes_the_operators_message_on() -> None:
+    told = judge(job(condition("Created"), condition("Failed")))
+
+    assert told["message"] == "Failed it is"
+
+
+def test_flux_knows_every_kind(helm3: Path) -> None:
+    assert list(health_checks()) == KINDS
+    for framework in ("tensorflow", "pytorch"):
+        rendered = next(one for one in documents(helm3, f"framework={framework}") if one["kind"] in KINDS)
+        assert health_checks()[rendered["kind"]]["apiVersion"] == rendered["apiVersion"]
+
+
+def test_page_names_every_kind_for_argo_cd() -> None:
+    page = (DOCS / "gitops.md").read_text(encoding="utf-8")
+
+    assert re.findall(r"health\.kubeflow\.org_(\w+)=docs/argocd/health\.lua", page) == KINDS
+
+
+def test_flux_example_is_one_that_the_chart_takes(helm: Path, tmp_path: Path) -> None:
+    release = yaml.safe_load((DOCS / "flux" / "helmrelease.yaml").read_text(encoding="utf-8"))
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(release["spec"]["values"]), encoding="utf-8")
+
+    done = subprocess.run(
+        [helm, "template", "run1", REPOSITORY / release["spec"]["chart"]["spec"]["chart"], "--values", values],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
