@@ -1,12 +1,14 @@
-"""What the tests of the chart's two scripts share."""
+"""What several tests of the chart share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.chart import pods
+from tests.chart.notes import visible_notes
 from tests.chart.pods import Pod
 
 
@@ -14,3 +16,8 @@ from tests.chart.pods import Pod
 def pod() -> Iterator[Pod]:
     with pods.make_pod() as pod:
         yield pod
+
+
+@pytest.fixture(scope="session")
+def chart_with_visible_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return visible_notes(tmp_path_factory.mktemp("notes"))

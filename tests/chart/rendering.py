@@ -54,7 +54,7 @@ class Rendered:
 
     @property
     def is_plain(self) -> bool:
-        return self.job["kind"] == "Job"
+        return bool(self.job["kind"] == "Job")
 
     @property
     def scripts(self) -> Yaml:

@@ -57,7 +57,8 @@ def crd_schema(kind: str) -> Schema:
     text = (golang.module_dir(folder, module) / path).read_text(encoding="utf-8")
     crd = yaml.load(text, yaml.CSafeLoader)
     (version,) = [version for version in crd["spec"]["versions"] if version["name"] == kind.split()[1]]
-    return closed(version["schema"]["openAPIV3Schema"])
+    schema: Schema = closed(version["schema"]["openAPIV3Schema"])
+    return schema
 
 
 @functools.cache
@@ -79,7 +80,9 @@ def closed(schema: Any) -> Any:
         return schema
     inner = {key: closed(part) for key, part in schema.items()}
     is_object = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
-    is_open = schema.get("x-kubernetes-preserve-unknown-fields") or set(schema.get("properties", {})) == {"spec", "status"}
+    # v0.3.0's CRD leaves out what every resource has.
+    is_bare = set(schema.get("properties", {})) == {"spec", "status"}
+    is_open = is_bare or schema.get("x-kubernetes-preserve-unknown-fields")
     return {"additionalProperties": False, **inner} if is_object and not is_open else inner
 
 

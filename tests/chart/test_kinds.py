@@ -96,7 +96,9 @@ def test_version_that_is_served_is_rendered(
             "job.kind: this cluster does not serve MXJob; install the training-operator 1.8.1, the last that has it",
             id="mxjob",
         ),
-        pytest.param((PS,), "job.kind: this cluster does not serve TFJob; install the training-operator 1.9", id="tfjob"),
+        pytest.param(
+            (PS,), "job.kind: this cluster does not serve TFJob; install the training-operator 1.9", id="tfjob"
+        ),
     ],
 )
 def test_cluster_without_the_operator_is_refused(helm: Path, values: tuple[str, ...], words: str) -> None:
@@ -247,7 +249,9 @@ COMMAND = "command={train,--epochs,10}"
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        pytest.param(("framework=pytorch",), ["torchrun", "-m", "distrain_trainer", "--framework=pytorch"], id="trainer"),
+        pytest.param(
+            ("framework=pytorch",), ["torchrun", "-m", "distrain_trainer", "--framework=pytorch"], id="trainer"
+        ),
         pytest.param(
             ("framework=pytorch", COMMAND), ["torchrun", "--no-python", "train", "--epochs", "10"], id="own-command"
         ),

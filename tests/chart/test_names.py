@@ -186,7 +186,7 @@ def test_run_policy_that_the_operator_follows_keeps_the_name(helm: Path, change:
     assert render_with(helm, (*started, change)).name == render_with(helm, started).name
 
 
-# The longest suffix of a pod's, Service's or label's name that a kind makes: StatefulSets add a hash to their pods' label.
+# The longest suffix of a pod's, Service's or label's name that a kind makes. StatefulSets label their pods with a hash.
 LONGEST = {
     "mxjob-v1": "-scheduler-0",
     "mxjob-v1beta1": "-scheduler-0",

@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.chart.rendering import CHART, render, run
+from tests.chart.kinds import KINDS, every_kind
+from tests.chart.notes import notes
+from tests.chart.rendering import render_with
 
-
-@pytest.fixture(scope="module")
-def chart_with_visible_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the chart with its notes as a resource: without a cluster Helm 3 renders no notes."""
-    chart = Path(shutil.copytree(CHART, tmp_path_factory.mktemp("notes") / "distrain"))
-    notes = chart / "templates" / "NOTES.txt"
-    text = notes.read_text(encoding="utf-8")
-    wrapped = f'{{{{- define "notes" -}}}}\n{text}{{{{- end }}}}\nnotes: {{{{ include "notes" . | toJson }}}}\n'
-    notes.rename(notes.with_name("notes.yaml")).write_text(wrapped, encoding="utf-8")
-    return chart
-
-
-def notes(helm: Path, chart: Path, *assignments: str) -> str:
-    arguments = [word for assignment in assignments for word in ("--set", assignment)]
-    only = ("--namespace", "team", "--show-only", "templates/notes.yaml")
-    done = run(helm, "template", "run1", str(chart), *only, *arguments)
-    assert done.returncode == 0, done.stderr
-    return str(yaml.safe_load(done.stdout)["notes"])
+LOGS = {
+    "mpijob-v2beta1": "job/JOB-launcher",
+    "mpijob-v1": "pod/JOB-launcher",
+    "mpijob-v1alpha2": "job/JOB-launcher",
+    "pytorchjob-elastic": "pod/JOB-worker-0",
+    "pytorchjob-master": "pod/JOB-master-0",
+    "mxjob-v1": "pod/JOB-worker-0",
+    "mxjob-v1beta1": "pod/JOB-worker-0",
+    "tfjob": "pod/JOB-chief-0",
+    "plain": "job/JOB-launcher",
+}
+# Only the training-operator and newer mpi-operators label pods so.
+LABELLED = ("mpijob-v2beta1", "mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
 
 
-def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes: Path) -> None:
-    job = render(helm, "--namespace", "team").name
+@every_kind
+def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes: Path, kind: str) -> None:
+    rendered = render_with(helm, KINDS[kind])
+    resource = "job" if rendered.is_plain else rendered.job["kind"].lower()
 
-    text = notes(helm, chart_with_visible_notes)
+    text = notes(helm, chart_with_visible_notes, *KINDS[kind])
 
-    commands = [line.strip() for line in text.splitlines() if "kubectl" in line]
+    release = "app.kubernetes.io/instance=run1"
+    job = f"training.kubeflow.org/job-name={rendered.name}" if kind in LABELLED else release
+    commands = [line.strip() for line in text.splitlines() if "kubectl " in line]
     assert commands == [
-        f"kubectl --namespace team get pods --selector training.kubeflow.org/job-name={job} --watch",
-        f"kubectl --namespace team logs --follow job/{job}-launcher",
-        "kubectl --namespace team describe mpijob,pods --selector app.kubernetes.io/instance=run1",
+        f"kubectl --namespace team get pods --selector {job} --watch",
+        f"kubectl --namespace team logs --follow {LOGS[kind].replace('JOB', rendered.name)}",
+        f"kubectl --namespace team describe {resource},pods --selector {release}",
     ]
+
+
+def test_notes_say_that_there_is_no_job(helm: Path, chart_with_visible_notes: Path) -> None:
+    values = ("job.enabled=false", "rbac.aggregateToKubeflowEdit=true", "rbac.kinds={MPIJob}")
+
+    assert notes(helm, chart_with_visible_notes, *values).strip() == "No job: job.enabled is false."
 
 
 def test_notes_say_the_size(helm: Path, chart_with_visible_notes: Path) -> None:
@@ -63,6 +68,39 @@ S3 = ["data.source=s3", "data.uri=s3://digits"]
         ),
         pytest.param(["command={train}"], "Your own command runs: trainer.*, data.* and", [], id="own-command"),
         pytest.param(["workers.gpus=0"], "2 ranks on 2 workers, on the CPU.", [], id="no-gpus"),
+        pytest.param(
+            ["framework=pytorch", "job.elastic=false"],
+            "A change of workers.replicas starts the training anew: the pods of a PyTorchJob",
+            ["framework=pytorch"],
+            id="replaced",
+        ),
+        pytest.param(
+            ["framework=pytorch", "workers.maxReplicas=4"],
+            "A change of workers.replicas between 1 and 4 starts the ranks of all workers again",
+            [],
+            id="elastic",
+        ),
+        pytest.param(
+            ["job.apiVersion=v1"], "`restricted` refuses it", ["job.apiVersion=v2beta1"], id="init-container-of-v1"
+        ),
+        pytest.param(
+            ["framework=pytorch", "job.elastic=false"],
+            "`restricted` refuses it",
+            ["framework=pytorch", "job.elastic=false", "workers.replicas=1"],
+            id="init-container-of-workers",
+        ),
+        pytest.param(
+            ["gang.scheduler=volcano"],
+            "works when the operator runs with its flag\n--gang-scheduling=volcano",
+            ["gang.scheduler=volcano", "job.kind=Plain"],
+            id="gang-of-mpi-operator",
+        ),
+        pytest.param(
+            ["gang.scheduler=scheduler-plugins", "framework=pytorch"],
+            "flag\n--gang-scheduler-name=scheduler-plugins-scheduler; without it",
+            ["gang.scheduler=kueue", "gang.queue=team", "framework=pytorch"],
+            id="gang-of-the-training-operator",
+        ),
     ],
 )
 def test_notes_tell_what_one_should_know(

@@ -68,9 +68,7 @@ def test_launcher_finds_hostfile_and_key(helm: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("role", ["Launcher", "Worker"])
-def test_key_is_one_that_ssh_takes(
-    helm: Path, values: tuple[str, ...], mode: int, folder: str, role: str
-) -> None:
+def test_key_is_one_that_ssh_takes(helm: Path, values: tuple[str, ...], mode: int, folder: str, role: str) -> None:
     rendered = plain(helm, *values)
 
     (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
@@ -97,7 +95,12 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
     assert container["args"] == ["--secret=run1-ssh"]
     assert "distrain-keygen" in rendered.scripts["data"]
     (rule,) = rendered.find("Role")["rules"]
-    assert rule == {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["run1-ssh"], "verbs": ["get", "patch"]}
+    assert rule == {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": ["run1-ssh"],
+        "verbs": ["get", "patch"],
+    }
     binding = rendered.find("RoleBinding")
     assert binding["roleRef"]["name"] == rendered.find("Role")["metadata"]["name"] == "run1-keygen"
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "run1-keygen", "namespace": "default"}]

@@ -1,0 +1,27 @@
+"""Give the tests what a user reads after `helm install`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import yaml
+
+from tests.chart.rendering import CHART, run, set_arguments
+
+
+def visible_notes(folder: Path) -> Path:
+    """Copy the chart into the folder with its notes as a resource: without a cluster Helm 3 renders no notes."""
+    chart = Path(shutil.copytree(CHART, folder / "distrain"))
+    notes = chart / "templates" / "NOTES.txt"
+    text = notes.read_text(encoding="utf-8")
+    wrapped = f'{{{{- define "notes" -}}}}\n{text}{{{{- end }}}}\nnotes: {{{{ include "notes" . | toJson }}}}\n'
+    notes.rename(notes.with_name("notes.yaml")).write_text(wrapped, encoding="utf-8")
+    return chart
+
+
+def notes(helm: Path, chart: Path, *assignments: str) -> str:
+    only = ("--namespace", "team", "--show-only", "templates/notes.yaml")
+    done = run(helm, "template", "run1", str(chart), *only, *set_arguments(*assignments))
+    assert done.returncode == 0, done.stderr
+    return str(yaml.safe_load(done.stdout)["notes"])

@@ -1,0 +1,214 @@
+"""The traps of the operators, each set right or refused, or where only an operator's flag helps said after install.
+
+One test per trap, named for it. Those from real reports carry the thread.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.kinds import KINDS, MPI, TRAINING_OPERATOR, every_kind
+from tests.chart.notes import notes
+from tests.chart.rendering import CHART, refusal, render, render_with, set_arguments
+
+GANG = "gang.scheduler=volcano"
+
+
+def test_01_two_mpijob_versions_are_never_guessed(helm: Path) -> None:
+    """https://github.com/kubeflow/trainer/issues/1930, https://github.com/kubernetes-sigs/kueue/issues/13035"""
+    both = ("--api-versions", "kubeflow.org/v1/MPIJob", "--api-versions", "kubeflow.org/v2beta1/MPIJob")
+
+    assert "job.apiVersion: this cluster serves MPIJob in v2beta1, v1" in refusal(helm, *both)
+    queue = ("job.apiVersion=v1", "gang.scheduler=kueue", "gang.queue=team")
+    assert "kueue knows MPIJob v2beta1 alone" in refusal(helm, *set_arguments(*queue))
+
+
+@pytest.mark.parametrize("values", [(), (GANG,)], ids=["alone", "gang"])
+def test_02_launcher_of_a_gang_does_not_wait_for_ready_workers(helm: Path, values: tuple[str, ...]) -> None:
+    """https://github.com/kubeflow/mpi-operator/issues/608"""
+    assert render_with(helm, values).job["spec"]["launcherCreationPolicy"] == "AtStartup"
+
+
+def test_03_open_mpi_5_gets_its_hosts_by_its_own_names(helm: Path) -> None:
+    """https://github.com/kubeflow/mpi-operator/issues/842"""
+    script = render(helm).scripts["data"]["distrain-launch"]
+
+    assert "PRTE_MCA_prte_default_hostfile" in script
+    assert "PRTE_MCA_prte_keep_fqdn_hostnames" in script
+
+
+@pytest.mark.parametrize("kind", MPI)
+def test_04_launcher_waits_until_the_workers_have_their_names(helm: Path, kind: str) -> None:
+    """https://github.com/kubeflow/mpi-operator/issues/481"""
+    container = render_with(helm, KINDS[kind]).container("Launcher")
+
+    assert container["command"] == ["/opt/distrain/bin/distrain-launch"]
+    assert "--workers-timeout=1800" in container["args"]
+
+
+@pytest.mark.parametrize(
+    ("values", "folder"),
+    [
+        pytest.param((), "/home/distrain/.ssh", id="user"),
+        pytest.param(("podSecurity=baseline",), "/root/.ssh", id="root"),
+        pytest.param(("podSecurity=baseline", "runAsUser=7"), "/home/distrain/.ssh", id="another-user"),
+    ],
+)
+def test_05_key_lies_where_its_mode_is_accepted(helm: Path, values: tuple[str, ...], folder: str) -> None:
+    """https://github.com/kubeflow/mpi-operator/issues/429, https://github.com/kubeflow/mpi-operator/issues/472"""
+    rendered = render_with(helm, values)
+
+    assert rendered.job["spec"]["sshAuthMountPath"] == folder
+    for role in ("Launcher", "Worker"):
+        assert f"--ssh-folder={folder}" in rendered.container(role)["args"]
+        assert ("fsGroup" in rendered.pod(role)["securityContext"]) == (folder != "/root/.ssh")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mpijob-v2beta1"])
+def test_06_time_to_live_does_not_run_a_job_again(helm: Path, kind: str) -> None:
+    """https://github.com/kubeflow/mpi-operator/issues/644"""
+    message = refusal(helm, *set_arguments(*KINDS[kind], "job.ttlSecondsAfterFinished=60"))
+
+    assert "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole" in message
+
+
+def test_07_clean_all_is_not_promised_where_the_launcher_stays(helm: Path) -> None:
+    """https://github.com/kubeflow/mpi-operator/issues/643"""
+    message = refusal(helm, "--set", "job.cleanPodPolicy=All")
+
+    assert "job.cleanPodPolicy: All, but mpi-operator leaves the launcher" in message
+
+
+@pytest.mark.parametrize("kind", TRAINING_OPERATOR)
+def test_08_kept_pods_are_not_promised_where_the_limit_deletes_them(helm: Path, kind: str) -> None:
+    """https://github.com/kubeflow/trainer/issues/3419"""
+    message = refusal(helm, *set_arguments(*KINDS[kind], "job.cleanPodPolicy=None", "job.backoffLimit=1"))
+
+    assert "job.cleanPodPolicy: None with job.backoffLimit 1" in message
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mxjob-v1beta1"])
+def test_09_retries_have_an_end(helm: Path, kind: str) -> None:
+    """https://github.com/kubeflow/trainer/issues/2045, https://github.com/kubeflow/trainer/issues/2342"""
+    rendered = render_with(helm, KINDS[kind])
+
+    spec = rendered.job["spec"]
+    limited = list(rendered.replicas.values()) if rendered.is_plain else [spec.get("runPolicy", spec)]
+    assert all("backoffLimit" in one for one in limited)
+    assert "ExitCode" not in [replica.get("restartPolicy") for replica in rendered.replicas.values()]
+
+
+# An MXJob v1beta1 has no limit, and so no retries.
+NO_LIMIT = "mxjob-v1beta1"
+RETRIES = [(kind, limit) for kind in KINDS for limit in (0, 3) if kind != "plain" and (kind, limit) != (NO_LIMIT, 3)]
+
+
+@pytest.mark.parametrize(("kind", "limit"), RETRIES)
+def test_10_restart_policy_is_always_said(helm3: Path, kind: str, limit: int) -> None:
+    """https://github.com/kubeflow/trainer/issues/2127"""
+    rendered = render_with(helm3, (*KINDS[kind], f"job.backoffLimit={limit}"))
+
+    policies = {replica["restartPolicy"] for replica in rendered.replicas.values()}
+    assert policies <= {"Never", "OnFailure"}
+    if kind in (*TRAINING_OPERATOR, NO_LIMIT):
+        assert policies == {"OnFailure" if limit else "Never"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "plain"])
+def test_11_failed_job_gives_its_gpus_back(helm: Path, kind: str) -> None:
+    """https://github.com/kubeflow/trainer/issues/1579"""
+    spec = render_with(helm, KINDS[kind]).job["spec"]
+
+    assert spec.get("runPolicy", spec)["cleanPodPolicy"] == "Running"
+    assert spec.get("cleanPodPolicy", "Running") == "Running"
+
+
+@every_kind
+def test_12_mesh_leaves_the_pods_alone(helm: Path, kind: str) -> None:
+    """https://github.com/kubeflow/mpi-operator/issues/407, https://github.com/kubeflow/trainer/issues/1681"""
+    rendered = render_with(helm, KINDS[kind])
+
+    for role in rendered.replicas:
+        metadata = rendered.metadata(role)
+        assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+        assert metadata["annotations"]["sidecar.istio.io/inject"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("kind", "flag"),
+    [("mpijob-v1", "--mpi-kubectl-delivery-image"), ("pytorchjob-master", "--pytorch-init-container-image")],
+)
+def test_13_image_that_the_operator_adds_is_said(
+    helm: Path, chart_with_visible_notes: Path, kind: str, flag: str
+) -> None:
+    """https://github.com/kubeflow/trainer/issues/1696"""
+    text = notes(helm, chart_with_visible_notes, *KINDS[kind])
+
+    assert "a node without a way to the internet does not get its image" in text
+    assert f"{flag} names another." in text
+    assert "does not get its image" not in notes(helm, chart_with_visible_notes, "framework=pytorch")
+
+
+@every_kind
+def test_14_chart_brings_no_crd(helm: Path, kind: str) -> None:
+    """https://github.com/kubeflow/trainer/pull/3552"""
+    assert "CustomResourceDefinition" not in render_with(helm, KINDS[kind]).text
+    assert not (CHART / "crds").exists()
+
+
+def test_15_rescale_of_an_elastic_job_is_said_and_not_left_to_an_autoscaler(
+    helm: Path, chart_with_visible_notes: Path
+) -> None:
+    """https://github.com/kubeflow/trainer/issues/1509, https://github.com/kubeflow/trainer/issues/1751"""
+    policy = render_with(helm, KINDS["pytorchjob-elastic"]).job["spec"]["elasticPolicy"]
+
+    assert "metrics" not in policy
+    text = notes(helm, chart_with_visible_notes, "framework=pytorch")
+    assert "A change of workers.replicas between 1 and 1000 starts the ranks of all workers again" in text
+
+
+def test_16_kubeflow_edit_may_use_the_jobs(helm: Path) -> None:
+    """https://github.com/kubeflow/community-distribution/issues/1107"""
+    role = render_with(helm, ("rbac.aggregateToKubeflowEdit=true",)).find("ClusterRole")
+
+    assert role["metadata"]["labels"]["rbac.authorization.kubeflow.org/aggregate-to-kubeflow-edit"] == "true"
+    assert role["metadata"]["name"] != "kubeflow-edit"
+
+
+def test_17_no_empty_list_reaches_the_elastic_policy(helm: Path) -> None:
+    """The training-operator panics on `rdzvConf: []`."""
+    policy = render_with(helm, KINDS["pytorchjob-elastic"]).job["spec"]["elasticPolicy"]
+
+    assert set(policy) == {"minReplicas", "maxReplicas", "rdzvBackend", "maxRestarts"}
+
+
+@pytest.mark.parametrize("kind", MPI)
+def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None:
+    """A launcher with a limit that names a GPU joins the hostfile of an MPIJob v1."""
+    limits = render_with(helm, (*KINDS[kind], "workers.gpus=8")).container("Launcher")["resources"]["limits"]
+
+    assert set(limits) == {"memory"}
+
+
+def test_19_failed_mpijob_whose_launcher_goes_on_is_said(helm: Path, chart_with_visible_notes: Path) -> None:
+    """mpi-operator says Failed once a worker was evicted."""
+    text = notes(helm, chart_with_visible_notes, "job.backoffLimit=2")
+
+    assert "The MPIJob says Failed as soon as a worker was evicted, even while its launcher tries again" in text
+    assert "says Failed" not in notes(helm, chart_with_visible_notes)
+
+
+def test_20_launcher_is_no_worker(helm: Path) -> None:
+    """With runLauncherAsWorker mpi-operator deletes one worker too many when it scales down."""
+    assert "runLauncherAsWorker" not in render(helm).text
+
+
+@pytest.mark.parametrize("release", ["1run", "run.1"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_21_release_that_makes_no_host_name_is_refused(helm3: Path, kind: str, release: str) -> None:
+    """mpi-operator only writes an event about it. test_names.py looks at the length."""
+    message = refusal(helm3, *set_arguments(*KINDS[kind]), release=release)
+
+    assert f'distrain: release name: "{release}" cannot be the host name of a pod' in message
