@@ -72,6 +72,7 @@ PROGRAMS = {
         Program("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", HELM4_STAMPS),
         Program("pause", "pause", "."),
         Program("gitops", "gitops", "."),
+        Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),
     )
 }
 

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"sigs.k8s.io/yaml"
+)
+
+type helm3 struct{ chart *chart.Chart }
+
+func loadHelm3(path string) (helm3, error) {
+	loaded, err := loader.Load(path)
+	return helm3{loaded}, err
+}
+
+// render does what cmd/helm/template.go of Helm 3 does.
+func (helm helm3) render(asked request) (string, string, error) {
+	values := map[string]interface{}{}
+	if err := yaml.Unmarshal(asked.Values, &values); err != nil {
+		return "", "", err
+	}
+	install := action.NewInstall(&action.Configuration{Log: func(string, ...interface{}) {}})
+	install.DryRun, install.ClientOnly, install.DryRunOption, install.Replace = true, true, "true", true
+	install.ReleaseName, install.Namespace = asked.Release, asked.Namespace
+	install.APIVersions = asked.APIVersions
+	if asked.KubeVersion != "" {
+		version, err := chartutil.ParseKubeVersion(asked.KubeVersion)
+		if err != nil {
+			return "", "", err
+		}
+		install.KubeVersion = version
+	}
+	release, err := install.Run(helm.chart, values)
+	if err != nil && release != nil {
+		return "", "", fmt.Errorf("%w\n\nUse --debug flag to render out invalid YAML", err)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	var manifests bytes.Buffer
+	fmt.Fprintln(&manifests, strings.TrimSpace(release.Manifest))
+	for _, hook := range release.Hooks {
+		fmt.Fprintf(&manifests, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
+	}
+	return manifests.String(), release.Info.Notes, nil
+}
