@@ -26,8 +26,9 @@ test-%: setup ## run one part: unit, install, chart, trainer or cluster
 lint: setup ## ruff, mypy, helm lint, shellcheck, yamllint
 	@PATH=$(VENV)/bin:$$PATH lab/lint.sh
 
-schema: setup ## write charts/distrain/values.schema.json from schemas/
-	@$(PYTHON) schemas/build.py
+schema: setup ## write charts/distrain/values.schema.json and docs/values.md from schemas/
+	@$(PYTHON) -m schemas.build
+	@$(PYTHON) -m schemas.document
 
 lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh

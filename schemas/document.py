@@ -1,0 +1,106 @@
+"""Write docs/values.md, the list of all values, from the YAML schema: `python -m schemas.document`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from schemas.build import Schema, read, resolved
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "values.md"
+HEAD = """# Values
+
+Every value of the chart, its type and limits, its default, and what it does. `make schema` writes this page from
+schemas/values.schema.yaml. A key that is not listed here is refused, but for keys that start with `x-`, which are
+yours. charts/distrain/values.yaml says more about the effects. An editor that knows YAML schemas shows all this while
+you type, in a file that begins as those in values/ do.
+"""
+COLUMNS = ("value", "type and limits", "default", "what it does", "examples")
+
+
+def document() -> str:
+    """Return the text of docs/values.md."""
+    schema = read()
+    definitions = schema["$defs"]
+    own = {name: entry for name, entry in schema["properties"].items() if _is_leaf(entry)}
+    groups = {name: entry for name, entry in schema["properties"].items() if name not in own}
+    parts = [HEAD, _table(_rows({"properties": own}, "", definitions))]
+    for name, group in groups.items():
+        parts += [f"## {name}\n\n{group['description']}\n", _table(_rows(group, f"{name}.", definitions))]
+    return "\n".join(parts)
+
+
+def _is_leaf(entry: Schema) -> bool:
+    return "properties" not in entry
+
+
+def _rows(schema: Schema, prefix: str, definitions: Schema) -> Iterator[tuple[str, ...]]:
+    """Yield a row per value; groups inside a group have none of their own, unless they have a default."""
+    for name, entry in schema["properties"].items():
+        path = f"{prefix}{name}"
+        if _is_leaf(entry) or "default" in entry:
+            default = _code(entry["default"]) if "default" in entry else ""
+            examples = " ".join(_code(example) for example in entry.get("examples", []))
+            yield f"`{path}`", limits(entry, definitions), default, entry["description"].replace("<", "&lt;"), examples
+        if not _is_leaf(entry):
+            yield from _rows(entry, f"{path}.", definitions)
+
+
+def limits(entry: Schema, definitions: Schema) -> str:
+    """Return the type and the limits of one value in words."""
+    if name := _kubernetes_name(entry, definitions):
+        return f"Kubernetes `{name}`"
+    known = resolved(entry, definitions)
+    if "enum" in known:
+        return ", ".join(_code(choice) for choice in known["enum"])
+    types = known["type"] if isinstance(known["type"], list) else [known["type"]]
+    return " or ".join(_one_type(name, known, definitions) for name in types)
+
+
+def _kubernetes_name(entry: Schema, definitions: Schema) -> str:
+    """Return the name of the Kubernetes type that an entry refers to, also through one of ours; "" for none."""
+    name: str = entry.get("$ref", "").rpartition("/")[2]
+    if not name or name[0].isupper():
+        return name
+    return _kubernetes_name(definitions[name], definitions)
+
+
+def _one_type(name: str, known: Schema, definitions: Schema) -> str:
+    if name in ("integer", "number"):
+        return name + _range(known)
+    if name == "string":
+        return f"string matching {_code_text(known['pattern'])}" if "pattern" in known else "string"
+    if name == "array":
+        return f"list of {limits(known['items'], definitions)}"
+    if name == "object" and isinstance(known.get("additionalProperties"), dict):
+        return f"map of {limits(known['additionalProperties'], definitions)}"
+    return {"object": "map"}.get(name, name)
+
+
+def _range(known: Schema) -> str:
+    if "minimum" in known and "maximum" in known:
+        return f" from {known['minimum']} to {known['maximum']}"
+    if "minimum" in known:
+        return f" from {known['minimum']}"
+    return f" above {known['exclusiveMinimum']}" if "exclusiveMinimum" in known else ""
+
+
+def _code(value: Any) -> str:
+    return _code_text(json.dumps(value, ensure_ascii=False))
+
+
+def _code_text(text: str) -> str:
+    """Return text as code in a table's cell, where a bar would end the cell."""
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _table(rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(document(), encoding="utf-8")
+    print(f"wrote {TARGET}")

@@ -1,0 +1,100 @@
+"""Write schemas/kubernetes.json: the parts of a pod that values take, from Kubernetes' own OpenAPI description.
+
+Run `python -m schemas.kubernetes` when lab/go/kubernetes moves to another release; the result is committed, so that
+`make schema` needs neither Go nor the network. Unknown fields are refused, which the API server does not do: it drops
+them, or passes them on inside a custom resource.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from lab import golang
+
+TARGET = Path(__file__).with_name("kubernetes.json")
+ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodResourceClaim", "Toleration", "Volume",
+         "VolumeMount")  # fmt: skip
+PACKAGE = "io.k8s.api.core.v1."
+
+# OpenAPI calls the first two strings; the API server takes numbers too. A claim template takes labels and annotations.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "Quantity": {"type": ["string", "number"]},
+    "IntOrString": {"type": ["string", "integer"]},
+    "ObjectMeta": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            key: {"type": "object", "additionalProperties": {"type": "string"}} for key in ("annotations", "labels")
+        },
+    },
+}
+
+# The published description has no list of choices. Kubernetes' reference lists these.
+CHOICES = {
+    "AppArmorProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
+    "Container.imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+    "Container.restartPolicy": ("Always", "Never", "OnFailure"),
+    "Container.terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
+    "ContainerPort.protocol": ("TCP", "UDP", "SCTP"),
+    "HTTPGetAction.scheme": ("HTTP", "HTTPS"),
+    "ImageVolumeSource.pullPolicy": ("Always", "IfNotPresent", "Never"),
+    "LabelSelectorRequirement.operator": ("In", "NotIn", "Exists", "DoesNotExist"),
+    "NodeSelectorRequirement.operator": ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
+    "PersistentVolumeClaimSpec.volumeMode": ("Block", "Filesystem"),
+    "SeccompProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
+    "SecurityContext.procMount": ("Default", "Unmasked"),
+    "Toleration.effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
+    "Toleration.operator": ("Exists", "Equal"),
+    "VolumeMount.mountPropagation": ("None", "HostToContainer", "Bidirectional"),
+    "VolumeMount.recursiveReadOnly": ("Disabled", "IfPossible", "Enabled"),
+}
+
+
+def extract() -> str:
+    """Return the text of kubernetes.json: one definition per line."""
+    source = golang.module_dir("kubernetes", "k8s.io/kubernetes") / "api" / "openapi-spec" / "swagger.json"
+    described = json.loads(source.read_text(encoding="utf-8"))["definitions"]
+    found: dict[str, Any] = {}
+    wanted = [PACKAGE + root for root in ROOTS]
+    while wanted:
+        full = wanted.pop()
+        name = _short(full)
+        if name not in found:
+            found[name] = SPECIAL.get(name) or _closed(name, described[full])
+            if name not in SPECIAL:
+                wanted += re.findall(r'"#/definitions/([^"]+)"', json.dumps(described[full]))
+    lines = ",\n".join(f'"{name}": {json.dumps(found[name], separators=(",", ":"))}' for name in sorted(found))
+    return f'{{"$defs": {{\n{lines}\n}}}}\n'
+
+
+def _short(full: str) -> str:
+    return full.rpartition(".")[2]
+
+
+def _closed(name: str, described: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition without words, that refuses unknown fields."""
+    kept = {key: value for key, value in described.items() if key in ("type", "required")}
+    if "properties" not in described:
+        return kept
+    fields = {field: _field(f"{name}.{field}", entry) for field, entry in described["properties"].items()}
+    return {**kept, "additionalProperties": False, "properties": fields}
+
+
+def _field(path: str, described: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in described:
+        return {"$ref": f"#/$defs/{_short(described['$ref'])}"}
+    kept: dict[str, Any] = {"type": described["type"]}
+    if path in CHOICES:
+        kept["enum"] = list(CHOICES[path])
+    for inner in ("items", "additionalProperties"):
+        if inner in described:
+            kept[inner] = _field(f"{path}.{inner}", described[inner])
+    return kept
+
+
+if __name__ == "__main__":
+    TARGET.write_text(extract(), encoding="utf-8")
+    print(f"wrote {TARGET}")
