@@ -29,7 +29,7 @@ def read() -> Schema:
 def build() -> str:
     """Return the text of the JSON schema; the same YAML gives the same bytes."""
     schema = read()
-    return json.dumps(_with_required(schema, schema["$defs"]), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(with_required(schema, schema["$defs"]), indent=1, ensure_ascii=False) + "\n"
 
 
 def resolved(entry: Schema, definitions: Schema) -> Schema:
@@ -45,14 +45,14 @@ def resolved(entry: Schema, definitions: Schema) -> Schema:
     return {**shared, **own, **{key: value for key, value in both.items() if value}}
 
 
-def _with_required(schema: Schema, definitions: Schema) -> Schema:
+def with_required(schema: Schema, definitions: Schema) -> Schema:
     """Require what the templates cannot do without.
 
     Helm removes a key that a user sets to null, and a template then meets nothing where it expects a number.
     """
     if "properties" not in schema or "default" in schema:
         return schema
-    properties = {name: _with_required(entry, definitions) for name, entry in schema["properties"].items()}
+    properties = {name: with_required(entry, definitions) for name, entry in schema["properties"].items()}
     required = [name for name, entry in properties.items() if not _may_be_missing(entry, definitions)]
     return {**schema, "properties": properties, "required": required}
 

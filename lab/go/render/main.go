@@ -15,8 +15,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"os"
-	"sync"
+	"runtime"
 )
 
 type request struct {
@@ -48,52 +50,82 @@ type renderer interface {
 	render(request) (manifest, notes string, err error)
 }
 
+// task is a request and the place for its answer.
+type task struct {
+	asked request
+	given chan answer
+}
+
 func main() {
+	// What Helm would warn of, such as a table in the place of a value, stands in its error too.
+	log.SetOutput(io.Discard)
 	if err := serve(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "render:", err)
 		os.Exit(1)
 	}
 }
 
+// serve lets every processor work, and answers in the order of the requests.
 func serve(chart string) error {
-	three, err := loadHelm3(chart)
-	if err != nil {
-		return err
+	tasks, ordered := make(chan task), make(chan task, 64)
+	for range runtime.GOMAXPROCS(0) {
+		// Charts of its own: Helm does not promise that renderings may share one.
+		three, err := loadHelm3(chart)
+		if err != nil {
+			return err
+		}
+		four, err := loadHelm4(chart)
+		if err != nil {
+			return err
+		}
+		go func() {
+			for next := range tasks {
+				next.given <- respond(next.asked, three, four)
+			}
+		}()
 	}
-	four, err := loadHelm4(chart)
-	if err != nil {
-		return err
-	}
+	failed := make(chan error, 1)
+	go func() { failed <- read(tasks, ordered) }()
 	out := bufio.NewWriter(os.Stdout)
-	in := json.NewDecoder(bufio.NewReader(os.Stdin))
-	for answers := json.NewEncoder(out); in.More(); {
-		var asked request
-		if err := in.Decode(&asked); err != nil {
-			return err
-		}
-		if err := answers.Encode(respond(asked, three, four)); err != nil {
+	answers := json.NewEncoder(out)
+	for next := range ordered {
+		if err := answers.Encode(<-next.given); err != nil {
 			return err
 		}
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return <-failed
 }
 
-// respond lets both Helms work at the same time.
-func respond(asked request, three, four renderer) answer {
-	if asked.Pods != nil {
-		return answer{ID: asked.ID, Pods: judge(asked.Pods)}
+func read(tasks, ordered chan<- task) error {
+	defer close(tasks)
+	defer close(ordered)
+	for in := json.NewDecoder(bufio.NewReader(os.Stdin)); in.More(); {
+		next := task{given: make(chan answer, 1)}
+		if err := in.Decode(&next.asked); err != nil {
+			return err
+		}
+		ordered <- next
+		tasks <- next
 	}
+	return nil
+}
+
+func respond(asked request, three, four renderer) answer {
 	given := answer{ID: asked.ID}
-	var both sync.WaitGroup
+	if asked.Pods != nil {
+		given.Pods = judge(asked.Pods)
+	}
 	for _, name := range asked.Helms {
 		switch name {
 		case "helm3":
-			both.Go(func() { given.Helm3 = try(three, asked) })
+			given.Helm3 = try(three, asked)
 		case "helm4":
-			both.Go(func() { given.Helm4 = try(four, asked) })
+			given.Helm4 = try(four, asked)
 		}
 	}
-	both.Wait()
 	return given
 }
 

@@ -1,0 +1,227 @@
+"""Break values one at a time, and say where Helm must find the break.
+
+Each mutation changes one place of a valid document: a wrong type, a value beyond its range, a choice that is none, a
+misspelt, unknown or misplaced key, a null. The schema says what is wrong there; the same document always gives the same
+mutations.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas import build
+
+Schema = dict[str, Any]
+Path = tuple[str | int, ...]
+
+SCHEMA: Schema = build.read()
+SAMPLES: dict[str, Any] = {
+    "string": "a text", "integer": 7, "number": 1.5, "boolean": True, "array": ["a"], "object": {"a": 1}, "null": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Broken values; the words of the refusal: where, and what was found there."""
+
+    kind: str
+    values: dict[str, Any]
+    pointer: str
+    words: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} at {self.pointer or '/'}: {self.words}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of a document: the value there and what the schema says of it."""
+
+    path: Path
+    value: Any
+    schema: Schema
+
+    @property
+    def types(self) -> set[str]:
+        known = self.schema.get("type", [])
+        return set(known if isinstance(known, list) else [known])
+
+
+def pointer(path: Path) -> str:
+    """Return a JSON pointer, as Helm writes it."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def resolved(schema: Schema) -> Schema:
+    return build.resolved(schema, SCHEMA["$defs"])
+
+
+def places(value: Any, schema: Schema = SCHEMA, path: Path = ()) -> Iterator[Place]:
+    """Yield every place of a document whose schema is known, the root included."""
+    known = resolved(schema)
+    yield Place(path, value, known)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if (found := schema_of(key, known)) is not None:
+                yield from places(inner, found, (*path, key))
+    if isinstance(value, list) and "items" in known:
+        for index, inner in enumerate(value):
+            yield from places(inner, known["items"], (*path, index))
+
+
+def schema_of(key: str, known: Schema) -> Schema | None:
+    if key in known.get("properties", {}):
+        found: Schema = known["properties"][key]
+        return found
+    more = known.get("additionalProperties")
+    return more if isinstance(more, dict) else None
+
+
+def changed(values: Any, path: Path, change: Callable[[Any, Any], None]) -> Any:
+    """Return the document with its part that holds the last key of the path changed."""
+    values = copy.deepcopy(values)
+    holder = values
+    for part in path[:-1]:
+        holder = holder[part]
+    change(holder, path[-1])
+    return values
+
+
+def replaced(values: Any, path: Path, value: Any) -> Any:
+    def put(holder: Any, key: Any) -> None:
+        holder[key] = value
+
+    return changed(values, path, put)
+
+
+def renamed(values: Any, path: Path, key: str) -> Any:
+    """Return the document with one key renamed, in its old position."""
+
+    def rename(holder: dict[str, Any], old: str) -> None:
+        entries = [(key if name == old else name, value) for name, value in holder.items()]
+        holder.clear()
+        holder.update(entries)
+
+    return changed(values, path, rename)
+
+
+def mutations(values: dict[str, Any]) -> Iterator[Mutation]:
+    """Yield every mutation of a document."""
+    for place in places(values):
+        for kind, make in MUTATORS.items():
+            for mutation in make(values, place):
+                yield Mutation(kind, *mutation)
+
+
+Broken = tuple[dict[str, Any], str, str]
+
+
+def wrong_types(values: dict[str, Any], place: Place) -> Iterator[Broken]:
+    allowed = place.types | ({"integer"} if "number" in place.types else set())
+    if not place.path or not allowed:
+        return
+    for name, sample in SAMPLES.items():
+        if name not in allowed and not (name == "null" and is_removed_by_helm(place)):
+            yield replaced(values, place.path, sample), pointer(place.path), "got "
+
+
+def is_removed_by_helm(place: Place) -> bool:
+    """Tell whether Helm takes null for a wish to remove the key. Inside lists it leaves null alone."""
+    return all(isinstance(part, str) for part in place.path)
+
+
+def nulls(values: dict[str, Any], place: Place) -> Iterator[Broken]:
+    """A value that the templates need cannot be removed."""
+    if "null" in place.types or not is_removed_by_helm(place) or place.path not in REQUIRED:
+        return
+    parent, key = place.path[:-1], place.path[-1]
+    yield replaced(values, place.path, None), pointer(parent), f"missing property '{key}'"
+
+
+def out_of_range(values: dict[str, Any], place: Place) -> Iterator[Broken]:
+    for limit, step in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0)):
+        if limit in place.schema:
+            beyond = place.schema[limit] + step
+            # Helm writes large numbers its own way.
+            found = f"got {beyond:,}" if beyond < 10**6 else "got "
+            yield replaced(values, place.path, beyond), pointer(place.path), f"{limit}: {found}"
+
+
+def wrong_choices(values: dict[str, Any], place: Place) -> Iterator[Broken]:
+    choices = place.schema.get("enum", [])
+    tried = {wrong for choice in choices for wrong in (choice.swapcase(), f"{choice}x", choice[1:])}
+    for wrong in sorted(tried.difference(choices)):
+        yield replaced(values, place.path, wrong), pointer(place.path), "value must be "
+
+
+def misspelt_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
+    if place.schema.get("additionalProperties") is not False:
+        return
+    for key in place.value:
+        for misspelt in misspellings(key, place.schema["properties"]):
+            broken = renamed(values, (*place.path, key), misspelt)
+            yield broken, pointer(place.path), f"additional properties '{misspelt}' not allowed"
+
+
+def misspellings(key: str, known: Mapping[str, Any]) -> list[str]:
+    """Return four of: a letter dropped, doubled, exchanged, in the other case; snake case, dashes, lower case, an s."""
+    chance = random.Random(key)
+    at = chance.randrange(len(key))
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+    tried = [
+        key[:at] + key[at + 1 :], key[:at] + key[at] + key[at:], key[:at] + key[at : at + 2][::-1] + key[at + 2 :],
+        key[:at] + key[at].swapcase() + key[at + 1 :], snake, snake.replace("_", "-"), key.lower(), f"{key}s",
+    ]  # fmt: skip
+    return chance.sample(wrong := sorted({misspelt for misspelt in tried if misspelt} - set(known)), min(4, len(wrong)))
+
+
+def unknown_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
+    if place.schema.get("additionalProperties") is False and isinstance(place.value, dict):
+        for key in ("unknown", "Name") if not place.path else ("unknown", "Name", "x-inner", "global"):
+            yield with_key(values, place.path, key), pointer(place.path), f"additional properties '{key}' not allowed"
+
+
+def with_key(values: dict[str, Any], path: Path, key: str) -> dict[str, Any]:
+    return replaced(values, (*path, key), {"a": "b"})
+
+
+def wrong_nesting(values: dict[str, Any], place: Place) -> Iterator[Broken]:
+    """A key a level too high, and in a group that has no such key."""
+    if not place.path or not isinstance(key := place.path[-1], str):
+        return
+    others = [name for name, entry in GROUPS.items() if key not in entry["properties"] and name in values]
+    chosen = random.Random(pointer(place.path)).sample(others, 1)
+    if len(place.path) > 1 and key not in SCHEMA["properties"] and not key.startswith("x-"):
+        yield {**values, key: place.value}, "", f"additional properties '{key}' not allowed"
+    for group in chosen:
+        broken = {**values, group: {**values[group], key: place.value}}
+        yield broken, f"/{group}", f"additional properties '{key}' not allowed"
+
+
+GROUPS = {name: entry for name, entry in SCHEMA["properties"].items() if "properties" in entry}
+
+
+def required_paths(schema: Schema, path: Path = ()) -> Iterator[Path]:
+    """Yield the places that Helm's schema requires."""
+    for name in schema.get("required", []):
+        yield (*path, name)
+    for name, entry in schema.get("properties", {}).items():
+        yield from required_paths(entry, (*path, name))
+
+
+REQUIRED = set(required_paths(build.with_required(SCHEMA, SCHEMA["$defs"])))
+
+MUTATORS: dict[str, Callable[[dict[str, Any], Place], Iterator[Broken]]] = {
+    "wrong type": wrong_types,
+    "null": nulls,
+    "out of range": out_of_range,
+    "wrong choice": wrong_choices,
+    "misspelt key": misspelt_keys,
+    "unknown key": unknown_keys,
+    "wrong nesting": wrong_nesting,
+}

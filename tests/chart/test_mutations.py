@@ -1,0 +1,136 @@
+"""Whatever single thing is wrong with values, Helm refuses them and names the place; a limit's neighbours pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.many import Request, render_many
+from tests.chart.mutations import SCHEMA, Mutation, mutations, places, pointer, replaced
+from tests.chart.rendering import CHART, VALUES
+
+# What values take from Kubernetes, down to its leaves.
+KUBERNETES = """
+workers:
+  nodeSelector: {a.b/c: d}
+  tolerations:
+    - {key: a, operator: Equal, value: b, effect: NoExecute, tolerationSeconds: 3}
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]
+    podAntiAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 1
+          podAffinityTerm: {topologyKey: a, labelSelector: {matchLabels: {a: b}}, namespaces: [c]}
+  sidecars:
+    - name: a
+      image: b
+      command: [c]
+      ports: [{name: d, containerPort: 80, protocol: TCP}]
+      resources: {limits: {cpu: 1, memory: 1Gi}}
+      securityContext: {runAsUser: 1, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+      livenessProbe: {httpGet: {path: /, port: d, httpHeaders: [{name: e, value: f}]}, periodSeconds: 5}
+      lifecycle: {preStop: {exec: {command: [g]}}}
+  podSpec:
+    dnsConfig: {nameservers: [1.2.3.4], options: [{name: ndots, value: "1"}]}
+    dnsPolicy: None
+    hostAliases: [{ip: 1.2.3.4, hostnames: [a]}]
+    initContainers: [{name: a, image: b, env: [{name: c, value: d}], imagePullPolicy: Always}]
+    overhead: {cpu: 100m}
+    preemptionPolicy: Never
+    resourceClaims: [{name: a, resourceClaimName: b}]
+    runtimeClassName: nvidia
+    terminationGracePeriodSeconds: 60
+env:
+  - {name: A, value: b}
+  - {name: B, valueFrom: {secretKeyRef: {name: c, key: d, optional: true}}}
+  - {name: C, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+volumes:
+  - {name: a, persistentVolumeClaim: {claimName: b, readOnly: true}}
+  - {name: c, configMap: {name: d, defaultMode: 292, items: [{key: e, path: f}]}}
+  - {name: g, csi: {driver: h, volumeAttributes: {i: j}}}
+  - {name: k, projected: {sources: [{secret: {name: l}}, {serviceAccountToken: {path: m, expirationSeconds: 600}}]}}
+  - {name: n, emptyDir: {medium: Memory, sizeLimit: 1Gi}}
+volumeMounts: [{name: a, mountPath: /b, subPath: c, readOnly: true, mountPropagation: None}]
+trainer: {}
+"""
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "values.yaml": yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8")),
+    "kubernetes": yaml.safe_load(KUBERNETES),
+    **{file.name: yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(VALUES.glob("*.yaml"))},
+}
+MUTATIONS = {name: list(mutations(values)) for name, values in DOCUMENTS.items()}
+
+
+def test_there_are_thousands_of_mutations_of_every_kind() -> None:
+    kinds = Counter(mutation.kind for found in MUTATIONS.values() for mutation in found)
+
+    assert kinds.total() >= 3000
+    assert min(kinds.values()) >= 50
+    assert len(kinds) == 7
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_helm_refuses_every_mutation_and_says_where(name: str) -> None:
+    # Both Helms take the same validator. Helm 4 meets every mutation, Helm 3 each tenth.
+    requests = [
+        Request(mutation.name, mutation.values, helms=("helm4", "helm3") if index % 10 == 0 else ("helm4",))
+        for index, mutation in enumerate(MUTATIONS[name])
+    ]
+
+    answers = list(render_many(requests))
+
+    wrong = [
+        f"{helm}: {mutation.name}: {rendering.error or 'rendered'}"
+        for mutation, answer in zip(MUTATIONS[name], answers, strict=True)
+        for helm, rendering in answer.items()
+        if not is_told(mutation, rendering.error)
+    ]
+    assert wrong == []
+
+
+def is_told(mutation: Mutation, error: str) -> bool:
+    return f"at '{mutation.pointer}': {mutation.words}" in error
+
+
+def neighbours(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the values at the end of each range, and each choice."""
+    for place in places(values):
+        ends = [place.schema[limit] for limit in ("minimum", "maximum") if limit in place.schema]
+        for value in [*ends, *place.schema.get("enum", [])]:
+            yield f"{pointer(place.path)}: {value}", replaced(values, place.path, value)
+
+
+@pytest.mark.parametrize("name", ["values.yaml", "kubernetes"])
+def test_values_at_a_limit_are_accepted(name: str) -> None:
+    cases = dict(neighbours(DOCUMENTS[name]))
+
+    answers = list(render_many(Request(case, values, helms=("helm4",)) for case, values in cases.items()))
+
+    # A rule across values may still refuse it.
+    errors = {case: answer["helm4"].error for case, answer in zip(cases, answers, strict=True)}
+    assert {case: error for case, error in errors.items() if error and "): distrain: " not in error} == {}
+    assert len(errors) > 20
+
+
+def test_every_range_and_choice_of_the_schema_is_met() -> None:
+    def limits(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+        for name, entry in schema["properties"].items():
+            if {"enum", "minimum", "maximum", "exclusiveMinimum"} & set(entry):
+                yield f"{path}/{name}"
+            if "properties" in entry:
+                yield from limits(entry, f"{path}/{name}")
+
+    met = {
+        mutation.pointer
+        for found in MUTATIONS.values()
+        for mutation in found
+        if mutation.kind in ("out of range", "wrong choice")
+    }
+
+    assert set(limits(SCHEMA)) - met == set()
