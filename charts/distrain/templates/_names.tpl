@@ -21,8 +21,17 @@ distrain.names.job
   The release name is cut so that the longest name made of the job's, for the most workers that the schema allows, has
   the 63 characters of a DNS label: <job>-worker-999, of an MXJob <job>-scheduler-0; the StatefulSet of an MPIJob
   v1alpha2 adds 11 characters to <job>-worker in a label of its pods.
+
+  The hash takes a rendering of the whole job, so it is kept in the root context, which all templates share.
 */}}
 {{- define "distrain.names.job" -}}
+{{- if not (hasKey . "distrainJob") -}}
+{{- $_ := include "distrain.names.newJob" . | set . "distrainJob" -}}
+{{- end -}}
+{{- .distrainJob -}}
+{{- end }}
+
+{{- define "distrain.names.newJob" -}}
 {{- $kind := printf "%s %s" (include "distrain.job.kind" .) (include "distrain.job.apiVersion" .) -}}
 {{- $cut := 43 -}}
 {{- if hasPrefix "MXJob" $kind -}}
