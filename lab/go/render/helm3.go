@@ -28,7 +28,7 @@ func (helm helm3) render(asked request) (string, string, error) {
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...interface{}) {}})
 	install.DryRun, install.ClientOnly, install.DryRunOption, install.Replace = true, true, "true", true
 	install.ReleaseName, install.Namespace = asked.Release, asked.Namespace
-	install.APIVersions = asked.APIVersions
+	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, asked.skipSchema
 	if asked.KubeVersion != "" {
 		version, err := chartutil.ParseKubeVersion(asked.KubeVersion)
 		if err != nil {

@@ -30,7 +30,7 @@ func (helm helm4) render(asked request) (string, string, error) {
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy, install.Replace = action.DryRunClient, true
 	install.ReleaseName, install.Namespace = asked.Release, asked.Namespace
-	install.APIVersions = asked.APIVersions
+	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, asked.skipSchema
 	if asked.KubeVersion != "" {
 		version, err := common.ParseKubeVersion(asked.KubeVersion)
 		if err != nil {

@@ -4,8 +4,10 @@
 // Usage: render CHART. Each line of the input is a request, each line of the output its answer, in the same order:
 //
 //	{"id": "a", "values": {...}, "release": "run1", "namespace": "default", "apiVersions": [...], "kubeVersion": "1.34",
-//	 "helms": ["helm3", "helm4"]}
+//	 "helms": ["helm3", "helm4"], "again": true}
 //	{"id": "a", "helm3": {"manifest": "...", "notes": "..."}, "helm4": {"error": "..."}}
+//
+// Again renders a second time, which must give the same; the values are not checked against the schema again.
 //
 //	{"id": "b", "pods": [{"level": "restricted", "metadata": {...}, "spec": {...}}]}
 //	{"id": "b", "pods": [["privileged (container \"a\" must not ...)"]]}
@@ -15,10 +17,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"os"
-	"runtime"
+	"sync"
 )
 
 type request struct {
@@ -29,7 +29,9 @@ type request struct {
 	APIVersions []string        `json:"apiVersions"`
 	KubeVersion string          `json:"kubeVersion"`
 	Helms       []string        `json:"helms"`
-	Pods        []pod           `json:"pods"`
+	Again       bool            `json:"again"`
+	skipSchema  bool
+	Pods        []pod `json:"pods"`
 }
 
 type answer struct {
@@ -50,82 +52,52 @@ type renderer interface {
 	render(request) (manifest, notes string, err error)
 }
 
-// task is a request and the place for its answer.
-type task struct {
-	asked request
-	given chan answer
-}
-
 func main() {
-	// What Helm would warn of, such as a table in the place of a value, stands in its error too.
-	log.SetOutput(io.Discard)
 	if err := serve(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "render:", err)
 		os.Exit(1)
 	}
 }
 
-// serve lets every processor work, and answers in the order of the requests.
 func serve(chart string) error {
-	tasks, ordered := make(chan task), make(chan task, 64)
-	for range runtime.GOMAXPROCS(0) {
-		// Charts of its own: Helm does not promise that renderings may share one.
-		three, err := loadHelm3(chart)
-		if err != nil {
-			return err
-		}
-		four, err := loadHelm4(chart)
-		if err != nil {
-			return err
-		}
-		go func() {
-			for next := range tasks {
-				next.given <- respond(next.asked, three, four)
-			}
-		}()
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- read(tasks, ordered) }()
-	out := bufio.NewWriter(os.Stdout)
-	answers := json.NewEncoder(out)
-	for next := range ordered {
-		if err := answers.Encode(<-next.given); err != nil {
-			return err
-		}
-	}
-	if err := out.Flush(); err != nil {
+	three, err := loadHelm3(chart)
+	if err != nil {
 		return err
 	}
-	return <-failed
-}
-
-func read(tasks, ordered chan<- task) error {
-	defer close(tasks)
-	defer close(ordered)
-	for in := json.NewDecoder(bufio.NewReader(os.Stdin)); in.More(); {
-		next := task{given: make(chan answer, 1)}
-		if err := in.Decode(&next.asked); err != nil {
+	four, err := loadHelm4(chart)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(os.Stdout)
+	in := json.NewDecoder(bufio.NewReader(os.Stdin))
+	for answers := json.NewEncoder(out); in.More(); {
+		var asked request
+		if err := in.Decode(&asked); err != nil {
 			return err
 		}
-		ordered <- next
-		tasks <- next
+		if err := answers.Encode(respond(asked, three, four)); err != nil {
+			return err
+		}
 	}
-	return nil
+	return out.Flush()
 }
 
+// respond lets both Helms work at the same time.
 func respond(asked request, three, four renderer) answer {
-	given := answer{ID: asked.ID}
 	if asked.Pods != nil {
-		given.Pods = judge(asked.Pods)
+		return answer{ID: asked.ID, Pods: judge(asked.Pods)}
 	}
+	given := answer{ID: asked.ID}
+	var both sync.WaitGroup
 	for _, name := range asked.Helms {
 		switch name {
 		case "helm3":
-			given.Helm3 = try(three, asked)
+			both.Go(func() { given.Helm3 = try(three, asked) })
 		case "helm4":
-			given.Helm4 = try(four, asked)
+			both.Go(func() { given.Helm4 = try(four, asked) })
 		}
 	}
+	both.Wait()
 	return given
 }
 
@@ -133,6 +105,13 @@ func try(helm renderer, asked request) *rendered {
 	manifest, notes, err := helm.render(asked)
 	if err != nil {
 		return &rendered{Error: err.Error()}
+	}
+	if asked.Again {
+		asked.skipSchema = true
+		second, secondNotes, err := helm.render(asked)
+		if err != nil || second != manifest || secondNotes != notes {
+			return &rendered{Error: "the second rendering differs"}
+		}
 	}
 	return &rendered{Manifest: manifest, Notes: notes}
 }
