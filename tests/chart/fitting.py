@@ -1,0 +1,162 @@
+"""Mend random values until they keep the rules that span values: each function is a group of rules of _validate*.tpl."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of a job that the chart can write."""
+
+    framework: str
+    strategy: str
+    kind: str
+    api_version: str
+    elastic: bool = False
+
+
+MPI = ("tensorflow", "pytorch", "mxnet")
+FORMS = (
+    *(
+        Form(framework, "allreduce", "MPIJob", version)
+        for framework in MPI
+        for version in ("v2beta1", "v1", "v1alpha2")
+    ),
+    *(Form(framework, "allreduce", "Plain", "") for framework in MPI),
+    *(Form("pytorch", "allreduce", "PyTorchJob", "v1", elastic) for elastic in (True, False)),
+    Form("mxnet", "parameter-server", "MXJob", "v1"),
+    Form("mxnet", "parameter-server", "MXJob", "v1beta1"),
+    Form("tensorflow", "parameter-server", "TFJob", "v1"),
+)
+ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
+
+
+def fit(values: Values, form: Form, chance: random.Random) -> None:
+    """Change the values until they are a valid job of this form."""
+    for rule in (
+        fit_form,
+        fit_roles,
+        fit_sizes,
+        fit_run_policy,
+        fit_gang,
+        fit_security,
+        fit_containers,
+        fit_data,
+        fit_mpi,
+    ):
+        rule(values, form, chance)
+
+
+def group(values: Values, name: str) -> Values:
+    found: Values = values.setdefault(name, {})
+    return found
+
+
+def fit_form(values: Values, form: Form, chance: random.Random) -> None:
+    values["framework"], values["strategy"] = form.framework, form.strategy
+    job = group(values, "job")
+    is_auto = form.kind not in ("MPIJob", "Plain") or (form.kind == "MPIJob" and form.framework != "pytorch")
+    job["kind"] = chance.choice(["auto", form.kind]) if is_auto else form.kind
+    # `auto` takes the version that the request's cluster serves.
+    job["apiVersion"] = chance.choice(["auto", form.api_version]) if form.api_version else "auto"
+    job["elastic"] = form.elastic
+
+
+def fit_roles(values: Values, form: Form, chance: random.Random) -> None:
+    for role, kinds in ROLES.items():
+        if form.kind not in kinds:
+            values.pop(role, None)
+    if form.kind == "TFJob":
+        group(values, "launcher").pop("workersTimeout", None)
+
+
+def fit_sizes(values: Values, form: Form, chance: random.Random) -> None:
+    workers = group(values, "workers")
+    replicas, gpus = workers.get("replicas", 2), workers.get("gpus", 1)
+    if values.get("gpus") is not None:
+        values["gpus"] = replicas * gpus
+    for key in ("minReplicas", "maxReplicas"):
+        workers.pop(key, None)
+    if form.elastic and chance.random() < 0.5:
+        workers["minReplicas"] = chance.randint(1, replicas)
+        workers["maxReplicas"] = chance.randint(replicas, 1000)
+
+
+def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
+    job = group(values, "job")
+    if form.api_version == "v1beta1":
+        job.update(backoffLimit=0, activeDeadlineSeconds=None)
+    if form.api_version != "v2beta1":
+        job.pop("ttlSecondsAfterFinished", None)
+    elif job.get("cleanPodPolicy") == "All":
+        job["cleanPodPolicy"] = "None"
+    if form.kind == "Plain" or (form.api_version == "v1" and job.get("backoffLimit")):
+        job.pop("cleanPodPolicy", None)
+
+
+def fit_gang(values: Values, form: Form, chance: random.Random) -> None:
+    schedulers = ["volcano", "scheduler-plugins"]
+    if form.kind != "Plain" and (form.kind, form.api_version) != ("MPIJob", "v1"):
+        schedulers.append("kueue")
+    if form.api_version in ("v1alpha2", "v1beta1"):
+        schedulers = []
+    gang = values["gang"] = {"scheduler": chance.choice(["none", *schedulers])}
+    keys = {"volcano": ["queue", "priorityClass", "schedulerName"], "scheduler-plugins": ["schedulerName"]}
+    for key in keys.get(gang["scheduler"], []):
+        gang[key] = chance.choice(["", "team-a"])
+    if gang["scheduler"] == "kueue":
+        gang.update(queue="team-a", priorityClass=chance.choice(["", "high"]))
+    if gang["scheduler"] != "none":
+        values["workers"].get("podSpec", {}).pop("schedulerName", None)
+
+
+def fit_security(values: Values, form: Form, chance: random.Random) -> None:
+    level = values.get("podSecurity", "restricted")
+    if level == "restricted" and values.get("runAsUser") == 0:
+        values["runAsUser"] = 1001
+    user = values.get("runAsUser")
+    if user != 0 and (user is not None or level == "restricted"):
+        port = group(values, "ssh").get("port", 2222)
+        values["ssh"]["port"] = max(port, 1024)
+    if level != "privileged":
+        group(values, "network").pop("rdma", None)
+    elif chance.random() < 0.3:
+        values["workers"].setdefault("podSpec", {})["hostNetwork"] = True
+
+
+def fit_containers(values: Values, form: Form, chance: random.Random) -> None:
+    """Mount what there is; each name once."""
+    values["volumeMounts"] = [
+        {"name": volume["name"], "mountPath": f"/{volume['name']}", "readOnly": chance.random() < 0.5}
+        for volume in values.get("volumes", [])
+        if chance.random() < 0.7
+    ]
+    workers = values["workers"]
+    ours = {container["name"] for container in workers.get("sidecars", [])}
+    first = workers.get("podSpec", {}).get("initContainers", [])
+    if any(container["name"] in ours for container in first):
+        del workers["podSpec"]["initContainers"]
+
+
+def fit_data(values: Values, form: Form, chance: random.Random) -> None:
+    mounted = [mount["mountPath"] for mount in values["volumeMounts"]]
+    source = chance.choice(["synthetic", "s3", *(["volume"] if mounted else [])])
+    uris = {"synthetic": "", "s3": "s3://digits/idx", "volume": f"{(mounted or [''])[0]}/images"}
+    values["data"] = {"source": source, "uri": uris[source]}
+    values["output"] = {"uri": chance.choice(["", "s3://results/a b", *mounted])}
+    trainer = group(values, "trainer")
+    trainer.pop(chance.choice(["steps", "epochs"]), None)
+    if source == "synthetic":
+        trainer.pop("epochs", None)
+
+
+def fit_mpi(values: Values, form: Form, chance: random.Random) -> None:
+    if form.kind != "Plain":
+        group(values, "ssh").pop("secretName", None)
+    if form.kind not in ("MPIJob", "Plain"):
+        group(values, "mpi").pop("env", None)

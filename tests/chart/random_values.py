@@ -1,0 +1,171 @@
+"""Make up valid values: any key of the schema, any form of a job, within the rules that span values.
+
+The same seed gives the same values. What the schema says of a key is enough for most; POOLS has what only people know,
+and fitting.py mends what rules across values would refuse. `careless_values` leaves that out.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.chart.fitting import FORMS, fit
+from tests.chart.many import Request
+from tests.chart.mutations import SCHEMA, Schema, resolved
+
+Values = dict[str, Any]
+
+# How many of the keys are given; the rest keeps its default.
+SHARE = 0.25
+
+
+TOLERATIONS = [
+    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "team", "operator": "Equal", "value": "vision"},
+    {"operator": "Exists"},
+    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0},
+]
+MATCH = {"key": "gpu", "operator": "In", "values": ["a100", "1"]}
+POD_TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
+AFFINITIES = [
+    {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [MATCH]}]}}},
+    {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm": POD_TERM}]}},
+    {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [POD_TERM]}},
+]  # fmt: skip
+LABELS = [{"team": "vision"}, {"example.com/cost-centre": "42", "tier": ""}, {"a": "true", "b": "1e3", "c": "null"}]
+TEXTS = ["yes", "0x1F", "a: b # c", "{{ .Values }}", "ends with\n", " two\nlines", "", "é \u2028 \"'", "~", "1_000"]
+CONTAINERS = [
+    {"name": "exporter", "image": "registry.example.com/dcgm-exporter:4", "ports": [{"name": "metrics", "containerPort": 9400}]},
+    {"name": "logs", "image": "fluent-bit", "env": [{"name": "A", "value": "{{ 1 }}"}], "resources": {"limits": {"cpu": 0.5}}},
+    {"name": "copy", "image": "busybox:1", "command": ["cp", "-r", "/a", "/b"], "securityContext": {"runAsUser": 1001}},
+    {"name": "probe", "image": "curl", "livenessProbe": {"httpGet": {"path": "/", "port": 80}}, "lifecycle": {"preStop": {"sleep": {"seconds": 3}}}},
+]  # fmt: skip
+VOLUMES = [
+    {"name": "data", "persistentVolumeClaim": {"claimName": "images", "readOnly": True}},
+    {"name": "work", "emptyDir": {"sizeLimit": "10Gi"}},
+    {"name": "settings", "configMap": {"name": "settings", "defaultMode": 292, "items": [{"key": "a", "path": "b"}]}},
+    {"name": "login", "projected": {"sources": [{"secret": {"name": "login"}}]}},
+    {"name": "fast", "csi": {"driver": "s3.csi.example.com", "volumeAttributes": {"bucket": "b"}}},
+]
+ENV = [
+    {"name": "A", "value": "b"}, {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, {"name": "TF_FORCE_GPU", "value": "$(A) true"},
+    {"name": "x.y-z", "value": " "}, {"name": "EMPTY"},
+]  # fmt: skip
+POD_SPEC = {
+    "dnsConfig": {"nameservers": ["1.2.3.4"], "options": [{"name": "ndots", "value": "1"}]},
+    "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a.example.com"]}],
+    "initContainers": [CONTAINERS[2]],
+    "overhead": {"cpu": "100m", "memory": "64Mi"},
+    "preemptionPolicy": "Never",
+    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpus"}],
+    "runtimeClassName": "nvidia",
+    "schedulerName": "bin-packing",
+    "terminationGracePeriodSeconds": 3600,
+}
+
+Pool = Callable[[random.Random], Any]
+
+
+def some(choices: list[Any]) -> Pool:
+    """Take a few, in any order."""
+    return lambda chance: copy.deepcopy(chance.sample(choices, chance.randrange(len(choices) + 1)))
+
+
+def one(*choices: Any) -> Pool:
+    return lambda chance: copy.deepcopy(chance.choice(choices))
+
+
+def pairs(keys: list[str], values: list[Any]) -> Pool:
+    """Take a map of a few keys, each with any value."""
+    return lambda chance: {key: chance.choice(values) for key in chance.sample(keys, chance.randrange(len(keys) + 1))}
+
+
+SCALARS = [*TEXTS, 0, 1.5, 10**10, True, False, None]
+POOLS: dict[str, Pool] = {
+    "cpu": one(1, 0.5, "1500m", "2.5", 96, None),
+    "memory": one("16Gi", "1.5Gi", "500M", "1000000000", None),
+    "nodeSelector": one({}, *LABELS), "labels": one({}, *LABELS), "podLabels": one({}, *LABELS),
+    "tolerations": some(TOLERATIONS), "affinity": one({}, *AFFINITIES), "sidecars": some(CONTAINERS),
+    "podSpec": lambda chance: {key: copy.deepcopy(POD_SPEC[key]) for key in chance.sample(sorted(POD_SPEC), 3)},
+    "volumes": some(VOLUMES), "volumeMounts": one([]), "env": some(ENV),
+    "podAnnotations": pairs(["a", "example.com/b", "c.d"], TEXTS),
+    "command": one([], ["python3", "/work/train.py", "--epochs", 10, 0.5, True, *TEXTS], ["true"]),
+    "extraArgs": one([], ["--verbose", 3, *TEXTS]), "flags": one([], ["--bind-to", "core", "--tag-output", 1]),
+    "mca": pairs(["btl", "pml", "plm_base_verbose", "coll"], SCALARS),
+    "mpi.env": pairs(["NCCL_NRINGS", "OMP_NUM_THREADS", "X"], SCALARS),
+    "workers.replicas": one(1, 2, 3, 8, 16, 1000), "gpus": one(0, 1, 8), "seed": one(0, 4294967295),
+    "repository": one("", "team/image", "registry.example.com:5000/a/b"), "tag": one("", "1.0-rc.1", "1e5", "0123"),
+    "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
+    "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
+    "shm": one("1Gi", "64M", "2.5Gi", "1000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
+    "network.interface": one("", "eth0", "ib0.100"), "excludeInterfaces": one([], ["lo"], ["lo", "docker0"]),
+    "global": one({}, {"imageRegistry": "x", "deep": {"a": [1]}}),
+}  # fmt: skip
+
+
+def pool_of(path: str, entry: Schema) -> Pool:
+    """Return where a value comes from: a pool by its path or its name, else what the schema says."""
+    if path in POOLS or path.rpartition(".")[2] in POOLS:
+        return POOLS.get(path) or POOLS[path.rpartition(".")[2]]
+    known = resolved(entry)
+    if "enum" in known:
+        return one(*known["enum"])
+    examples = [known["default"], *known.get("examples", [])]
+    if "boolean" in known["type"]:
+        return one(True, False)
+    if "minimum" in known:
+        # A Go template that takes an int32 for an int64, or writes 1e+09, shows at the end of the range.
+        return one(*examples, known["minimum"], known["maximum"])
+    return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
+
+
+def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
+    """Return some keys with random values, without a look at the rules between them."""
+    values: Values = {}
+    for name, entry in schema["properties"].items():
+        path = f"{prefix}{name}"
+        if "default" in entry:
+            if chance.random() < SHARE:
+                values[name] = pool_of(path, entry)(chance)
+        elif inner := random_keys(chance, entry, f"{path}."):
+            values[name] = inner
+    return values
+
+
+def careless_values(seed: int) -> Values:
+    """Return values that the schema accepts and rules may refuse."""
+    return random_keys(random.Random(seed))
+
+
+def random_request(seed: int) -> Request:
+    """Return valid values, with the cluster and the names that they are rendered for."""
+    chance = random.Random(seed)
+    form = chance.choice(FORMS)
+    values = random_keys(chance)
+    fit(values, form, chance)
+    served = (f"kubeflow.org/{form.api_version}/{form.kind}",) if form.api_version else ()
+    real = (*served, "apiregistration.k8s.io/v1")
+    release = chance.choice(["run1", "a", "a-long-name-of-a-release-that-helm-still-takes-as-one"])
+    return Request(
+        str(seed),
+        prune(values),
+        release,
+        chance.choice(["default", "team-a"]),
+        served if chance.random() < 0.5 else real,
+    )
+
+
+def random_requests(count: int, first: int = 0) -> Iterator[Request]:
+    """Yield so many requests; each one's name is its seed."""
+    return (random_request(seed) for seed in range(first, first + count))
+
+
+def prune(values: Values) -> Values:
+    """Return the values without the groups that have become empty."""
+    return {name: value for name, value in values.items() if value != {} or name not in GROUPS}
+
+
+GROUPS = {name for name, entry in SCHEMA["properties"].items() if "properties" in entry}
