@@ -19,9 +19,9 @@ ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodRes
          "VolumeMount")  # fmt: skip
 PACKAGE = "io.k8s.api.core.v1."
 
-# OpenAPI calls the first two strings; the API server takes numbers too. A claim template takes labels and annotations.
+# OpenAPI calls the first two strings; the API server takes integers too. A claim template takes labels and annotations.
 SPECIAL: dict[str, dict[str, Any]] = {
-    "Quantity": {"type": ["string", "number"]},
+    "Quantity": {"type": ["string", "integer"]},
     "IntOrString": {"type": ["string", "integer"]},
     "ObjectMeta": {
         "type": "object",

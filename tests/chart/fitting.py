@@ -1,4 +1,4 @@
-"""Mend random values until they keep the rules that span values: each function is a group of rules of _validate*.tpl."""
+"""Mend random values until they keep the rules that span values: each function keeps some rules of _validate*.tpl."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def fit(values: Values, form: Form, chance: random.Random) -> None:
         fit_containers,
         fit_data,
         fit_mpi,
+        fit_rbac,
     ):
         rule(values, form, chance)
 
@@ -137,6 +138,8 @@ def fit_containers(values: Values, form: Form, chance: random.Random) -> None:
         if chance.random() < 0.7
     ]
     workers = values["workers"]
+    if form.api_version not in ("", "v2beta1"):
+        workers.get("podSpec", {}).pop("resourceClaims", None)
     ours = {container["name"] for container in workers.get("sidecars", [])}
     first = workers.get("podSpec", {}).get("initContainers", [])
     if any(container["name"] in ours for container in first):
@@ -160,3 +163,15 @@ def fit_mpi(values: Values, form: Form, chance: random.Random) -> None:
         group(values, "ssh").pop("secretName", None)
     if form.kind not in ("MPIJob", "Plain"):
         group(values, "mpi").pop("env", None)
+
+
+def fit_rbac(values: Values, form: Form, chance: random.Random) -> None:
+    rbac, job, preflight = group(values, "rbac"), group(values, "job"), group(values, "preflight")
+    if job.get("enabled") is False:
+        rbac["aggregateToKubeflowEdit"] = True
+    if rbac.get("aggregateToKubeflowEdit"):
+        rbac["create"] = True
+        if form.kind == "Plain" or not job.get("enabled", True):
+            rbac["kinds"] = rbac.get("kinds") or ["MPIJob"]
+    if rbac.get("create") is False and preflight.get("enabled"):
+        preflight["serviceAccountName"] = "capacity-reader"

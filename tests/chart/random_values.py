@@ -11,6 +11,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import yaml
+
 from tests.chart.fitting import FORMS, fit
 from tests.chart.many import Request
 from tests.chart.mutations import SCHEMA, Schema, resolved
@@ -21,50 +23,63 @@ Values = dict[str, Any]
 SHARE = 0.25
 
 
-TOLERATIONS = [
-    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": "team", "operator": "Equal", "value": "vision"},
-    {"operator": "Exists"},
-    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0},
-]
-MATCH = {"key": "gpu", "operator": "In", "values": ["a100", "1"]}
-POD_TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
-AFFINITIES = [
-    {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [MATCH]}]}}},
-    {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm": POD_TERM}]}},
-    {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [POD_TERM]}},
-]  # fmt: skip
-LABELS = [{"team": "vision"}, {"example.com/cost-centre": "42", "tier": ""}, {"a": "true", "b": "1e3", "c": "null"}]
+# What a pod may have, to choose from.
+PARTS = yaml.safe_load(
+    """
+tolerations:
+  - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+  - {key: team, operator: Equal, value: vision}
+  - {operator: Exists}
+  - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 0}
+affinities:
+  - {}
+  - nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: gpu, operator: In, values: [a100, "1"]}]}]
+  - podAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - {weight: 5, podAffinityTerm: {topologyKey: zone, labelSelector: {matchLabels: {app: x}}}}
+  - podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: x}}}]
+labels:
+  - {}
+  - {team: vision}
+  - {example.com/cost-centre: "42", tier: ""}
+  - {a: "true", b: "1e3", c: "null"}
+containers:
+  - {name: exporter, image: "example.com/exporter:4", ports: [{name: metrics, containerPort: 9400}]}
+  - {name: logs, image: fluent-bit, env: [{name: A, value: "{{ 1 }}"}], resources: {limits: {cpu: 2, memory: 1Gi}}}
+  - {name: copy, image: busybox, command: [cp, -r, /a, /b], securityContext: {runAsUser: 1001}}
+  - name: probe
+    image: curl
+    livenessProbe: {httpGet: {path: /, port: 80}}
+    lifecycle: {preStop: {sleep: {seconds: 3}}}
+volumes:
+  - {name: data, persistentVolumeClaim: {claimName: images, readOnly: true}}
+  - {name: work, emptyDir: {sizeLimit: 10Gi}}
+  - {name: settings, configMap: {name: settings, defaultMode: 292, items: [{key: a, path: b}]}}
+  - {name: login, projected: {sources: [{secret: {name: login}}]}}
+  - {name: fast, csi: {driver: s3.csi.example.com, volumeAttributes: {bucket: b}}}
+env:
+  - {name: A, value: b}
+  - {name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hub, key: token}}}
+  - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+  - {name: TF_FORCE_GPU, value: $(A) true}
+  - {name: x.y-z, value: " "}
+  - {name: EMPTY}
+podSpec:
+  dnsConfig: {nameservers: [1.2.3.4], options: [{name: ndots, value: "1"}]}
+  hostAliases: [{ip: 1.2.3.4, hostnames: [a.example.com]}]
+  initContainers: [{name: copy, image: busybox, command: [cp, -r, /a, /b]}]
+  overhead: {cpu: 100m, memory: 64Mi}
+  preemptionPolicy: Never
+  resourceClaims: [{name: gpu, resourceClaimName: gpus}]
+  runtimeClassName: nvidia
+  schedulerName: bin-packing
+  terminationGracePeriodSeconds: 3600
+"""
+)
 TEXTS = ["yes", "0x1F", "a: b # c", "{{ .Values }}", "ends with\n", " two\nlines", "", "é \u2028 \"'", "~", "1_000"]
-CONTAINERS = [
-    {"name": "exporter", "image": "registry.example.com/dcgm-exporter:4", "ports": [{"name": "metrics", "containerPort": 9400}]},
-    {"name": "logs", "image": "fluent-bit", "env": [{"name": "A", "value": "{{ 1 }}"}], "resources": {"limits": {"cpu": 0.5}}},
-    {"name": "copy", "image": "busybox:1", "command": ["cp", "-r", "/a", "/b"], "securityContext": {"runAsUser": 1001}},
-    {"name": "probe", "image": "curl", "livenessProbe": {"httpGet": {"path": "/", "port": 80}}, "lifecycle": {"preStop": {"sleep": {"seconds": 3}}}},
-]  # fmt: skip
-VOLUMES = [
-    {"name": "data", "persistentVolumeClaim": {"claimName": "images", "readOnly": True}},
-    {"name": "work", "emptyDir": {"sizeLimit": "10Gi"}},
-    {"name": "settings", "configMap": {"name": "settings", "defaultMode": 292, "items": [{"key": "a", "path": "b"}]}},
-    {"name": "login", "projected": {"sources": [{"secret": {"name": "login"}}]}},
-    {"name": "fast", "csi": {"driver": "s3.csi.example.com", "volumeAttributes": {"bucket": "b"}}},
-]
-ENV = [
-    {"name": "A", "value": "b"}, {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
-    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, {"name": "TF_FORCE_GPU", "value": "$(A) true"},
-    {"name": "x.y-z", "value": " "}, {"name": "EMPTY"},
-]  # fmt: skip
-POD_SPEC = {
-    "dnsConfig": {"nameservers": ["1.2.3.4"], "options": [{"name": "ndots", "value": "1"}]},
-    "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a.example.com"]}],
-    "initContainers": [CONTAINERS[2]],
-    "overhead": {"cpu": "100m", "memory": "64Mi"},
-    "preemptionPolicy": "Never",
-    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpus"}],
-    "runtimeClassName": "nvidia",
-    "schedulerName": "bin-packing",
-    "terminationGracePeriodSeconds": 3600,
-}
 
 Pool = Callable[[random.Random], Any]
 
@@ -72,6 +87,10 @@ Pool = Callable[[random.Random], Any]
 def some(choices: list[Any]) -> Pool:
     """Take a few, in any order."""
     return lambda chance: copy.deepcopy(chance.sample(choices, chance.randrange(len(choices) + 1)))
+
+
+def some_of(whole: Values) -> Pool:
+    return lambda chance: {key: copy.deepcopy(whole[key]) for key in chance.sample(list(whole), 3)}
 
 
 def one(*choices: Any) -> Pool:
@@ -87,10 +106,10 @@ SCALARS = [*TEXTS, 0, 1.5, 10**10, True, False, None]
 POOLS: dict[str, Pool] = {
     "cpu": one(1, 0.5, "1500m", "2.5", 96, None),
     "memory": one("16Gi", "1.5Gi", "500M", "1000000000", None),
-    "nodeSelector": one({}, *LABELS), "labels": one({}, *LABELS), "podLabels": one({}, *LABELS),
-    "tolerations": some(TOLERATIONS), "affinity": one({}, *AFFINITIES), "sidecars": some(CONTAINERS),
-    "podSpec": lambda chance: {key: copy.deepcopy(POD_SPEC[key]) for key in chance.sample(sorted(POD_SPEC), 3)},
-    "volumes": some(VOLUMES), "volumeMounts": one([]), "env": some(ENV),
+    **dict.fromkeys(("nodeSelector", "labels", "podLabels"), one(*PARTS["labels"])),
+    "tolerations": some(PARTS["tolerations"]), "affinity": one(*PARTS["affinities"]),
+    "sidecars": some(PARTS["containers"]), "podSpec": some_of(PARTS["podSpec"]),
+    "volumes": some(PARTS["volumes"]), "volumeMounts": one([]), "env": some(PARTS["env"]),
     "podAnnotations": pairs(["a", "example.com/b", "c.d"], TEXTS),
     "command": one([], ["python3", "/work/train.py", "--epochs", 10, 0.5, True, *TEXTS], ["true"]),
     "extraArgs": one([], ["--verbose", 3, *TEXTS]), "flags": one([], ["--bind-to", "core", "--tag-output", 1]),
@@ -147,7 +166,7 @@ def random_request(seed: int) -> Request:
     values = random_keys(chance)
     fit(values, form, chance)
     served = (f"kubeflow.org/{form.api_version}/{form.kind}",) if form.api_version else ()
-    real = (*served, "apiregistration.k8s.io/v1")
+    real = (*served, "apiregistration.k8s.io/v1", "monitoring.coreos.com/v1/PodMonitor")
     release = chance.choice(["run1", "a", "a-long-name-of-a-release-that-helm-still-takes-as-one"])
     return Request(
         str(seed),

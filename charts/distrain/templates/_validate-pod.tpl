@@ -141,7 +141,15 @@ distrain.validate.containerSecurity
 {{- end -}}
 {{- end }}
 
+{{- /*
+distrain.validate.podSpec
+  The older operators' APIs drop a claim in silence: they know it in a form that Kubernetes has given up.
+*/}}
 {{- define "distrain.validate.podSpec" -}}
+{{- $version := include "distrain.job.apiVersion" . -}}
+{{- if and .Values.workers.podSpec.resourceClaims (not (has $version (list "" "v2beta1"))) -}}
+{{- fail (printf "distrain: workers.podSpec.resourceClaims: a %s %s does not know them; remove them, or take MPIJob v2beta1 or job.kind Plain" (include "distrain.job.kind" .) $version) -}}
+{{- end -}}
 {{- with .Values.workers.podSpec.schedulerName -}}
 {{- if include "distrain.gang.schedulerName" $ -}}
 {{- fail (printf "distrain: workers.podSpec.schedulerName: %q, but gang.scheduler %s places all pods of the job; remove one of the two, or use gang.schedulerName" . $.Values.gang.scheduler) -}}
