@@ -70,6 +70,7 @@ PROGRAMS = {
         Program("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
         Program("helm3", "helm3", "helm.sh/helm/v3/cmd/helm", HELM3_STAMPS),
         Program("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", HELM4_STAMPS),
+        Program("kube-score", "kube-score", "github.com/zegl/kube-score/cmd/kube-score"),
         Program("pause", "pause", "."),
         Program("gitops", "gitops", "."),
         Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),

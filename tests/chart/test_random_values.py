@@ -15,9 +15,9 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-import yaml
 
 from tests.chart import test_crd
+from tests.chart.expansion import documents, templates
 from tests.chart.many import Pod, Rendering, Request, render_many, violations
 from tests.chart.mutations import SCHEMA
 from tests.chart.random_values import careless_values, random_requests
@@ -84,24 +84,9 @@ def look_at(request: Request, answer: dict[str, Rendering], found: Findings) -> 
     return pods
 
 
-def documents(manifest: str) -> Iterator[dict[str, Any]]:
-    for document in yaml.load_all(manifest, yaml.CSafeLoader):
-        yield from document["items"] if document["kind"] == "List" else [document]
-
-
 def lines_of(manifest: str) -> list[str]:
     """Return the lines but for empty ones: Helm 4 ends documents with one more."""
     return [line.rstrip() for line in manifest.splitlines() if line.strip()]
-
-
-def templates(part: Any) -> Iterator[dict[str, Any]]:
-    """Yield what looks like a pod template, wherever a kind has it."""
-    if isinstance(part, dict):
-        if isinstance(part.get("spec"), dict) and "containers" in part["spec"]:
-            yield part
-        else:
-            for inner in part.values():
-                yield from templates(inner)
 
 
 @functools.cache

@@ -1,0 +1,56 @@
+"""Write what scanners understand: the pods that the jobs of values/ become, and the chart's other objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.chart.many import Request, render_many
+from tests.chart.rendering import VALUES
+
+FILES = sorted(VALUES.glob("*.yaml"))
+
+
+def documents(manifest: str) -> Iterator[dict[str, Any]]:
+    """Yield every object of a manifest, those inside a List too."""
+    for document in yaml.load_all(manifest, yaml.CSafeLoader):
+        yield from document["items"] if document["kind"] == "List" else [document]
+
+
+def templates(part: Any) -> Iterator[dict[str, Any]]:
+    """Yield what looks like a pod or a pod template, wherever a kind has it."""
+    if isinstance(part, dict):
+        if isinstance(part.get("spec"), dict) and "containers" in part["spec"]:
+            yield part
+        else:
+            for inner in part.values():
+                yield from templates(inner)
+
+
+def expanded(manifest: str) -> Iterator[dict[str, Any]]:
+    """Yield a Pod for each pod template, without what operators add, and all objects that have none."""
+    for document in documents(manifest):
+        found = list(templates(document))
+        for index, template in enumerate(found):
+            name = f"{document['metadata']['name']}-{index}"
+            metadata = {"namespace": "team", **template.get("metadata", {}), "name": name}
+            # What Kubernetes adds to a Job's pods, and a Service may look for.
+            labels = {"batch.kubernetes.io/job-name": document["metadata"]["name"]} if document["kind"] == "Job" else {}
+            metadata["labels"] = {**metadata.get("labels", {}), **labels}
+            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        if not found:
+            yield {**document, "metadata": {"namespace": "team", **document["metadata"]}}
+
+
+def write(folder: Path) -> None:
+    """Write one file for each file of values/."""
+    requests = [
+        Request(file.stem, yaml.safe_load(file.read_text(encoding="utf-8")), namespace="team", helms=("helm4",))
+        for file in FILES
+    ]
+    for file, answer in zip(FILES, render_many(requests), strict=True):
+        objects = list(expanded(answer["helm4"].manifest))
+        (folder / file.name).write_text(yaml.safe_dump_all(objects, sort_keys=False), encoding="utf-8")
