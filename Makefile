@@ -42,7 +42,7 @@ cluster: setup ## start the embedded Kubernetes
 cluster-status: setup ## say what runs of the embedded Kubernetes
 	@$(PYTHON) -m lab status
 
-bench: setup ## measure the lab's start and the trainer's speed
+bench: setup ## measure the rendering, the lab's start and the trainer's speed
 	@$(PYTHON) -m lab bench
 
 clean: ## stop and remove the embedded Kubernetes; caches stay

@@ -1,29 +1,39 @@
-"""`make bench`: how long the lab takes to start, warm, and how the trainer's speed grows with its workers.
+"""`make bench`: what rendering costs, how long the lab takes to start, warm, and how the trainer's speed grows.
 
-Two cores do the work of all workers here, so the second figure says what distribution costs, not what it gains.
+Two cores do the work of all workers here, so the last figure says what distribution costs, not what it gains.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from lab import cluster, images
 from lab.golang import binary
-from lab.paths import CHART, KUBECONFIG
+from lab.paths import CHART, KUBECONFIG, REPOSITORY
 from lab.waiting import wait_until
 
 NAMESPACE = "bench"
 STARTS = 3
+RENDERINGS = 20
+EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
 WORKERS = (1, 2, 4)
 STEPS = 200
 
 
 def main() -> None:
     """Measure, and print a line per figure."""
+    for helm in ("helm3", "helm4"):
+        print(f"{helm} template: {_rendering(helm):.2f} x a chart of one ConfigMap (median of {RENDERINGS} pairs)")
+    random_values = ["-m", "pytest", "-q", "tests/chart/test_random_values.py"]
+    subprocess.run([sys.executable, *random_values], env={**os.environ, "RANDOM_VALUES": "10000"}, check=True)
     starts = [_start() for _ in range(STARTS)]
     print(f"cluster ready, warm: {statistics.median(starts):.1f} s (median of {STARTS}, at most {max(starts):.1f} s)")
     cluster.load_image(images.trainer_image("tensorflow"))
@@ -31,6 +41,25 @@ def main() -> None:
     rates = {workers: _images_per_second(workers) for workers in WORKERS}
     for workers, rate in rates.items():
         print(f"mnist, synthetic, {workers} workers: {rate:8.0f} images/sec ({rate / rates[1]:.2f} x 1 worker)")
+
+
+def _rendering(helm: str) -> float:
+    """Return how much longer a Helm takes for a job than for next to nothing, each pair of runs one after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        templates = Path(folder) / "templates"
+        templates.mkdir()
+        (templates / "map.yaml").write_text(EMPTY_MAP, encoding="utf-8")
+        (Path(folder) / "Chart.yaml").write_text("{apiVersion: v2, name: small, version: 0.1.0}\n", encoding="utf-8")
+        ours = [str(CHART), "--values", str(REPOSITORY / "values" / "vgg16.yaml")]
+        return statistics.median(_seconds(helm, *ours) / _seconds(helm, folder) for _ in range(RENDERINGS))
+
+
+def _seconds(helm: str, *chart: str) -> float:
+    started = time.monotonic()
+    environment = {**os.environ, "KUBECONFIG": os.devnull}
+    command = [str(binary(helm)), "template", "run", *chart]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    return time.monotonic() - started
 
 
 def _start() -> float:

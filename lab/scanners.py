@@ -18,7 +18,7 @@ LOCK = REPOSITORY / "requirements-scanners.txt"
 def checkov() -> Path:
     """Return checkov's command, installing it when the cache lacks it. Raises LabError when that fails."""
     key = hashlib.sha256(LOCK.read_bytes() + platform.python_version().encode()).hexdigest()[:12]
-    folder = CACHE_DIR / "venvs" / f"scanners-{key}"
+    folder = CACHE_DIR / "scanners" / key
     if not (folder / "complete").exists():
         print("installing checkov (once; a minute) ...", file=sys.stderr, flush=True)
         _run(sys.executable, "-m", "venv", "--clear", str(folder))

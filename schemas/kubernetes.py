@@ -32,6 +32,17 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
 }
 
+# Kubernetes has removed these or replaced them by CSI drivers, or they are for Windows. Helm reads the schema at every
+# run, so what nobody uses would cost everybody time.
+OMITTED = {
+    "Volume": {
+        "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "flexVolume", "flocker",
+        "gcePersistentDisk", "gitRepo", "glusterfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd",
+        "scaleIO", "storageos", "vsphereVolume",
+    },
+    "SecurityContext": {"windowsOptions"},
+}  # fmt: skip
+
 # The published description has no list of choices. Kubernetes' reference lists these.
 CHOICES = {
     "AppArmorProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
@@ -63,11 +74,18 @@ def extract() -> str:
         full = wanted.pop()
         name = _short(full)
         if name not in found:
-            found[name] = SPECIAL.get(name) or _closed(name, described[full])
+            entry = _without_omitted(name, described[full])
+            found[name] = SPECIAL.get(name) or _closed(name, entry)
             if name not in SPECIAL:
-                wanted += re.findall(r'"#/definitions/([^"]+)"', json.dumps(described[full]))
+                wanted += re.findall(r'"#/definitions/([^"]+)"', json.dumps(entry))
     lines = ",\n".join(f'"{name}": {json.dumps(found[name], separators=(",", ":"))}' for name in sorted(found))
     return f'{{"$defs": {{\n{lines}\n}}}}\n'
+
+
+def _without_omitted(name: str, described: dict[str, Any]) -> dict[str, Any]:
+    fields = described.get("properties", {}).items()
+    kept = {field: entry for field, entry in fields if field not in OMITTED.get(name, ())}
+    return {**described, "properties": kept} if kept else described
 
 
 def _short(full: str) -> str:

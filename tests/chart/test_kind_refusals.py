@@ -224,9 +224,9 @@ CASES = {
         (*VOLUME, "volumes[0].hostPath.path=/disk", PRIVILEGED),
     ),
     "nfs-under-restricted": (
-        (*VOLUME, "volumes[0].nfs.path=/disk"),
+        (*VOLUME, "volumes[0].nfs.server=nas", "volumes[0].nfs.path=/disk"),
         "volumes[0].nfs: podSecurity restricted forbids it; use a persistentVolumeClaim, or --set podSecurity=baseline",
-        (*VOLUME, "volumes[0].nfs.path=/disk", "podSecurity=baseline"),
+        (*VOLUME, "volumes[0].nfs.server=nas", "volumes[0].nfs.path=/disk", "podSecurity=baseline"),
     ),
     "volume-twice": (
         ("volumes[0].name=a", "volumes[1].name=a"),

@@ -19,7 +19,18 @@ All but the resource take the root context. One with the key `variant: test` is 
 and _labels.tpl for what differs.
 */}}
 
+{{- /*
+distrain.job.kind, distrain.job.apiVersion
+  Everything asks for them, so they are kept in the root context, which all templates share.
+*/}}
 {{- define "distrain.job.kind" -}}
+{{- if not (hasKey . "distrainKind") -}}
+{{- $_ := include "distrain.job.newKind" . | set . "distrainKind" -}}
+{{- end -}}
+{{- .distrainKind -}}
+{{- end }}
+
+{{- define "distrain.job.newKind" -}}
 {{- $kinds := dict "pytorch" "PyTorchJob" "tensorflow" "MPIJob" "mxnet" "MPIJob" -}}
 {{- if eq .Values.strategy "parameter-server" -}}
 {{- $kinds = dict "pytorch" "PyTorchJob" "tensorflow" "TFJob" "mxnet" "MXJob" -}}
@@ -60,6 +71,13 @@ distrain.job.isReal
 {{- end }}
 
 {{- define "distrain.job.apiVersion" -}}
+{{- if not (hasKey . "distrainVersion") -}}
+{{- $_ := include "distrain.job.newApiVersion" . | set . "distrainVersion" -}}
+{{- end -}}
+{{- .distrainVersion -}}
+{{- end }}
+
+{{- define "distrain.job.newApiVersion" -}}
 {{- if ne .Values.job.apiVersion "auto" -}}
 {{- .Values.job.apiVersion -}}
 {{- else -}}
