@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,15 +123,18 @@ class Bench:
     ) -> subprocess.Popen[str]:
         defaults = {"hostfile": "localhost slots=4\n", "public_key": "ecdsa-sha2-nistp521 AAAA\n"}
         given = {**defaults, **overrides}
-        for name, text in (("hostfile", given["hostfile"]), ("id_rsa.pub", given["public_key"]), ("log", "")):
-            (self.folder / name).write_text(text)
+        (self.folder / "hostfile").write_text(given["hostfile"])
+        (self.folder / "log").write_text("")
+        (self.folder / "id_rsa").write_text("a private key\n")
+        (self.folder / "id_rsa").chmod(0o600)
+        (self.folder / "id_rsa.pub").write_text(given["public_key"])
         fake = self.folder / "mpirun"
         fake.write_text(f"#!/bin/sh\n{mpirun}\n")
         fake.chmod(0o755)
         own = [f"--ssh-port={self.port}", f"--ssh-folder={self.folder}", f"--hostfile={self.folder}/hostfile"]
         command = [sys.executable, SCRIPTS / "distrain-launch", *own, f"--termination-log={self.folder}/log", *options]
         return subprocess.Popen(
-            [*command, str(fake), "--flag", "--", program],
+            [*command, given.get("path_of_mpirun", str(fake)), "--flag", "--", program],
             env={**os.environ, "TMPDIR": str(self.folder)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -239,7 +243,9 @@ def test_output_is_passed_on_before_its_line_ends(bench: Bench) -> None:
     started = time.monotonic()
     seen = ""
     while "50%" not in seen.partition("answer")[2].partition("\n")[2]:
-        seen += launcher.stdout.read(1)
+        more = launcher.stdout.read(1)
+        assert more, seen
+        seen += more
 
     assert time.monotonic() - started < 4
     launcher.terminate()
@@ -280,8 +286,10 @@ def test_reason_is_in_plain_words(monkeypatch: pytest.MonkeyPatch, error: OSErro
 
     module = load("distrain-launch")
     monkeypatch.setattr(module.socket, "create_connection", fail)
+    monkeypatch.setattr(module, "ssh_arguments", lambda *_: "")
+    ssh = module.Ssh(SimpleNamespace(ssh_port=2222, ssh_folder="/nowhere"))
 
-    assert module.why_no_answer("host", 2222) == reason
+    assert ssh.why_no_answer("host") == reason
 
 
 def test_progress_names_a_few_of_many(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,11 +297,11 @@ def test_progress_names_a_few_of_many(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert (module.SECONDS_BETWEEN_REPORTS, module.SECONDS_BETWEEN_TRIES) == (10, 1)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_REPORTS", 0.5)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_TRIES", 0.1)
-    monkeypatch.setattr(module, "why_no_answer", lambda *_: "no address yet")
+    nobody = SimpleNamespace(why_no_answer=lambda _: "no address yet", tries_at_once=32, place=" on port 2222")
     hosts = [f"run1-worker-{index}.run1.team.svc" for index in range(7)]
 
     with pytest.raises(module.LaunchError):
-        module.wait_for_workers(hosts, 2222, 0.9)
+        module.wait_for_workers(hosts, nobody, 0.9)
 
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("distrain-launch: 1 s: waiting for 7 of 7 workers: run1-worker-0 (no address yet), ")
@@ -341,14 +349,19 @@ def test_hostfile_that_names_no_workers_is_said(bench: Bench, hostfile: str, wor
     ("option", "words"),
     [
         pytest.param(
-            "--hostfile=/none", "/none: No such file or directory; mpi-operator mounts it into", id="hostfile"
+            "--hostfile=/none", "/none: No such file or directory; it is mounted into the launcher of", id="hostfile"
         ),
         pytest.param(
-            "--ssh-folder=/none", "/none/id_rsa.pub: No such file or directory; mpi-operator mounts it at", id="key"
+            "--ssh-folder=/none", "/none/id_rsa.pub: No such file or directory; the job's SSH key is mounted", id="key"
+        ),
+        pytest.param(
+            "--rsh=kubexec",
+            "/etc/mpi/kubexec.sh: No such file or directory; the operator mounts it into the launcher of an MPIJob v1 ",
+            id="kubexec",
         ),
     ],
 )
-def test_what_the_operator_should_have_mounted_is_said(bench: Bench, option: str, words: str) -> None:
+def test_what_should_have_been_mounted_is_said(bench: Bench, option: str, words: str) -> None:
     code, _ = bench.run("exit 0", option)
 
     assert code == 1
@@ -356,13 +369,9 @@ def test_what_the_operator_should_have_mounted_is_said(bench: Bench, option: str
 
 
 def test_image_without_mpirun_is_said_before_waiting(bench: Bench) -> None:
-    log = bench.folder / "log"
-    log.write_text("")
-    command = [sys.executable, SCRIPTS / "distrain-launch", f"--termination-log={log}", "no-mpirun", "--", "program"]
+    launcher = bench.start(hostfile="127.0.0.9 slots=1\n", path_of_mpirun="no-mpirun")
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-
-    assert done.returncode == 1
+    assert launcher.wait(timeout=10) == 1
     assert bench.cause == "distrain: image.repository: the image has no no-mpirun; use one with Open MPI and OpenSSH"
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -162,7 +163,7 @@ def test_missing_key_is_said(pod: Pod) -> None:
 
     assert (code, output) == (
         1,
-        "distrain: /nowhere/id_rsa: does not exist; mpi-operator mounts it at sshAuthMountPath\n",
+        "distrain: /nowhere/id_rsa: does not exist; the job's SSH key is mounted there\n",
     )
 
 
@@ -178,7 +179,7 @@ def test_image_without_sshd_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_image_without_the_user_is_said(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     module = load(script)
     monkeypatch.setattr(module.os, "getuid", lambda: 54321)
-    arguments = [["sh"]] if script == "distrain-launch" else []
+    arguments = [SimpleNamespace(mpirun=["sh"], rsh="ssh")] if script == "distrain-launch" else []
 
     with pytest.raises(Exception, match=r"no user with uid 54321, which sshd? needs; add one with useradd --uid 54321"):
         module.check_image(*arguments)
