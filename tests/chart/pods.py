@@ -1,4 +1,4 @@
-"""Run the pods' scripts as a kubelet would: an unprivileged user, an SSH key that belongs to root, process 1.
+"""Run the pods' scripts as a kubelet would: an unprivileged user or root, an SSH key that is root's, process 1.
 
 As root, each script gets a process namespace of its own, and a mount namespace in which /etc/passwd knows the user.
 Nothing of the machine changes, and all of it ends with its first process. Without root the scripts run as oneself.
@@ -31,6 +31,12 @@ T = TypeVar("T")
 UID = 48123
 IS_ROOT = os.getuid() == 0
 
+# What container runtimes leave to a root user.
+CAPABILITIES = (
+    "audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw",
+    "setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Pod:
@@ -38,6 +44,7 @@ class Pod:
 
     folder: Path
     port: int
+    uid: int = UID
 
     @property
     def key(self) -> Path:
@@ -50,10 +57,16 @@ class Pod:
         """Return the command that runs these arguments in a pod of their own."""
         if not IS_ROOT:
             return list(arguments)
-        setup = f'mount --bind {self.folder}/passwd /etc/passwd && exec setpriv --reuid {UID} --regid {UID} "$@"'
+        mount = f"mount --bind {self.folder}/passwd /etc/passwd"
+        rights = ["--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups"]
+        if self.uid:
+            rights += ["--no-new-privs", "--bounding-set=-all"]
+        else:
+            # An image made to run as root, but not by its makers to run sshd: nothing is in /run.
+            mount += " && mount -t tmpfs tmpfs /run"
+            rights.append("--bounding-set=-all" + "".join(f",+{name}" for name in CAPABILITIES))
         isolation = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
-        rights = ["--clear-groups", "--no-new-privs", "--bounding-set=-all"]
-        return [*isolation, "sh", "-c", setup, "sh", *rights, *arguments]
+        return [*isolation, "sh", "-c", f'{mount} && exec setpriv "$@"', "sh", *rights, *arguments]
 
     def environment(self, **more: str) -> dict[str, str]:
         home = str(self.folder / "home")
@@ -87,7 +100,10 @@ class Running:
         return wait_for(lambda: next(iter(children(self.process.pid)), 0))
 
     def terminate(self) -> None:
-        os.kill(self.script_pid(), signal.SIGTERM)
+        self.send(signal.SIGTERM)
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.script_pid(), number)
 
     def end(self, timeout: float = 20) -> tuple[int, str]:
         """Wait until it has ended. Return its exit code and output."""
@@ -106,7 +122,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def make_pod() -> Iterator[Pod]:
+def make_pod(uid: int = UID) -> Iterator[Pod]:
     """Lay out a pod's folder, which another user can reach, and remove it in the end."""
     with tempfile.TemporaryDirectory(prefix="pod-") as name:
         folder = Path(name)
@@ -118,7 +134,7 @@ def make_pod() -> Iterator[Pod]:
             shutil.copy(script, folder / "bin")
         own_line = f"trainee:x:{UID}:{UID}::{folder}/home:/bin/sh\n"
         (folder / "passwd").write_text(Path("/etc/passwd").read_text() + own_line)
-        pod = Pod(folder, free_port())
+        pod = Pod(folder, free_port(), uid)
         make_key(pod.key)
         yield pod
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,14 +34,14 @@ def worker(pod: Pod) -> Iterator[Running]:
     worker.kill()
 
 
-def launch(pod: Pod, *arguments: str, hostfile: str = WORKER) -> Running:
+def launch(pod: Pod, *arguments: str, hostfile: str = WORKER, options: Sequence[str] = ()) -> Running:
     """Start distrain-launch beside the workers; the arguments are mpirun's, then the program."""
     (pod.folder / "hostfile").write_text(hostfile)
     log = pod.folder / "termination-log"
     log.write_text("")
     log.chmod(0o666)
-    options = [f"--hostfile={pod.folder}/hostfile", f"--termination-log={log}"]
-    return pod.start([pod.script("distrain-launch"), *pod.script_options(), *options, "mpirun", *arguments])
+    files = [f"--hostfile={pod.folder}/hostfile", f"--termination-log={log}"]
+    return pod.start([pod.script("distrain-launch"), *pod.script_options(), *files, *options, "mpirun", *arguments])
 
 
 def cause(pod: Pod) -> str:
@@ -121,18 +121,26 @@ class Bench:
     def start(
         self, mpirun: str = "exit 0", *options: str, program: str = "program", **overrides: str
     ) -> subprocess.Popen[str]:
-        defaults = {"hostfile": "localhost slots=4\n", "public_key": "ecdsa-sha2-nistp521 AAAA\n"}
+        defaults = {
+            "hostfile": "localhost slots=4\n",
+            "public_key": "ecdsa-sha2-nistp521 AAAA\n",
+            "mode": "600",
+            "pause": "5",
+        }
         given = {**defaults, **overrides}
         (self.folder / "hostfile").write_text(given["hostfile"])
         (self.folder / "log").write_text("")
         (self.folder / "id_rsa").write_text("a private key\n")
-        (self.folder / "id_rsa").chmod(0o600)
+        (self.folder / "id_rsa").chmod(int(given["mode"], base=8))
         (self.folder / "id_rsa.pub").write_text(given["public_key"])
         fake = self.folder / "mpirun"
         fake.write_text(f"#!/bin/sh\n{mpirun}\n")
         fake.chmod(0o755)
         own = [f"--ssh-port={self.port}", f"--ssh-folder={self.folder}", f"--hostfile={self.folder}/hostfile"]
-        command = [sys.executable, SCRIPTS / "distrain-launch", *own, f"--termination-log={self.folder}/log", *options]
+        script = self.folder / "distrain-launch"
+        pause = "SECONDS_BEFORE_RETRY = "
+        script.write_text((SCRIPTS / script.name).read_text().replace(pause + "5", pause + given["pause"]))
+        command = [sys.executable, script, *own, f"--termination-log={self.folder}/log", *options]
         return subprocess.Popen(
             [*command, given.get("path_of_mpirun", str(fake)), "--flag", "--", program],
             env={**os.environ, "TMPDIR": str(self.folder)},
@@ -383,3 +391,214 @@ def test_incomplete_command_line_is_refused(arguments: list[str]) -> None:
 
     assert done.returncode == 2
     assert "needs mpirun, and a program after --" in done.stderr
+
+
+KUBEXEC = """\
+#!/bin/sh
+set -x
+POD_NAME=$1
+shift
+{kubectl} exec ${{POD_NAME}} -- /bin/sh -c "$*"
+"""
+KUBEXEC_V1ALPHA2 = """\
+#!/bin/sh
+set -x
+POD_NAME=$1
+while [ ${{POD_NAME%${{POD_NAME#?}}}} = "-" ]
+do
+shift
+POD_NAME=$1
+done
+shift
+{kubectl} cp /opt/kube/hosts ${{POD_NAME}}:/etc/hosts_of_nodes
+{kubectl} exec ${{POD_NAME}} -- /bin/sh -c "cat /etc/hosts_of_nodes >> /etc/hosts && $*"
+"""
+
+
+def kubexec(folder: Path, script: str, kubectl: str) -> str:
+    """Lay out an operator's kubexec.sh with a kubectl of our own. Return its path."""
+    program = folder / "kubectl"
+    program.write_text(f"#!/bin/sh\n{kubectl}\n")
+    program.chmod(0o755)
+    path = folder / "kubexec.sh"
+    path.write_text(script.format(kubectl=program))
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(KUBEXEC, id="v1"), pytest.param(KUBEXEC_V1ALPHA2, id="v1alpha2-not-as-root")]
+)
+def test_ranks_start_through_the_operators_kubexec(pod: Pod, script: str) -> None:
+    path = kubexec(pod.folder, script, 'test "$1 $2 $3" = "exec run1-worker-0 --" || exit 1; shift 3; exec "$@"')
+    options = ["--rsh=kubexec", f"--kubexec={path}"]
+    rank = 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, ssh: $OMPI_MCA_plm_rsh_args"'
+
+    launcher = launch(
+        pod, "--bind-to", "none", "--", "sh", "-c", rank, hostfile="run1-worker-0 slots=2\n", options=options
+    )
+    code, output = launcher.end()
+
+    assert code == 0, output
+    assert sorted(line for line in output.splitlines() if line.startswith("rank")) == [
+        "rank 0 of 2, ssh: ",
+        "rank 1 of 2, ssh: ",
+    ]
+    assert "hosts_of_nodes" not in output
+
+
+def test_workers_that_kubectl_does_not_reach_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = load("distrain-launch")
+    monkeypatch.setattr(module, "SECONDS_FOR_KUBECTL", 1)
+    kubectl = 'test $2 = a && exit 0; test $2 = b && sleep 67; echo "pods \\"$2\\" not found" >&2; exit 1'
+    way = module.Kubexec(SimpleNamespace(kubexec=kubexec(tmp_path, KUBEXEC, kubectl)))
+
+    with pytest.raises(module.LaunchError) as caught:
+        module.wait_for_workers(["a", "b", "c"], way, 0.5)
+
+    assert str(caught.value) == (
+        "launcher.workersTimeout: 2 of 3 workers did not answer within 0.5 s: "
+        'b (no answer), c (pods "c" not found); see why with kubectl describe pod'
+    )
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x0067" in read(path)]
+
+
+def test_failed_mpirun_is_started_again_as_often_as_allowed(bench: Bench) -> None:
+    mpirun = f"echo x >>{bench.folder}/tries; test $(wc -l <{bench.folder}/tries) = 3 || exit 5"
+
+    code, output = bench.run(mpirun, "--retries=2", pause="0")
+
+    assert code == 0, output
+    assert bench.cause == ""
+    said = [line for line in output.splitlines() if "starting again" in line]
+    assert said == [
+        f"distrain-launch: exit code 5 ({ENDED.format(5)[10:]}); starting again in 0 s, 2 tries left",
+        f"distrain-launch: exit code 5 ({ENDED.format(5)[10:]}); starting again in 0 s, the last try",
+    ]
+
+
+def test_last_failure_is_the_cause(bench: Bench) -> None:
+    mpirun = f'echo x >>{bench.folder}/tries; echo "distrain: try $(wc -l <{bench.folder}/tries)"; exit 5'
+
+    code, output = bench.run(mpirun, "--retries=1", pause="0")
+
+    assert (code, bench.cause) == (5, "distrain: try 2"), output
+
+
+def test_sigterm_between_two_tries_ends_at_once(bench: Bench) -> None:
+    launcher = bench.start("exit 5", "--retries=9")
+    assert launcher.stdout is not None
+    while "starting again in 5 s" not in launcher.stdout.readline():
+        pass
+
+    launcher.terminate()
+
+    assert launcher.wait(timeout=4) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+@pytest.fixture
+def ending_worker() -> Iterator[tuple[Pod, Running]]:
+    """A worker that a test may end."""
+    with pods.make_pod() as pod:
+        worker = pod.start([pod.script("distrain-worker"), *pod.script_options()])
+        wait_for(lambda: pods.is_listening(pod.port))
+        yield pod, worker
+        worker.kill()
+
+
+needs_process_1 = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a process namespace")
+
+
+@needs_process_1
+@pytest.mark.parametrize(
+    ("program", "code_of_worker"),
+    [pytest.param("true", 0, id="success"), pytest.param("exit 7", 3, id="failure")],
+)
+def test_workers_end_with_the_outcome(ending_worker: tuple[Pod, Running], program: str, code_of_worker: int) -> None:
+    pod, worker = ending_worker
+    arguments = ["--bind-to", "none", "--", "sh", "-c", program]
+
+    code, output = launch(pod, *arguments, hostfile="127.0.0.2 slots=1\n", options=["--end-workers"]).end()
+
+    assert code == (7 if code_of_worker else 0), output
+    assert worker.end()[0] == code_of_worker
+    assert "could not be told" not in output
+
+
+@needs_process_1
+def test_workers_that_answered_end_when_others_never_come(ending_worker: tuple[Pod, Running]) -> None:
+    pod, worker = ending_worker
+    shorten(pod, "SECONDS_TO_END_WORKERS = 30", "SECONDS_TO_END_WORKERS = 3")
+    options = ["--end-workers", "--workers-timeout=0.5"]
+    # Nobody listens beyond this machine.
+    hosts = "127.0.0.2 slots=1\nrun1-worker-9.invalid slots=1\n"
+
+    code, output = launch(pod, "--", "true", hostfile=hosts, options=options).end()
+
+    assert code == 1
+    assert cause(pod).startswith("distrain: launcher.workersTimeout: 1 of 2 workers did not answer")
+    assert re.search(r"1 of 2 workers could not be told to end: run1-worker-9\.invalid \(.*\); delete", output)
+    assert worker.end()[0] == 3
+
+
+@needs_process_1
+def test_stopped_launcher_leaves_the_workers_to_the_next(ending_worker: tuple[Pod, Running]) -> None:
+    pod, worker = ending_worker
+    begun = pod.folder / "tmp" / "begun"
+    arguments = ["--bind-to", "none", "--", "sh", "-c", f"touch {begun}; exec sleep 60"]
+    options = ["--end-workers", "--retries=3"]
+    launcher = launch(pod, *arguments, hostfile="127.0.0.2 slots=1\n", options=options)
+    wait_for(begun.exists)
+
+    launcher.terminate()
+
+    assert launcher.end()[0] == 143
+    assert cause(pod) == "distrain: stopped by SIGTERM"
+    time.sleep(1.5)
+    assert worker.process.poll() is None
+
+
+def shorten(pod: Pod, line: str, shorter: str) -> None:
+    script = Path(pod.script("distrain-launch"))
+    text = script.read_text()
+    assert text.count(line) == 1
+    script.write_text(text.replace(line, shorter))
+
+
+@pytest.mark.skipif(not pods.IS_ROOT, reason="needs root")
+def test_root_may_run_mpirun_and_uses_a_key_that_its_group_may_read(bench: Bench) -> None:
+    variables = 'echo "root: $OMPI_ALLOW_RUN_AS_ROOT $OMPI_ALLOW_RUN_AS_ROOT_CONFIRM $PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"'
+    _, own = bench.run(f'{variables}; echo "$OMPI_MCA_plm_rsh_args"')
+    assert "root: 1 1 1\n" in own
+    assert f" -i {bench.folder}/id_rsa " in own
+
+    _, copied = bench.run('echo "$OMPI_MCA_plm_rsh_args"', mode="640")
+
+    (copy,) = (Path(path) for path in re.findall(r" -i (\S+) ", copied.splitlines()[-1]))
+    assert copy.parent != bench.folder
+    assert (copy.read_text(), copy.stat().st_mode & 0o777) == ("a private key\n", 0o600)
+
+
+def test_end_of_workers_needs_ssh() -> None:
+    command = [sys.executable, SCRIPTS / "distrain-launch", "--rsh=kubexec", "--end-workers", "mpirun", "--", "x"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    assert done.returncode == 2
+    assert "--end-workers needs --rsh=ssh" in done.stderr
+
+
+@needs_process_1
+def test_root_in_an_image_made_for_root_trains() -> None:
+    with pods.make_pod(uid=0) as pod:
+        worker = pod.start([pod.script("distrain-worker"), *pod.script_options()], FROM_POD="root's")
+        wait_for(lambda: pods.is_listening(pod.port))
+        rank = 'echo "rank $OMPI_COMM_WORLD_RANK: $(id -u) $FROM_POD $PRTE_ALLOW_RUN_AS_ROOT"'
+
+        arguments = ["--bind-to", "none", "--", "sh", "-c", rank]
+        code, output = launch(pod, *arguments, hostfile="127.0.0.2 slots=2\n", options=["--end-workers"]).end()
+
+        assert code == 0, output
+        assert {"rank 0: 0 root's 1", "rank 1: 0 root's 1"} <= set(output.splitlines())
+        assert worker.end()[0] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -146,6 +147,97 @@ def test_rank_that_ignores_sigterm_ends_too() -> None:
         assert rank.wait(timeout=5) != 0
 
 
+@as_process_1
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGTERM, 143, id="stopped"),
+        pytest.param(signal.SIGUSR1, 0, id="success"),
+        pytest.param(signal.SIGUSR2, 3, id="failure"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [pytest.param([], id="sshd"), pytest.param(["--no-sshd"], id="no-sshd")])
+def test_signal_ends_the_pod_with_its_exit_code(number: signal.Signals, code: int, arguments: list[str]) -> None:
+    with pods.make_pod() as pod:
+        options = arguments or pod.script_options()
+        worker = pod.start([pod.script("distrain-worker"), *options])
+        wait_for(lambda: handles(worker.script_pid(), number))
+
+        worker.send(number)
+
+        assert worker.end(timeout=5)[0] == code
+
+
+def handles(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & (1 << (number - 1)))
+
+
+@as_process_1
+def test_whoever_sends_the_signal_through_ssh_gets_an_answer() -> None:
+    with pods.make_pod() as pod:
+        worker = start_worker(pod)
+
+        done = ssh(pod, "kill -USR2 1")
+
+        assert done.returncode == 0, done.stderr
+        assert worker.end()[0] == 3
+
+
+@as_process_1
+def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
+    with pods.make_pod() as pod:
+        worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
+        wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
+        script = "trap 'sleep 1; echo saved; exit' TERM; echo started; while :; do sleep 0.1; done"
+        # As `kubectl exec` does: into the namespaces, but no child of process 1. Forked, as it stays outside itself.
+        enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
+        rank = subprocess.Popen(
+            [*enter, "setpriv", "--reuid", str(pods.UID), "--clear-groups", "sh", "-c", script],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "started\n"
+
+        worker.terminate()
+        code, _ = worker.end()
+
+        assert code == 143
+        assert rank.communicate(timeout=5)[0] == "saved\n"
+
+
+@as_process_1
+def test_without_sshd_what_is_left_behind_is_reaped() -> None:
+    with pods.make_pod() as pod:
+        worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
+        wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
+        enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
+
+        def orphans() -> list[int]:
+            return [pid for pid in pods.children(worker.script_pid()) if pods.program(pid) == "sleep"]
+
+        subprocess.run([*enter, "sh", "-c", "setsid sleep 0.5 >/dev/null 2>&1 </dev/null &"], check=True)
+
+        assert len(wait_for(orphans)) == 1
+        wait_for(lambda: not orphans())
+        worker.kill()
+
+
+def test_locked_root_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = load("distrain-worker")
+    monkeypatch.setattr(module.os, "getuid", lambda: 0)
+    monkeypatch.setattr(module, "SHADOW", str(tmp_path / "shadow"))
+    (tmp_path / "shadow").write_text("root:*:19000:0:99999:7:::\nbin:!:19000::::::\n")
+    module.check_image()
+
+    (tmp_path / "shadow").write_text("root:!locked::0:99999:7:::\n")
+
+    with pytest.raises(
+        module.WorkerError, match=r"account root of the image is locked, .* usermod --password '\*' root"
+    ):
+        module.check_image()
+
+
 def test_taken_port_is_said() -> None:
     with pods.make_pod() as pod:
         first = start_worker(pod)
@@ -194,7 +286,7 @@ def test_user_without_a_shell_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         module.check_image()
 
 
-@pytest.mark.parametrize("script", ["distrain-launch", "distrain-worker"])
+@pytest.mark.parametrize("script", [path.name for path in SCRIPTS.iterdir()])
 def test_script_is_python_3_6_and_needs_no_package(script: str) -> None:
     tree = ast.parse((SCRIPTS / script).read_text(encoding="utf-8"), feature_version=(3, 6))
 
