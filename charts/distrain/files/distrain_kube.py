@@ -1,0 +1,91 @@
+"""Ask the Kubernetes API as the pod's own ServiceAccount.
+
+Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
+"""
+
+import json
+import os
+import ssl
+import time
+import urllib.error
+import urllib.request
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+# Of one request; the tries of a request that may succeed later are this many seconds apart.
+SECONDS_TO_ANSWER = 10
+PAUSES = (1, 2, 4, 8)
+
+
+class ApiError(Exception):
+    """The API refuses a request, or cannot be reached (status 0). What may pass is worth another try."""
+
+    def __init__(self, status: int, message: str, may_pass: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.may_pass = may_pass
+
+
+class Api:
+    def __init__(self, account: str) -> None:
+        self.account = account
+        host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        self.url = "https://{}:{}".format(f"[{host}]" if ":" in host else host, port)
+        try:
+            context = ssl.create_default_context(cafile=os.path.join(account, "ca.crt"))
+            self.namespace = self.read("namespace")
+        except OSError as error:
+            raise ApiError(
+                0, f"{account}: {error.strerror or error}; the pod needs automountServiceAccountToken: true"
+            ) from None
+        # A proxy of the environment is for the training, not for the cluster's own API.
+        self.opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+
+    def read(self, name: str) -> str:
+        with open(os.path.join(self.account, name), encoding="utf-8") as file:
+            return file.read().strip()
+
+    def get(self, path: str) -> dict:
+        return json.loads(self.request("GET", path))
+
+    def get_text(self, path: str) -> str:
+        return self.request("GET", path).decode(errors="replace")
+
+    def merge(self, path: str, changes: dict) -> dict:
+        """Patch an object. Raises ApiError of status 409 when it is no longer of the resourceVersion in `changes`."""
+        return json.loads(self.request("PATCH", path, json.dumps(changes).encode()))
+
+    def request(self, method: str, path: str, body: bytes = None) -> bytes:
+        """Return the answer. A server that is busy, or starts again, is asked again."""
+        for pause in (*PAUSES, None):
+            try:
+                return self.try_once(method, path, body)
+            except ApiError as error:
+                if pause is None or not error.may_pass:
+                    raise
+                time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def try_once(self, method: str, path: str, body: bytes) -> bytes:
+        # Read each time, as kubelet renews it.
+        headers = {"Authorization": "Bearer " + self.read("token"), "Accept": "application/json, */*"}
+        if body is not None:
+            headers["Content-Type"] = "application/merge-patch+json"
+        request = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
+        try:
+            with self.opener.open(request, timeout=SECONDS_TO_ANSWER) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            raise ApiError(error.code, message_of(error), error.code == 429 or error.code >= 500) from None
+        except (OSError, urllib.error.URLError) as error:
+            reason = getattr(error, "reason", error)
+            raise ApiError(0, f"{self.url}: {reason}", not isinstance(reason, ssl.SSLError)) from None
+
+
+def message_of(error: urllib.error.HTTPError) -> str:
+    """Return the API's own words."""
+    try:
+        return json.loads(error.read())["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"

@@ -1,0 +1,114 @@
+"""A Kubernetes API over HTTPS on loopback, as a pod sees it: an address in its environment, a mounted account."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from lab.certificates import Authority
+from tests.chart.rendering import CHART
+
+Object = dict[str, Any]
+# Method, path with query, body -> status, answer.
+Answer = Callable[[str, str, Object | None], tuple[int, Object | str]]
+
+
+@dataclass
+class Kube:
+    """The API and the folder of the account. A test sets what it answers with, and reads what it was asked."""
+
+    folder: Path
+    port: int
+    answer: Answer
+    requests: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def account(self) -> Path:
+        return self.folder / "account"
+
+    def change(self, script: str, line: str, other: str) -> None:
+        """Have a script wait for less than minutes."""
+        path = self.folder / "bin" / script
+        text = path.read_text()
+        assert text.count(f"\n{line}\n") == 1
+        path.write_text(text.replace(f"\n{line}\n", f"\n{other}\n"))
+
+    def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(script, *arguments, **environment)
+        output, errors = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(script, process.returncode, output, errors)
+
+    def start(self, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        api = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.port)}
+        command = [sys.executable, str(self.folder / "bin" / script), f"--account={self.account}", *arguments]
+        return subprocess.Popen(
+            command,
+            # A proxy of the environment must not come between a pod and its API.
+            env={**os.environ, "HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "", **api, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[Kube]:
+    authority = Authority(folder / "pki")
+    pair = authority.server("api", ["kubernetes"], ["127.0.0.1"])
+    shutil.copytree(CHART / "files", folder / "bin")
+    account = folder / "account"
+    account.mkdir()
+    (account / "ca.crt").write_bytes(authority.pair.certificate.read_bytes())
+    (account / "token").write_text("a-token\n")
+    (account / "namespace").write_text("team")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    kube = Kube(folder, server.server_port, lambda *_: (404, status(404, "not found")))
+    server.RequestHandlerClass = _handler(kube)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield kube
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def status(code: int, message: str) -> Object:
+    return {"kind": "Status", "message": message, "code": code}
+
+
+def _handler(kube: Kube) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            kube.requests.append(f"{self.command} {self.path}")
+            kube.headers.append(dict(self.headers))
+            length = int(self.headers.get("Content-Length", 0))
+            body = json.loads(self.rfile.read(length)) if length else None
+            code, answer = kube.answer(self.command, self.path, body)
+            content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PATCH = handle_any  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler
