@@ -33,7 +33,9 @@ from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
 # The chart asks for the image under its own version.
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-TRAINER = REPOSITORY / "trainer"
+# What the trainer's images are built from, and the packages among it that make only their last layers.
+CONTEXT = (".dockerignore", "plugin/requirements.txt", "plugin/distrain", "trainer")
+CODE = ("plugin/distrain", "trainer/distrain_trainer")
 ARCHIVES = CACHE_DIR / "images"
 STORE = CACHE_DIR / "buildah"
 LOGS = CACHE_DIR / "logs"
@@ -78,11 +80,11 @@ def trainer_image(framework: str) -> Image:
 
 
 def trainer_environment(framework: str) -> str:
-    """Return the name of a framework's image less the trainer's own code, for `run_in_image` with the working tree's.
+    """Return the name of a framework's image less our own code, for `run_in_image` with the working tree's.
 
     Raises LabError as trainer_image does.
     """
-    reference = f"localhost/distrain-{framework}:{_trainer_key(framework, without='distrain_trainer')}"
+    reference = f"localhost/distrain-{framework}:{_trainer_key(framework, without=CODE)}"
     if not _is_in_store(reference):
         with _lock():
             print(f"building the image {reference}, once", flush=True)
@@ -177,7 +179,7 @@ def _build_trainer(framework: str, reference: str, *options: str) -> None:
     bundle = os.environ.get("PIP_CERT")
     if bundle:
         arguments += ["--secret", f"id=ca-bundle,src={bundle}"]
-    _logged(framework, _buildah("bud", *arguments, *options, "--file", str(_dockerfile(framework)), str(TRAINER)))
+    _logged(framework, _buildah("bud", *arguments, *options, "--file", str(_dockerfile(framework)), str(REPOSITORY)))
 
 
 def _base_image() -> str:
@@ -256,23 +258,30 @@ def _is_debian(source: str) -> bool:
 
 
 def _dockerfile(framework: str) -> Path:
-    return TRAINER / f"{framework}.Dockerfile"
+    return REPOSITORY / "trainer" / f"{framework}.Dockerfile"
 
 
 def _base_key() -> str:
     return _key([DEBIAN, BASE_DOCKERFILE, *MMDEBSTRAP_OPTIONS, *(source.read_bytes() for source in _debian_sources())])
 
 
-def _trainer_key(framework: str, without: str = "__pycache__") -> str:
-    """Return the key of all that a framework's image may be built from, less the folders of one name."""
+def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
+    """Return the key of all that a framework's image may be built from, less some folders."""
     if not _dockerfile(framework).exists():
         raise LabError(f"{_dockerfile(framework)}: no such file, so there is no image for the framework {framework}")
     parts: list[str | bytes] = [_base_key()]
-    for path in sorted(TRAINER.rglob("*")):
+    for path in _context_files():
+        name = str(path.relative_to(REPOSITORY))
         is_others = path.suffix == ".Dockerfile" and path != _dockerfile(framework)
-        if path.is_file() and not is_others and not {"__pycache__", without} & set(path.parts):
-            parts += [str(path.relative_to(TRAINER)), path.read_bytes()]
+        if not is_others and not any(name.startswith(f"{folder}/") for folder in without):
+            parts += [name, path.read_bytes()]
     return _key(parts)
+
+
+def _context_files() -> list[Path]:
+    roots = [REPOSITORY / name for name in CONTEXT]
+    found = [path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))]
+    return [path for path in found if path.is_file() and "__pycache__" not in path.parts]
 
 
 def _key(parts: Iterable[str | bytes]) -> str:

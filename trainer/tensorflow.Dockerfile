@@ -1,7 +1,8 @@
-# TensorFlow 2.15 and Horovod 0.28 over Open MPI, with the trainer. Built by docker (BuildKit) and by buildah:
+# TensorFlow 2.15 and Horovod 0.28 over Open MPI, with the trainer, and distrain for checks inside a cluster. Built by
+# docker (BuildKit) and by buildah, from the repository's root:
 #
 #   docker build -f trainer/tensorflow.Dockerfile -t REGISTRY/distrain/tensorflow:0.1.0 \
-#       --build-arg BASE_IMAGE=debian:bookworm-slim trainer
+#       --build-arg BASE_IMAGE=debian:bookworm-slim .
 #
 # For GPUs add --build-arg ACCELERATOR=cuda and an image that brings CUDA 12.2 and cuDNN 8, such as
 # BASE_IMAGE=nvidia/cuda:12.2.2-cudnn8-devel-ubuntu22.04 (nvcc and NCCL's headers compile Horovod) with
@@ -21,26 +22,35 @@ RUN apt-get update \
         cmake g++ libopenmpi-dev make python3.11-dev python3.11-venv \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 RUN python3.11 -m venv /opt/venv
-COPY pip-install /usr/local/bin/
+COPY trainer/pip-install /usr/local/bin/
 
 # Horovod's extension fits only the TensorFlow it was compiled against, and takes minutes: what may change without
 # compiling it again is installed after it.
 ARG ACCELERATOR=cpu
-COPY requirements/tensorflow-${ACCELERATOR}.txt /requirements/tensorflow.txt
+COPY trainer/requirements/tensorflow-${ACCELERATOR}.txt /requirements/tensorflow.txt
 RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/tensorflow.txt
-COPY requirements/horovod.txt /requirements/
+COPY trainer/requirements/horovod.txt /requirements/
 RUN --mount=type=secret,id=ca-bundle \
     export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 \
         HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 MAKEFLAGS="-j$(nproc)" \
     && if [ "${ACCELERATOR}" = cuda ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi \
     && PATH="/opt/venv/bin:${PATH}" pip-install --no-deps --no-build-isolation -r /requirements/horovod.txt \
     && strip --strip-unneeded /opt/venv/lib/python3.11/site-packages/horovod/tensorflow/*.so
-COPY requirements/trainer.txt /requirements/
+COPY trainer/requirements/trainer.txt /requirements/
 RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/trainer.txt
 # What only compiling needs (headers, and libclang, which nothing imports), and the packages' own tests.
 RUN cd /opt/venv/lib/python3.11/site-packages \
     && rm -rf tensorflow/include clang \
     && find . -type d -name tests -prune -exec rm -rf {} +
+
+# distrain's packages are apart: no version of theirs must suit TensorFlow's. Without pip's own programs, which would run
+# with TensorFlow's Python.
+FROM build AS plugin
+RUN python3.11 -m venv --without-pip /opt/plugin
+COPY plugin/requirements.txt /requirements/plugin.txt
+RUN --mount=type=secret,id=ca-bundle \
+    pip-install --target /opt/plugin/lib/python3.11/site-packages -r /requirements/plugin.txt \
+    && rm -rf /opt/plugin/lib/python3.11/site-packages/bin
 
 FROM ${RUNTIME_IMAGE} AS environment
 # Debian makes SSH host keys at installation; the same ones in every copy of an image would be nobody's secret.
@@ -51,10 +61,14 @@ RUN apt-get update \
     && groupadd --gid 1000 distrain \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/sh distrain
 COPY --from=build /opt/venv /opt/venv
+COPY --from=plugin /opt/plugin /opt/plugin
+COPY trainer/plugin/distrain /usr/local/bin/
+COPY trainer/plugin/distrain.py /opt/venv/lib/python3.11/site-packages/
 ENV PATH=/opt/venv/bin:${PATH}
 USER 1000:1000
 WORKDIR /home/distrain
 
-# Apart, so that a change of the trainer's code builds one small layer alone.
+# Apart, so that a change of our code builds small layers alone.
 FROM environment
-COPY distrain_trainer /opt/venv/lib/python3.11/site-packages/distrain_trainer
+COPY plugin/distrain /opt/plugin/lib/python3.11/site-packages/distrain
+COPY trainer/distrain_trainer /opt/venv/lib/python3.11/site-packages/distrain_trainer

@@ -6,13 +6,14 @@ import shlex
 
 import pytest
 
+from distrain_trainer.__main__ import program_of
 from distrain_trainer.config import Config, parse
 from distrain_trainer.errors import ArgumentError
 
 # What the chart passes for its default values, but for --data and --output.
 FROM_THE_CHART = shlex.split(
-    "--framework tensorflow --model mnist --batch-size 64 --steps 100 --precision fp32 --optimizer sgd "
-    "--learning-rate 0.1 --warmup 0 --seed 1 --log-every 10"
+    "--framework tensorflow --strategy allreduce --model mnist --batch-size 64 --steps 100 --precision fp32 "
+    "--optimizer sgd --learning-rate 0.1 --warmup 0 --seed 1 --log-every 10"
 )
 
 
@@ -35,6 +36,28 @@ def test_empty_output_writes_nothing() -> None:
     config = parse([*FROM_THE_CHART, "--data", "synthetic", "--output", ""])
 
     assert config.output == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param("--framework pytorch", r"^framework: this image trains with tensorflow, not with pytorch; "),
+        pytest.param("--framework mxnet", r"^framework: this image trains with tensorflow, not with mxnet; "),
+        pytest.param(
+            "--strategy parameter-server",
+            r"^strategy: this image trains tensorflow with allreduce, not with parameter-server; set strategy: ",
+        ),
+    ],
+)
+def test_what_the_trainer_has_no_program_for_is_refused(arguments: str, message: str) -> None:
+    config = parse(["--steps", "1", *arguments.split()])
+
+    with pytest.raises(ArgumentError, match=message):
+        program_of(config)
+
+
+def test_program_of_the_charts_default_is_found() -> None:
+    assert program_of(parse(FROM_THE_CHART)) == "distrain_trainer.tensorflow_horovod"
 
 
 def test_later_argument_overrides_an_earlier_one() -> None:
@@ -67,6 +90,7 @@ def test_later_argument_overrides_an_earlier_one() -> None:
         ),
         pytest.param("--steps 1 --learning-rate inf", r"^trainer\.learningRate: inf is no rate", id="infinite-rate"),
         pytest.param("--steps 1 --model lenet", r"^trainer\.model: invalid choice: 'lenet'", id="unknown-model"),
+        pytest.param("--steps 1 --strategy ring", r"^strategy: invalid choice: 'ring'", id="unknown-strategy"),
         pytest.param("--steps 1 --framework caffe", r"^framework: invalid choice: 'caffe'", id="unknown-framework"),
         pytest.param("--steps 1 --data digits", r"^data\.uri: 'digits' is neither", id="relative-data"),
         pytest.param("--steps 1 --data s3:///digits", r"^data\.uri: 's3:///digits' is neither", id="no-bucket"),

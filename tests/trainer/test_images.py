@@ -111,12 +111,15 @@ def test_only_debians_own_sources_go_into_the_image(source: str, is_debian: bool
 
 
 @pytest.fixture
-def trainer_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "trainer"
-    (folder / "distrain_trainer").mkdir(parents=True)
-    (folder / "tensorflow.Dockerfile").write_text("FROM scratch\n")
-    (folder / "distrain_trainer" / "data.py").write_text("one = 1\n")
-    monkeypatch.setattr(images, "TRAINER", folder)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # A folder of this name above the code must not count as the code.
+    folder = tmp_path / "distrain"
+    for name in ("trainer/distrain_trainer/data.py", "plugin/distrain/cli.py", "plugin/requirements.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("one = 1\n")
+    (folder / "trainer" / "tensorflow.Dockerfile").write_text("FROM scratch\n")
+    (folder / ".dockerignore").touch()
+    monkeypatch.setattr(images, "REPOSITORY", folder)
     monkeypatch.setattr(images, "_base_key", lambda: "base")
     return folder
 
@@ -124,21 +127,27 @@ def trainer_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("changed", "makes_an_image", "makes_an_environment"),
     [
-        pytest.param("distrain_trainer/data.py", True, False, id="code"),
-        pytest.param("tensorflow.Dockerfile", True, True, id="dockerfile"),
-        pytest.param("requirements/tensorflow-cpu.txt", True, True, id="requirements"),
-        pytest.param("mxnet.Dockerfile", False, False, id="another-framework"),
-        pytest.param("__pycache__/data.pyc", False, False, id="compiled-code"),
+        pytest.param("trainer/distrain_trainer/data.py", True, False, id="trainer"),
+        pytest.param("plugin/distrain/cli.py", True, False, id="plugin"),
+        pytest.param("trainer/tensorflow.Dockerfile", True, True, id="dockerfile"),
+        pytest.param("trainer/requirements/tensorflow-cpu.txt", True, True, id="requirements"),
+        pytest.param("plugin/requirements.txt", True, True, id="plugins-requirements"),
+        pytest.param("trainer/plugin/distrain", True, True, id="plugins-start"),
+        pytest.param(".dockerignore", True, True, id="ignored-files"),
+        pytest.param("trainer/mxnet.Dockerfile", False, False, id="another-framework"),
+        pytest.param("trainer/distrain_trainer/__pycache__/data.pyc", False, False, id="compiled-code"),
+        pytest.param("plugin/.venv/cli.py", False, False, id="plugins-environment"),
+        pytest.param("README.md", False, False, id="what-is-not-copied"),
     ],
 )
 def test_change_makes_what_is_built_from_it_anew(
-    changed: str, makes_an_image: bool, makes_an_environment: bool, trainer_folder: Path
+    changed: str, makes_an_image: bool, makes_an_environment: bool, repository: Path
 ) -> None:
     def keys() -> tuple[str, str]:
-        return images._trainer_key("tensorflow"), images._trainer_key("tensorflow", without="distrain_trainer")
+        return images._trainer_key("tensorflow"), images._trainer_key("tensorflow", without=images.CODE)
 
     image, environment = keys()
-    path = trainer_folder / changed
+    path = repository / changed
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("changed\n")
 

@@ -194,3 +194,17 @@ def test_rank_that_fails_alone_ends_the_others(mpirun: Mpirun) -> None:
 
     assert_refused(run, r"data\.uri: gone from rank 1")
     assert time.monotonic() - started < 60
+
+
+def test_resnet50_trains_with_its_published_parameters(mpirun: Mpirun) -> None:
+    count = (
+        "from distrain_trainer.tensorflow_models import build; "
+        "model = build('resnet50', shape=(224, 224, 3), classes=1000); "
+        "print(sum(variable.shape.num_elements() for variable in model.trainable_variables))"
+    )
+    parameters = mpirun("python3", "-c", count, ranks=1)
+    run = mpirun(*TRAINER, "--model", "resnet50", "--steps", "2", "--batch-size", "1", ranks=1)
+
+    assert parameters.stdout == "25583592\n", parameters.stderr
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"^total images/sec: \d", run.stdout, re.MULTILINE)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from distrain_trainer.config import Config, parse
 from distrain_trainer.data import load
-from distrain_trainer.errors import end_rank, rank_from_environment
+from distrain_trainer.errors import ArgumentError, end_rank, rank_from_environment
 from distrain_trainer.storage import open_store
 
-PROGRAMS = {"tensorflow": "distrain_trainer.tensorflow_horovod"}
+# By framework and strategy.
+PROGRAMS = {"tensorflow": {"allreduce": "distrain_trainer.tensorflow_horovod"}}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -20,12 +21,30 @@ def main(argv: Sequence[str]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         config = parse(argv)
+        program = program_of(config)
         dataset = load(config)
         require_writable_output(config)
         # Only now: a mistake above shows before the framework's seconds of loading.
-        importlib.import_module(PROGRAMS[config.framework]).main(config, dataset)
+        importlib.import_module(program).main(config, dataset)
     except (Exception, KeyboardInterrupt) as error:
         end_rank(error)
+
+
+def program_of(config: Config) -> str:
+    """Return the module that trains with the framework and strategy. Raises ArgumentError when the trainer has none."""
+    if config.framework not in PROGRAMS:
+        raise ArgumentError(
+            f"framework: this image trains with {' and '.join(PROGRAMS)}, not with {config.framework}; "
+            "set command to a program of your own, and image.repository to its image"
+        )
+    programs = PROGRAMS[config.framework]
+    if config.strategy not in programs:
+        known = " or ".join(programs)
+        raise ArgumentError(
+            f"strategy: this image trains {config.framework} with {known}, not with {config.strategy}; "
+            f"set strategy: {known}, or command to a program of your own"
+        )
+    return programs[config.strategy]
 
 
 def require_writable_output(config: Config) -> None:

@@ -11,8 +11,9 @@ from typing import NoReturn
 
 from distrain_trainer.errors import ArgumentError
 
-FRAMEWORKS = ("tensorflow",)
-MODELS = ("mnist", "vgg16")
+FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
+STRATEGIES = ("allreduce", "parameter-server")
+MODELS = ("mnist", "resnet50", "vgg16")
 PRECISIONS = ("fp32", "fp16", "bf16")
 OPTIMIZERS = ("sgd", "adam")
 SYNTHETIC = "synthetic"
@@ -23,6 +24,7 @@ class Config:
     """One run as its values describe it. Sizes are per rank; learning_rate is for a global batch of 256."""
 
     framework: str = "tensorflow"
+    strategy: str = "allreduce"
     model: str = "mnist"
     batch_size: int = 64
     steps: int | None = None
@@ -95,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="distrain_trainer", allow_abbrev=False, description="Train a model, one process per rank.")
     add = parser.add_argument
     add("--framework", choices=FRAMEWORKS, default=Config.framework)
+    add("--strategy", choices=STRATEGIES, default=Config.strategy, help="how ranks exchange gradients")
     add("--model", choices=MODELS, default=Config.model)
     add("--batch-size", type=int, default=Config.batch_size, help="samples per rank and step")
     add("--steps", type=int, help="train this many steps; or give --epochs")
@@ -120,8 +123,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _value_path(flag: str) -> str:
-    if flag == "framework":
-        return "framework"
+    if flag in ("framework", "strategy"):
+        return flag
     if flag in ("data", "output"):
         return f"{flag}.uri"
     first, *rest = flag.split("-")

@@ -24,7 +24,7 @@ TEST_FILES = ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 UNSIGNED_BYTES = 0x08
 
 # Height, width, channels and classes of the data that each model is known for.
-SYNTHETIC_SHAPES = {"mnist": (28, 28, 1, 10), "vgg16": (224, 224, 3, 1000)}
+SYNTHETIC_SHAPES = {"mnist": (28, 28, 1, 10), "resnet50": (224, 224, 3, 1000), "vgg16": (224, 224, 3, 1000)}
 
 Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]

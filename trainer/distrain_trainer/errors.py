@@ -39,8 +39,8 @@ class DivergedError(TrainerError):
 
 
 def rank_from_environment() -> int:
-    """Return this process's rank as Open MPI tells it at start, long before Horovod is up; 0 without mpirun."""
-    return int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+    """Return this process's rank as mpirun or torchrun tells it at start, long before a framework is up; else 0."""
+    return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("RANK") or "0")
 
 
 def end_rank(error: BaseException) -> NoReturn:

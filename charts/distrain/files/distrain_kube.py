@@ -56,7 +56,7 @@ class Api:
         """Patch an object. Raises ApiError of status 409 when it is no longer of the resourceVersion in `changes`."""
         return json.loads(self.request("PATCH", path, json.dumps(changes).encode()))
 
-    def request(self, method: str, path: str, body: bytes = None) -> bytes:
+    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
         """Return the answer. A server that is busy, or starts again, is asked again."""
         for pause in (*PAUSES, None):
             try:
@@ -70,9 +70,9 @@ class Api:
     def try_once(self, method: str, path: str, body: bytes) -> bytes:
         # Read each time, as kubelet renews it.
         headers = {"Authorization": "Bearer " + self.read("token"), "Accept": "application/json, */*"}
-        if body is not None:
+        if body:
             headers["Content-Type"] = "application/merge-patch+json"
-        request = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
+        request = urllib.request.Request(self.url + path, data=body or None, headers=headers, method=method)
         try:
             with self.opener.open(request, timeout=SECONDS_TO_ANSWER) as answer:
                 return answer.read()
