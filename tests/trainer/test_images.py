@@ -193,3 +193,26 @@ def test_command_that_does_not_end_is_ended_with_all_it_started() -> None:
 
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "sleep 4321" not in running.splitlines()
+
+
+@pytest.mark.parametrize("command", [["distrain"], ["python3", "-m", "distrain"]], ids=["distrain", "module"])
+def test_image_runs_distrain_with_packages_of_its_own(command: list[str]) -> None:
+    code = {Path(images.REPOSITORY / "plugin" / "distrain"): "/opt/plugin/lib/python3.11/site-packages/distrain"}
+
+    done = images.run_in_image(images.trainer_environment("tensorflow"), [*command, "check", "--help"], mounts=code)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: distrain check ")
+
+
+def test_image_keeps_the_two_sets_of_packages_apart() -> None:
+    script = (
+        "import importlib.util as util; print(util.find_spec('kubernetes') is None, util.find_spec('numpy') is None)"
+    )
+
+    done = {
+        python: images.run_in_image(images.trainer_environment("tensorflow"), [python, "-c", script]).stdout
+        for python in ("/opt/venv/bin/python3", "/opt/plugin/bin/python3")
+    }
+
+    assert done == {"/opt/venv/bin/python3": "True False\n", "/opt/plugin/bin/python3": "False True\n"}
