@@ -93,7 +93,9 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
     container = rendered.container("Keygen")
     assert container["command"] == ["/opt/distrain/bin/distrain-keygen"]
     assert container["args"] == ["--secret=run1-ssh"]
-    assert "distrain-keygen" in rendered.scripts["data"]
+    # It imports the other.
+    assert {"distrain-keygen", "distrain_kube.py"} <= set(rendered.scripts["data"])
+    assert all(rendered.scripts["data"].values())
     (rule,) = rendered.find("Role")["rules"]
     assert rule == {
         "apiGroups": [""],
@@ -111,7 +113,7 @@ def test_own_secret_takes_the_place_of_the_one_made(helm: Path) -> None:
 
     assert not {"Secret", "Role", "RoleBinding"} & set(rendered.kinds())
     assert set(rendered.replicas) == {"Launcher", "Worker"}
-    assert "distrain-keygen" not in rendered.scripts["data"]
+    assert set(rendered.scripts["data"]) == {"distrain-launch", "distrain-worker"}
     for role in rendered.replicas:
         (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
         assert volume["secret"]["secretName"] == "mine"

@@ -193,8 +193,8 @@ def test_trainer_gets_every_value(helm: Path) -> None:
 
     assert program == [
         "python3", "-m", "distrain_trainer", "--framework=tensorflow", "--strategy=allreduce", "--model=vgg16",
-        "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-5", "--warmup=500",
-        "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
+        "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-5",
+        "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
         "--flag=a b",
     ]  # fmt: skip
 
