@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.kinds import KINDS, every_kind
-from tests.chart.rendering import Yaml, render_with
+from tests.chart.rendering import Yaml, render, render_with
 
 RESTRICTED_VOLUMES = {
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
@@ -328,3 +328,28 @@ def test_sidecar_keeps_what_it_says_of_its_security(helm: Path) -> None:
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:
+    # Helm reads them as floating point, and would print 2e+09.
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        """framework: pytorch
+runAsUser: 2000000000
+job: {activeDeadlineSeconds: 31000000}
+workers:
+  evictAfterSeconds: 3600000
+  podSpec: {terminationGracePeriodSeconds: 1000000}
+  sidecars: [{name: side, image: side, securityContext: {runAsUser: 1000650000}}]
+"""
+    )
+
+    rendered = render(helm, "--values", str(values))
+
+    pod = rendered.pod("Worker")
+    assert pod["securityContext"]["runAsUser"] == 2000000000
+    assert pod["terminationGracePeriodSeconds"] == 1000000
+    assert pod["containers"][1]["securityContext"]["runAsUser"] == 1000650000
+    assert {one["tolerationSeconds"] for one in pod["tolerations"]} == {3600000}
+    assert rendered.job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 31000000
+    assert "e+" not in rendered.text

@@ -193,9 +193,7 @@ def test_cluster_without_the_operator_is_refused_by_the_chart(run: Run, cluster:
     outcome = run("check")
 
     assert outcome.code == 2
-    assert outcome.err.startswith(
-        "distrain: job.kind: this cluster does not serve MPIJob; install mpi-operator"
-    )
+    assert outcome.err.startswith("distrain: job.kind: this cluster does not serve MPIJob; install mpi-operator")
 
 
 def test_unreachable_cluster_is_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

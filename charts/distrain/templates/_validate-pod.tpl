@@ -4,7 +4,7 @@ Rules on the pods: what the user adds must not break what the chart sets, nor th
   distrain.validate.security      users, devices and what each standard forbids
   distrain.validate.volumes       names and kinds of volumes
   distrain.validate.volumeMounts  names and paths of mounts
-  distrain.validate.containers    sidecars and init containers
+  distrain.validate.containers    sidecars and init containers; each with distrain.validate.containerSecurity
   distrain.validate.podSpec       more fields of the training pods
   distrain.validate.env           variables
   distrain.validate.podMetadata   labels and annotations
