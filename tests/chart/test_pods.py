@@ -353,3 +353,19 @@ workers:
     assert {one["tolerationSeconds"] for one in pod["tolerations"]} == {3600000}
     assert rendered.job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 31000000
     assert "e+" not in rendered.text
+
+
+NULLS = (
+    "workers.podSpec", "workers.sidecars", "workers.affinity", "workers.tolerations", "workers.nodeSelector",
+    "workers.evictAfterSeconds", "image.pullSecrets", "volumes", "volumeMounts", "env", "podLabels", "podAnnotations",
+    "mpi.mca", "mpi.env", "mpi.flags", "network.excludeInterfaces",
+)  # fmt: skip
+
+
+@every_kind
+def test_null_is_as_good_as_empty(helm3: Path, kind: str) -> None:
+    rendered = render_with(helm3, (*KINDS[kind], *(f"{path}=null" for path in NULLS)))
+
+    for pod in rendered.pods().values():
+        assert not {"tolerations", "affinity", "nodeSelector", "initContainers", "imagePullSecrets"} & set(pod)
+        assert len(pod["containers"]) == 1

@@ -30,7 +30,7 @@ distrain.mpi.launcherArgs
 - --retries={{ int64 .Values.job.backoffLimit }}
 {{- end }}
 - mpirun
-{{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) .Values.mpi.mca }}
+{{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) (.Values.mpi.mca | default dict) }}
 {{- if ne $value nil }}
 - --mca
 - {{ $key }}

@@ -187,7 +187,7 @@ distrain.pod.more
 {{- end -}}
 {{- end -}}
 {{- if include "distrain.role.trains" . -}}
-{{- $theirs := deepCopy .root.Values.workers.podSpec -}}
+{{- $theirs := deepCopy (.root.Values.workers.podSpec | default dict) -}}
 {{- if and $theirs.hostNetwork (not $theirs.dnsPolicy) -}}
 {{- /* Else the pod asks its node for names, which knows none of the cluster's. */}}
 {{- $_ := set $theirs "dnsPolicy" "ClusterFirstWithHostNet" -}}

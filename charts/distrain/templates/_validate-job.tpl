@@ -181,10 +181,11 @@ distrain.validate.interfaces
   Of two values with one effect one would win in silence, and Open MPI refuses include beside exclude.
 */}}
 {{- define "distrain.validate.interfaces" -}}
+{{- $mca := .Values.mpi.mca | default dict -}}
 {{- range $part := list "btl" "oob" -}}
 {{- range $way := list "include" "exclude" -}}
 {{- $key := printf "%s_tcp_if_%s" $part $way -}}
-{{- if ne (index $.Values.mpi.mca $key) nil -}}
+{{- if ne (index $mca $key) nil -}}
 {{- fail (printf "distrain: mpi.mca.%s: network.interface and network.excludeInterfaces set it; put the interface there" $key) -}}
 {{- end -}}
 {{- end -}}

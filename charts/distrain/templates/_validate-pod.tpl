@@ -19,7 +19,7 @@ Rules on the pods: what the user adds must not break what the chart sets, nor th
 {{- with .Values.network.rdma.resource -}}
 {{- fail (printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged" . $level) -}}
 {{- end -}}
-{{- if .Values.workers.podSpec.hostNetwork -}}
+{{- if dig "hostNetwork" false (.Values.workers.podSpec | default dict) -}}
 {{- fail (printf "distrain: workers.podSpec.hostNetwork: podSecurity %s forbids the node's network; --set podSecurity=privileged" $level) -}}
 {{- end -}}
 {{- end -}}
@@ -77,7 +77,7 @@ distrain.validate.containers
 */}}
 {{- define "distrain.validate.containers" -}}
 {{- $taken := list (include "distrain.role.container" (dict "root" . "role" "worker")) "kubectl-delivery" "init-pytorch" -}}
-{{- $lists := dict "workers.sidecars" .Values.workers.sidecars "workers.podSpec.initContainers" (.Values.workers.podSpec.initContainers | default list) -}}
+{{- $lists := dict "workers.sidecars" .Values.workers.sidecars "workers.podSpec.initContainers" (dig "initContainers" list (.Values.workers.podSpec | default dict)) -}}
 {{- range $path, $containers := $lists -}}
 {{- range $index, $container := $containers -}}
 {{- $at := printf "%s[%d]" $path $index -}}
@@ -147,10 +147,11 @@ distrain.validate.podSpec
 */}}
 {{- define "distrain.validate.podSpec" -}}
 {{- $version := include "distrain.job.apiVersion" . -}}
-{{- if and .Values.workers.podSpec.resourceClaims (not (has $version (list "" "v2beta1"))) -}}
+{{- $spec := .Values.workers.podSpec | default dict -}}
+{{- if and $spec.resourceClaims (not (has $version (list "" "v2beta1"))) -}}
 {{- fail (printf "distrain: workers.podSpec.resourceClaims: a %s %s does not know them; remove them, or take MPIJob v2beta1 or job.kind Plain" (include "distrain.job.kind" .) $version) -}}
 {{- end -}}
-{{- with .Values.workers.podSpec.schedulerName -}}
+{{- with $spec.schedulerName -}}
 {{- if include "distrain.gang.schedulerName" $ -}}
 {{- fail (printf "distrain: workers.podSpec.schedulerName: %q, but gang.scheduler %s places all pods of the job; remove one of the two, or use gang.schedulerName" . $.Values.gang.scheduler) -}}
 {{- end -}}
