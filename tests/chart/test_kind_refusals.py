@@ -18,6 +18,7 @@ BETA = KINDS["mxjob-v1beta1"]
 TFJOB = KINDS["tfjob"]
 PRIVILEGED = "podSecurity=privileged"
 SIDE = ("workers.sidecars[0].name=side", "workers.sidecars[0].image=side")
+INIT_IMAGE = "workers.podSpec.initContainers[0].image=init"
 SECURITY = "workers.sidecars[0].securityContext."
 VOLUME = ("volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk")
 QUEUE = ("gang.scheduler=kueue", "gang.queue=team")
@@ -244,19 +245,14 @@ CASES = {
         ("workers.sidecars[0].name=pytorch", "workers.sidecars[0].image=side"),
     ),
     "init-container-named-like-the-operators": (
-        ("workers.podSpec.initContainers[0].name=init-pytorch",),
+        ("workers.podSpec.initContainers[0].name=init-pytorch", INIT_IMAGE),
         'workers.podSpec.initContainers[0].name: "init-pytorch" is taken',
-        ("workers.podSpec.initContainers[0].name=init",),
+        ("workers.podSpec.initContainers[0].name=init", INIT_IMAGE),
     ),
     "init-container-named-like-a-sidecar": (
-        (*SIDE, "workers.podSpec.initContainers[0].name=side"),
+        (*SIDE, "workers.podSpec.initContainers[0].name=side", INIT_IMAGE),
         '.name: "side" is taken',
-        (*SIDE, "workers.podSpec.initContainers[0].name=init"),
-    ),
-    "init-container-without-a-name": (
-        ("workers.podSpec.initContainers[0].image=init",),
-        "workers.podSpec.initContainers[0].name: is missing; every container needs one",
-        ("workers.podSpec.initContainers[0].name=init",),
+        (*SIDE, "workers.podSpec.initContainers[0].name=init", INIT_IMAGE),
     ),
     "privileged-sidecar": (
         (*SIDE, SECURITY + "privileged=true", "podSecurity=baseline"),
@@ -264,7 +260,7 @@ CASES = {
         (*SIDE, SECURITY + "privileged=true", PRIVILEGED),
     ),
     "sidecar-on-a-port-of-the-node": (
-        (*SIDE, "workers.sidecars[0].ports[0].hostPort=80"),
+        (*SIDE, "workers.sidecars[0].ports[0].hostPort=80", "workers.sidecars[0].ports[0].containerPort=80"),
         "workers.sidecars[0]: ports.hostPort is what podSecurity restricted forbids",
         (*SIDE, "workers.sidecars[0].ports[0].containerPort=80"),
     ),

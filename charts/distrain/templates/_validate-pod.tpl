@@ -81,9 +81,6 @@ distrain.validate.containers
 {{- range $path, $containers := $lists -}}
 {{- range $index, $container := $containers -}}
 {{- $at := printf "%s[%d]" $path $index -}}
-{{- if not $container.name -}}
-{{- fail (printf "distrain: %s.name: is missing; every container needs one" $at) -}}
-{{- end -}}
 {{- if has $container.name $taken -}}
 {{- fail (printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name" $at $container.name) -}}
 {{- end -}}
