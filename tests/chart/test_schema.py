@@ -340,7 +340,7 @@ def test_helm_accepts_null_where_it_means_none_or_empty(helm: Path) -> None:
     rendered = render(helm, *set_arguments(*(f"{path}=null" for path in nullable)))
 
     assert rendered.mpirun == []
-    assert "resources" not in rendered.container("Launcher")
+    assert rendered.container("Launcher")["resources"]["limits"] == {"memory": "512Mi"}
 
 
 def test_keys_for_others_are_ignored(helm: Path) -> None:
