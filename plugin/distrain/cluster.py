@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import msgspec
 import urllib3
-from kubernetes.client import ApiClient
-from kubernetes.config import ConfigException, new_client_from_config
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.config import ConfigException, load_incluster_config, new_client_from_config
 
 from distrain import kube
 from distrain.errors import DistrainError, ForbiddenError, UnreachableError
@@ -49,7 +49,7 @@ class NotFoundError(UnreachableError):
 
 
 class Cluster:
-    """A cluster reached with the user's kubeconfig."""
+    """A cluster reached with the user's kubeconfig, or as the pod that we run in."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
@@ -155,7 +155,9 @@ class Cluster:
 
 
 def connect(target: Target) -> Cluster:
-    """Prepare to read the target's cluster; raises UnreachableError when its kubeconfig cannot be used."""
+    """Prepare to read the target's cluster; raises UnreachableError when its credentials cannot be used."""
+    if target.in_cluster:
+        return Cluster(_own_account())
     try:
         with _logged() as complaints:
             api = new_client_from_config(target.kubeconfig, target.context)
@@ -164,6 +166,16 @@ def connect(target: Target) -> Cluster:
     if complaints:
         raise UnreachableError(f"KUBECONFIG: context {target.context} gives no credentials: {_line(complaints[0])}")
     return Cluster(api)
+
+
+def _own_account() -> ApiClient:
+    """Return a client with the credentials that Kubernetes puts into the pod we run in; nothing is written to disk."""
+    configuration = Configuration()
+    try:
+        load_incluster_config(configuration)
+    except (ConfigException, OSError) as error:
+        raise UnreachableError(f"the pod's ServiceAccount cannot be used: {_line(error)}") from error
+    return ApiClient(configuration)
 
 
 @contextmanager

@@ -108,7 +108,7 @@ class Helm:
             raise HelmError(f"helm uninstall {name}: {_words(error)}") from error
 
     def _command(self, target: Target | None) -> Any:
-        if target is None:
+        if target is None or target.in_cluster:
             return Command(executable=self._executable)
         # Several paths joined are for the environment alone; --kubeconfig takes one.
         kubeconfig = None if os.pathsep in target.kubeconfig else target.kubeconfig

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME, SERVICE_TOKEN_FILENAME
 
 from distrain.errors import UnreachableError, ValuesError
 
@@ -25,24 +26,37 @@ HELM_ONLY = (
     "HELM_KUBETLS_SERVER_NAME",
     "HELM_KUBEINSECURE_SKIP_TLS_VERIFY",
 )
+# Where a pod finds who it is.
+TOKEN = Path(SERVICE_TOKEN_FILENAME)
+OWN_NAMESPACE = TOKEN.with_name("namespace")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A kubeconfig (one path, or several joined as in KUBECONFIG), a context of it and a namespace."""
+    """A kubeconfig (one path, or several joined as in KUBECONFIG), a context of it and a namespace.
+
+    Without kubeconfig and context it is the cluster that we run in, as the pod's own ServiceAccount.
+    """
 
     kubeconfig: str
     context: str
     namespace: str
 
+    @property
+    def in_cluster(self) -> bool:
+        return not self.kubeconfig
+
 
 def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None) -> Target:
     """Settle the target from flags, else Helm's environment, else the kubeconfig's own current context.
 
-    Raises UnreachableError when there is no kubeconfig, ValuesError when it has no such context.
+    In a pod without one it is the cluster around the pod. Raises UnreachableError when there is no kubeconfig,
+    ValuesError when it has no such context.
     """
     _refuse_helm_only()
-    path = kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    path = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+    if not kubeconfig and not context and _only_in_cluster(path):
+        return Target("", "", namespace or os.environ.get("HELM_NAMESPACE") or _own_namespace())
     configs = [_read(Path(part).expanduser()) for part in path.split(os.pathsep) if Path(part).expanduser().is_file()]
     if not configs:
         raise UnreachableError(f"KUBECONFIG: there is no file {path}; point it to your cluster's kubeconfig")
@@ -60,6 +74,17 @@ def _refuse_helm_only() -> None:
         value = os.environ.get(name, "")
         if value not in ("", "false"):
             raise ValuesError(f"{name}: is set, and goes past the kubeconfig; put it into a kubeconfig context instead")
+
+
+def _only_in_cluster(path: str) -> bool:
+    """Tell whether there is nothing but the ServiceAccount of a pod to go by."""
+    if any(os.environ.get(name) for name in ("KUBECONFIG", "HELM_KUBECONTEXT")):
+        return False
+    return SERVICE_HOST_ENV_NAME in os.environ and TOKEN.is_file() and not Path(path).is_file()
+
+
+def _own_namespace() -> str:
+    return OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.is_file() else "default"
 
 
 def _read(path: Path) -> dict[str, Any]:

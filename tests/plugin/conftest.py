@@ -9,7 +9,14 @@ import pytest
 
 from tests.plugin.fake_api import FakeApi, running
 
-HELM_SETS = ("HELM_BIN", "HELM_NAMESPACE", "HELM_KUBECONTEXT", "HELM_PLUGIN_NAME", "KUBECONFIG")
+HELM_SETS = (
+    "HELM_BIN",
+    "HELM_NAMESPACE",
+    "HELM_KUBECONTEXT",
+    "HELM_PLUGIN_NAME",
+    "KUBECONFIG",
+    "KUBERNETES_SERVICE_HOST",
+)
 
 
 @pytest.fixture(autouse=True)

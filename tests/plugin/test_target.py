@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from distrain import target
 from distrain.errors import UnreachableError, ValuesError
 from distrain.target import Target, choose
 from tests.plugin.fake_api import write_kubeconfig
@@ -68,6 +69,67 @@ def test_broken_kubeconfig_is_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(UnreachableError, match=r"^KUBECONFIG: .*/config cannot be read: [^\n]*$"):
         _choose(str(path))
+
+
+@pytest.fixture
+def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files and variables that Kubernetes gives a pod, and a user without a home."""
+    account = tmp_path / "serviceaccount"
+    account.mkdir()
+    (account / "token").write_text("secret")
+    (account / "namespace").write_text("team\n")
+    monkeypatch.setattr(target, "TOKEN", account / "token")
+    monkeypatch.setattr(target, "OWN_NAMESPACE", account / "namespace")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("HOME", "/nonexistent")
+    return account
+
+
+def test_pod_without_a_kubeconfig_means_the_cluster_around_it(in_pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _choose() == Target("", "", "team")
+    assert _choose().in_cluster
+    assert _choose(namespace="mine").namespace == "mine"
+
+    # As Helm hands them on when they are not set.
+    monkeypatch.setenv("KUBECONFIG", "")
+    monkeypatch.setenv("HELM_KUBECONTEXT", "")
+    assert _choose().in_cluster
+
+
+def test_pod_without_a_namespace_file_is_in_default(in_pod: Path) -> None:
+    (in_pod / "namespace").unlink()
+
+    assert _choose().namespace == "default"
+
+
+def test_kubeconfig_wins_over_the_pods_own_account(
+    in_pod: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _config(tmp_path, "config", "a", current="a")
+
+    assert _choose(str(path)).context == "a"
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    assert _choose().context == "a"
+    monkeypatch.setenv("KUBECONFIG", "/no/such/file")
+    with pytest.raises(UnreachableError, match="there is no file /no/such/file"):
+        _choose()
+
+
+def test_kubeconfig_at_home_wins_over_the_pods_own_account(
+    in_pod: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".kube").mkdir()
+    write_kubeconfig(tmp_path / ".kube", SERVER, name="config")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert _choose().context == "fake"
+
+
+def test_pod_without_an_account_needs_a_kubeconfig(in_pod: Path) -> None:
+    (in_pod / "token").unlink()
+
+    with pytest.raises(UnreachableError, match=r"there is no file /nonexistent/.kube/config"):
+        _choose()
 
 
 def test_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
