@@ -8,119 +8,125 @@ from distrain import capacity, kube
 from distrain.admission import NO_MATCH, UNTOLERATED, refusal, untolerated
 from distrain.amounts import Units, rounded_down, text, units
 from distrain.capacity import Judgement
-from distrain.job import LAUNCHER, Job, PodRole
+from distrain.job import Job, PodRole
 from distrain.snapshot import Snapshot
-
-SECTIONS = {LAUNCHER: "launcher"}
+from distrain.wording import Wording, asked, listed
 
 
 def next_step(verdict: str, job: Job, snapshot: Snapshot, now: Judgement, emptied: Judgement, gpu_resource: str) -> str:
+    say = Wording(job, gpu_resource)
     if verdict == "fits":
         return ""
     if verdict == "depends":
-        return _depends(now)
+        return _depends(say, now) if now.possible and not now.undecided else _undecided(say)
     if verdict == "busy":
-        return _busy(now)
+        return _busy(say, now)
     empty = snapshot.emptied()
-    for role in (job.workers, job.launcher):
-        if not capacity.room(empty.free(), empty.role(role)):
-            return _nowhere(role, empty, gpu_resource)
-    return _too_many(job, emptied)
+    for role in (job.main, *job.others):
+        if role.replicas and not capacity.room(empty.free(), empty.role(role)):
+            return _nowhere(say, role, empty)
+    return _too_many(say, empty, emptied)
 
 
 def total(snapshot: Snapshot, resource: str) -> int:
     return sum(_allocatable(node, resource) for node in snapshot.nodes)
 
 
-def _depends(now: Judgement) -> str:
-    surely = f"Lower workers.replicas to {now.sure} to be sure" if now.sure else "Free some room to be sure"
+def _depends(say: Wording, now: Judgement) -> str:
+    head, size = say.size(say.job.main)
+    sure = f"Lower {size} to {say.size_of(now.sure)} to be sure" if now.sure else "Free some room to be sure"
+    return f"{head}: {say.all_pods()} fit, but not in every order and place that the scheduler may choose. {sure}."
+
+
+def _undecided(say: Wording) -> str:
+    head, size = say.size(say.job.main)
     return (
-        f"workers.replicas: {now.workers} workers and the launcher fit, but not in every order and place that the "
-        f"scheduler may choose. {surely}."
+        f"{head}: undecided whether {say.all_pods()} fit: the search among their placements ended after "
+        f"{capacity.BUDGET} steps. Free some room, or lower {size}, to be sure."
     )
 
 
-def _busy(now: Judgement) -> str:
-    words = f"workers.replicas: {now.workers} workers fit only once other pods end or nodes come back"
+def _busy(say: Wording, now: Judgement) -> str:
+    head, size = say.size(say.job.main)
+    fit = "fits" if say.size_of(say.job.main.replicas) == 1 else "fit"
+    words = f"{head}: {say.main_pods()} {fit} only once other pods end or nodes come back"
     if now.most:
-        return f"{words}; there is room for {now.most} now. Lower workers.replicas to {now.most}, or wait."
+        most = say.size_of(now.most)
+        return f"{words}; there is room for {most} now. Lower {size} to {most}, or wait."
     return f"{words}; there is room for none now. Wait."
 
 
-def _too_many(job: Job, emptied: Judgement) -> str:
-    workers = job.workers
-    if not emptied.most:
-        return "launcher: beside it no worker fits, even on empty nodes. Lower what launcher or workers ask for."
+def _too_many(say: Wording, empty: Snapshot, emptied: Judgement) -> str:
+    for role in say.job.others:
+        held = capacity.room(empty.free(), empty.role(role))
+        if held < role.replicas:
+            return _more_than_nodes_hold(say, role, role.pods(role.replicas), held)
+    if emptied.most:
+        return _more_than_nodes_hold(say, say.job.main, say.main_pods(), say.size_of(emptied.most))
+    first = listed([say.place(role) for role in reversed(say.job.others)])
+    them = "them" if len(say.job.others) > 1 else "it"
     return (
-        f"workers.replicas: {workers.replicas} workers of {_asked(workers)} each do not fit, even on empty nodes; "
-        f"these hold {emptied.most}. Lower workers.replicas to {emptied.most}."
+        f"{first}: beside {them} no {say.job.main.name} fits, even on empty nodes. "
+        f"Lower what {first} or {say.place(say.job.main)} ask for."
     )
 
 
-def _nowhere(role: PodRole, empty: Snapshot, gpu_resource: str) -> str:
+def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> str:
+    head, size = say.size(role)
+    return (
+        f"{head}: {pods} of {asked(role)} each do not fit, even on empty nodes; these hold {held}. "
+        f"Lower {size} to {held}."
+    )
+
+
+def _nowhere(say: Wording, role: PodRole, empty: Snapshot) -> str:
     """Say why no node holds even one pod of the role, all other pods aside."""
     if not empty.nodes:
         return "The cluster has no nodes. Add one."
     free = {node.name: node.free for node in empty.free()}
     large = [node for node in empty.nodes if _holds(free[node.metadata.name], role.request)]
     if not large:
-        return _too_large(role, empty, free, gpu_resource)
-    return _kept_off(role, large)
+        return _too_large(say, role, free)
+    return _kept_off(say, role, large)
 
 
-def _too_large(role: PodRole, empty: Snapshot, free: Mapping[str, Mapping[str, int]], gpu_resource: str) -> str:
+def _too_large(say: Wording, role: PodRole, free: Mapping[str, Mapping[str, int]]) -> str:
     for resource, amount in role.request.items():
         most = max((amounts.get(resource, 0) for amounts in free.values()), default=0)
         if most < amount:
-            return _more_than_any(role, resource, most, gpu_resource)
-    return f"{_section(role)}: no node has {_asked(role)} at once. Lower one of them."
+            return _more_than_any(say, role, resource, most)
+    return f"{say.place(role)}: no node has {asked(role)} at once. Lower one of them."
 
 
-def _asked(role: PodRole) -> str:
-    asked = [f"{text(name, amount)} {name}" for name, amount in sorted(role.request.items()) if name != "pods"]
-    return " and ".join(asked) or "no request"
-
-
-def _more_than_any(role: PodRole, resource: str, most: int, gpu_resource: str) -> str:
+def _more_than_any(say: Wording, role: PodRole, resource: str, most: int) -> str:
     if resource == "pods":
-        return f"{_section(role)}: no node takes another pod, even when empty. Add a node, or raise its limit of pods."
-    path, asked = _path(role, resource, gpu_resource), text(resource, role.request[resource])
+        return f"{say.place(role)}: no node takes another pod, even when empty. Add a node, or raise its limit of pods."
+    head, what = say.amount(role, resource)
+    words = f"{head}: {text(resource, role.request[resource])} {resource} asked, but no node has"
     if most > 0:
         had = rounded_down(resource, most)
-        return f"{path}: {asked} {resource} asked, but no node has more than {had}. Lower {path} to {had} or less."
-    return f"{path}: {asked} {resource} asked, but no node has any. {_without(resource, gpu_resource)}"
+        return f"{words} more than {had}. Lower {what} to {had} or less."
+    return f"{words} any. {_without(say, role, resource)}"
 
 
-def _without(resource: str, gpu_resource: str) -> str:
-    if resource != gpu_resource:
+def _without(say: Wording, role: PodRole, resource: str) -> str:
+    if resource != say.gpu_resource or say.section(role) != "workers":
         return f"Add nodes with {resource}."
     return "Add GPU nodes, correct workers.gpuResource, or set workers.gpus to 0 to train on the CPU."
 
 
-def _kept_off(role: PodRole, large: Sequence[kube.Node]) -> str:
+def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node]) -> str:
     causes = {refusal(node, role.spec) for node in large}
     nodes = f"{len(large)} node{'s' if len(large) > 1 else ''} would do, but for"
     if UNTOLERATED in causes:
         taints = ", ".join(sorted({_taint(taint) for node in large for taint in untolerated(node, role.spec)}))
-        # Only workers have tolerations among the values.
-        if role.name == LAUNCHER:
-            return f"launcher: {nodes} taints: {taints}. Add a node without."
-        return f"workers.tolerations: {nodes} taints: {taints}. Tolerate them."
+        return f"{say.place(role, 'tolerations')}: {nodes} taints: {taints}. Tolerate them, or add a node without."
     assert causes == {NO_MATCH}
-    return f"workers.nodeSelector: {nodes} labels. Correct nodeSelector or affinity."
+    return f"{say.place(role, 'nodeSelector')}: {nodes} labels. Correct nodeSelector or affinity."
 
 
 def _holds(free: Mapping[str, int], request: Units) -> bool:
     return all(free.get(resource, 0) >= amount for resource, amount in request.items() if amount > 0)
-
-
-def _path(role: PodRole, resource: str, gpu_resource: str) -> str:
-    key = "gpus" if resource == gpu_resource else resource
-    return f"{_section(role)}.{key}"
-
-
-def _section(role: PodRole) -> str:
-    return SECTIONS.get(role.name, "workers")
 
 
 def _taint(taint: kube.Taint) -> str:

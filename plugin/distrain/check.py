@@ -6,6 +6,7 @@ leaves out, such as quotas or affinity between pods, stands under `unseen` and d
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -18,13 +19,16 @@ from distrain.capacity import Judgement
 from distrain.cluster import Cluster
 from distrain.job import Job, PodRole
 from distrain.snapshot import Snapshot, take
+from distrain.wording import listed
 
+# How vendors name their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
+GPU = re.compile(r"gpu|^nvidia\.com/")
 EXIT_CODES = {"fits": 0, "depends": 12, "busy": 10, "impossible": 11}
 
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """GPUs of the workers: needed by all of them, free on nodes that admit them, and on all nodes in total."""
+    """GPUs of the job: needed by all its pods, free on nodes that admit those, and on all nodes in total."""
 
     resource: str
     needed: int
@@ -51,7 +55,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The answer; `fit` counts launchers that fit alone, and workers that fit beside one launcher."""
+    """The answer.
+
+    `fit` counts the main role's pods that fit beside all the others, and of each other role those that fit alone.
+    `unseen` names what was not judged, `assumed` what was taken to be otherwise than it is now.
+    """
 
     verdict: str
     pods: list[Pods]
@@ -59,6 +67,7 @@ class Report:
     fit: dict[str, int]
     reasons: list[Reason]
     unseen: list[str]
+    assumed: list[str]
     next: str
 
     @property
@@ -69,55 +78,68 @@ class Report:
         return asdict(self)
 
 
-def check(cluster: Cluster, job: Job, namespace: str, gpu_resource: str) -> Report:
-    """Read the cluster and judge the job; raises UnreachableError when nodes or pods cannot be read."""
-    snapshot = take(cluster.nodes(), cluster.pods(), namespace)
+def check(
+    cluster: Cluster, job: Job, namespace: str, gpu_resource: str | None = None, release: str | None = None
+) -> Report:
+    """Read the cluster and judge the job; raises UnreachableError when nodes or pods cannot be read.
+
+    The GPUs' name is guessed from the job where no value says it. Pods of `release` make room for its own job.
+    """
+    snapshot = take(cluster.nodes(), cluster.pods(), namespace, release)
     unseen = [*not_judged(job), *cluster.limits_on(namespace), *_other_pods(snapshot)]
-    return report(job, snapshot, gpu_resource, unseen)
+    return report(job, snapshot, gpu_resource or _gpu_resource(job), unseen)
 
 
 def report(job: Job, snapshot: Snapshot, gpu_resource: str, unseen: list[str]) -> Report:
-    now, emptied = judge(job, snapshot), judge(job, snapshot.emptied())
+    now = judge(job, snapshot)
+    emptied = now if now.possible else judge(job, snapshot.emptied())
     verdict = _verdict(now, emptied)
+    alone = {role.name: capacity.room(snapshot.free(), snapshot.role(role)) for role in job.others}
     return Report(
         verdict=verdict,
         pods=[Pods(role.name, role.replicas, _readable(role.request)) for role in job.roles],
         gpus=_gpus(job, snapshot, gpu_resource),
-        fit={job.launcher.name: _alone(job.launcher, snapshot), job.workers.name: now.most or 0},
+        fit={**alone, job.main.name: now.most or 0},
         reasons=[] if now.possible else _reasons(job, snapshot),
         unseen=unseen,
+        assumed=list(_assumed(snapshot)),
         next=advice.next_step(verdict, job, snapshot, now, emptied, gpu_resource),
     )
 
 
-def summary(report: Report) -> list[str]:
-    """Say the report in a few lines; the first is the answer."""
-    lines = [f"{report.verdict}: {report.next or _fitting(report)}"]
+def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]:
+    """Say the report in a few lines; the first is the answer, or the last, where only a log's end is kept."""
+    answer = f"{report.verdict}: {report.next or _fitting(report, job)}"
+    lines = []
     if report.reasons:
         causes = ", ".join(f"{reason.nodes} {reason.reason}" for reason in report.reasons)
         lines.append(f"  on the nodes: {causes}")
     if report.unseen:
         lines.append(f"  not judged: {'; '.join(report.unseen)}")
-    return lines
+    if report.assumed:
+        lines.append(f"  assumed: {'; '.join(report.assumed)}")
+    return [*lines, answer] if answer_last else [answer, *lines]
 
 
-def _fitting(report: Report) -> str:
+def _fitting(report: Report, job: Job) -> str:
     gpus = report.gpus
     free = f"; {gpus.free} of {gpus.total} GPUs free" if gpus.needed else ""
-    return " and ".join(_described(pods, gpus.resource) for pods in reversed(report.pods)) + free
+    return listed([_described(role, gpus.resource) for role in reversed(job.roles)]) + free
 
 
-def _described(pods: Pods, gpu_resource: str) -> str:
+def _described(role: PodRole, gpu_resource: str) -> str:
     """Return "2 workers of 4 nvidia.com/gpu each"; cpu and memory only where there are no GPUs."""
-    plural = "s" if pods.replicas != 1 else ""
-    if gpu_resource in pods.requests:
-        return f"{pods.replicas} {pods.role}{plural} of {pods.requests[gpu_resource]} {gpu_resource} each"
-    asked = " and ".join(f"{amount} {resource}" for resource, amount in pods.requests.items())
-    return f"{pods.replicas} {pods.role}{plural}" + (f" of {asked}{' each' if plural else ''}" if asked else "")
+    requests = _readable(role.request)
+    each = " each" if role.replicas != 1 else ""
+    if gpu_resource in requests:
+        return f"{role.pods(role.replicas)} of {requests[gpu_resource]} {gpu_resource}{each}"
+    asked = listed([f"{amount} {resource}" for resource, amount in requests.items()])
+    return role.pods(role.replicas) + (f" of {asked}{each}" if asked else "")
 
 
 def judge(job: Job, snapshot: Snapshot) -> Judgement:
-    return capacity.judge(snapshot.free(), snapshot.role(job.launcher), snapshot.role(job.workers))
+    roles = {role.name: snapshot.role(role) for role in job.roles}
+    return capacity.judge(snapshot.free(), list(roles.values()), roles[job.main.name])
 
 
 def not_judged(job: Job) -> list[str]:
@@ -135,7 +157,8 @@ def _beyond_us(role: PodRole) -> Iterator[str]:
     for volume in spec.volumes or ():
         if volume.persistent_volume_claim:
             yield f"persistent volume claim {volume.persistent_volume_claim.claim_name}"
-    if any(port.host_port for container in spec.containers or () for port in container.ports or ()):
+    ports = [port for container in spec.containers or () for port in container.ports or ()]
+    if any(port.host_port or spec.host_network for port in ports):
         yield "host ports"
     if spec.scheduler_name not in (None, "", "default-scheduler"):
         yield f"the rules of scheduler {spec.scheduler_name}"
@@ -148,10 +171,16 @@ def _other_pods(snapshot: Snapshot) -> Iterator[str]:
         yield f"running pods whose anti-affinity may keep others off their nodes: {snapshot.repelling}"
 
 
+def _assumed(snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.own:
+        pods = "pod counts" if snapshot.own == 1 else "pods count"
+        yield f"the run's own {snapshot.own} {pods} as free, since the run keeps or replaces them"
+
+
 def _verdict(now: Judgement, emptied: Judgement) -> str:
     if now.certain:
         return "fits"
-    if now.possible:
+    if now.possible or now.undecided or emptied.undecided:
         return "depends"
     return "busy" if emptied.possible else "impossible"
 
@@ -160,26 +189,28 @@ def _readable(request: Units) -> dict[str, str]:
     return {resource: text(resource, amount) for resource, amount in sorted(request.items()) if resource != "pods"}
 
 
+def _gpu_resource(job: Job) -> str:
+    asked = {resource for role in job.roles for resource in role.request if "/" in resource}
+    return min((resource for resource in asked if GPU.search(resource)), default="nvidia.com/gpu")
+
+
 def _gpus(job: Job, snapshot: Snapshot, resource: str) -> Gpus:
-    admitting = snapshot.role(job.workers).nodes
+    asking = [role for role in job.roles if role.request.get(resource)] or [job.main]
+    admitting = frozenset().union(*(snapshot.role(role).nodes for role in asking))
     free = sum(max(0, node.free.get(resource, 0)) for node in snapshot.free() if node.name in admitting)
-    needed = job.workers.replicas * job.workers.request.get(resource, 0)
+    needed = sum(role.replicas * role.request.get(resource, 0) for role in asking)
     return Gpus(resource, needed, free, advice.total(snapshot, resource))
-
-
-def _alone(role: PodRole, snapshot: Snapshot) -> int:
-    return capacity.room(snapshot.free(), snapshot.role(role))
 
 
 def _reasons(job: Job, snapshot: Snapshot) -> list[Reason]:
     """Count the nodes per cause that keeps the next pod away, once the cluster is as full with the job as it gets."""
-    launcher, workers = snapshot.role(job.launcher), snapshot.role(job.workers)
-    free = snapshot.free()
-    home = capacity.best_launcher_node(free, launcher, workers)
-    blocked, role = (job.launcher, launcher) if home is None else (job.workers, workers)
+    roles = {role.name: snapshot.role(role) for role in job.roles}
+    main = roles.pop(job.main.name)
+    left, unplaced = capacity.beside(snapshot.free(), list(roles.values()), main)
+    blocked = unplaced or main
+    spec = next(role.spec for role in job.roles if role.name == blocked.name)
     causes: Counter[str] = Counter()
-    for node, room in zip(snapshot.nodes, free, strict=True):
-        words = refusal(node, blocked.spec)
-        left = capacity.with_pod(room, launcher) if home is room else room
-        causes.update([words] if words else capacity.shortages(left, role))
+    for node, room in zip(snapshot.nodes, left, strict=True):
+        words = refusal(node, spec)
+        causes.update([words] if words else capacity.shortages(room, blocked))
     return [Reason(count, words) for words, count in sorted(causes.items())]

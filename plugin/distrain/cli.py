@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,8 +22,10 @@ from distrain.errors import DistrainError, StoppedError, ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.install import Release, follow, install, refuse_taken_name, refuse_what_does_not_fit, remains
 from distrain.job import Job, from_manifest
-from distrain.target import choose
+from distrain.start import lasting
+from distrain.target import Target, choose
 from distrain.wait import Followed
+from distrain.wording import listed
 
 # The checkout's chart. `__file__` is resolved first: Helm installs a local plugin as a symbolic link.
 CHART = Path(__file__).resolve().parents[2] / "charts" / "distrain"
@@ -42,8 +44,23 @@ class Plan:
     job: Job
     values: dict[str, Any]
 
-    def report(self) -> Report:
-        return check(self.cluster, self.job, self.release.target.namespace, self.value("workers", "gpuResource"))
+    def report(self, running: str | None = None) -> Report:
+        """Judge the job; the pods of the release named `running` make room for it."""
+        gpu_resource = self.value("workers", "gpuResource")
+        return check(self.cluster, self.job, self.release.target.namespace, gpu_resource, running)
+
+    @property
+    def is_queued(self) -> bool:
+        """Tell whether somebody holds the job back until there is room for all of it."""
+        return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
+
+    def checked_release(self) -> Release:
+        """Return the release without the chart's own check, which would ask the same again, and refuse what we let."""
+        source = self.release.source
+        if not (self.values.get("preflight") or {}).get("enabled"):
+            return self.release
+        without = replace(source, flags=(*source.flags, "--set", "preflight.enabled=false"))
+        return replace(self.release, source=without)
 
     def value(self, section: str, key: str) -> str:
         try:
@@ -72,19 +89,51 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    report = _plan(options).report()
-    print(json.dumps(report.as_dict(), indent=2) if options.output == "json" else "\n".join(summary(report)))
+    # Whether or not the release runs already: its pods tell.
+    running = options.release or options.name
+    if options.manifest:
+        return _check_manifest(options, running)
+    plan = _plan(options, running or "check")
+    return _answer(plan.report(running), plan.job, plan.release.target, options.output)
+
+
+def _check_manifest(options: argparse.Namespace, running: str | None) -> int:
+    """Check what any tool rendered; Helm is not needed, and the cluster may be the one around us."""
+    job = from_manifest(_manifest(options), "--manifest")
+    target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+    report = check(connect(target), job, target.namespace, release=running)
+    return _answer(report, job, target, options.output)
+
+
+def _answer(report: Report, job: Job, target: Target, form: str) -> int:
+    if form == "json":
+        print(json.dumps(report.as_dict(), indent=2))
+    else:
+        # The end of a pod's log becomes its termination message.
+        print("\n".join(summary(report, job, answer_last=target.in_cluster)))
     return report.exit_code
 
 
+def _manifest(options: argparse.Namespace) -> str:
+    if options.value_flags:
+        raise ValuesError("--manifest: it goes without values; leave out -f and --set, or --manifest")
+    if options.manifest == "-":
+        return sys.stdin.read()
+    try:
+        return Path(options.manifest).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValuesError(f"--manifest: {options.manifest} cannot be read: {reason}; name another file") from error
+
+
 def _install(options: argparse.Namespace) -> int:
-    plan = _plan(options, new=True)
+    plan = _plan(options, options.name, new=True)
     report = plan.report()
-    refuse_what_does_not_fit(report, allow_busy=options.allow_busy)
-    for line in summary(report):
+    refuse_what_does_not_fit(report, allow_busy=options.allow_busy or plan.is_queued)
+    for line in summary(report, plan.job):
         _say(line)
     try:
-        print(install(plan.helm, plan.release, create_namespace=options.create_namespace), flush=True)
+        print(install(plan.helm, plan.checked_release(), create_namespace=options.create_namespace), flush=True)
         if options.wait:
             _follow(plan, options.timeout)
     except KeyboardInterrupt as error:
@@ -96,21 +145,24 @@ def _follow(plan: Plan, timeout: float) -> None:
     release = plan.release
     followed = Followed(plan.job, release.name, release.target.namespace, plan.value("s3", "secretName"), timeout)
     follow(plan.cluster, plan.helm, release, followed, _say)
-    _say(f"{release.name}: the launcher and {plan.job.workers.replicas} workers have started")
+    started = listed([role.pods(role.replicas) for role in reversed(lasting(plan.job))])
+    _say(f"{release.name}: all pods run: {started}")
 
 
-def _plan(options: argparse.Namespace, *, new: bool = False) -> Plan:
+def _plan(options: argparse.Namespace, name: str, *, new: bool = False) -> Plan:
     """Go from arguments to a job, the cheap refusals first: values, then the cluster, then the chart's own rules."""
     source, helm = _source(options), find()
     merged = helm.merged_values(source)
     values.check(merged, source.chart)
+    if (merged.get("job") or {}).get("enabled") is False:
+        raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
     target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-    release = Release(options.name, source, target)
+    release = Release(name, source, target)
     cluster = connect(target)
     capabilities = cluster.capabilities()
     if new:
         refuse_taken_name(helm, release)
-    job = from_manifest(helm.render(release.name, source, target.namespace, capabilities))
+    job = from_manifest(helm.render(name, source, target.namespace, capabilities), "--chart")
     return Plan(release, cluster, helm, job, merged)
 
 
@@ -150,7 +202,9 @@ def _add_check(commands: Any) -> None:
     words = "say whether the job fits the cluster now, and if not, why"
     codes = "Exit codes: 0 fits, 10 busy, 11 impossible, 12 depends, 2 values are wrong, 3 cluster unreachable."
     parser = commands.add_parser("check", help=words, description=f"{words.capitalize()}.", epilog=codes)
-    parser.add_argument("name", metavar="NAME", nargs="?", default="check", type=_release_name, help="release's name")
+    parser.add_argument("name", metavar="NAME", nargs="?", type=_release_name, help="the release's name")
+    parser.add_argument("--manifest", metavar="FILE", help="check what any tool rendered, not values; - reads stdin")
+    parser.add_argument("--release", metavar="NAME", type=_release_name, help="the same as NAME, for --manifest")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
     _add_common(parser)
     parser.set_defaults(command=_check)

@@ -26,7 +26,7 @@ CONNECT_SECONDS = 5
 READ_SECONDS = 10
 PAGE_SIZE = 500
 # The groups whose served versions decide what the chart renders.
-JOB_GROUPS = ("kubeflow.org",)
+GROUPS = ("kubeflow.org", "monitoring.coreos.com")
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 
@@ -38,7 +38,7 @@ urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the chart asks of a cluster: its version, and the job APIs it serves as `group/version` and with `/Kind`."""
+    """What the chart asks of a cluster: its version, and the APIs of GROUPS as `group/version` and with `/Kind`."""
 
     version: str
     apis: tuple[str, ...]
@@ -60,7 +60,7 @@ class Cluster:
 
     def capabilities(self) -> Capabilities:
         version = self._get("/version", kube.Version, "its version").git_version
-        return Capabilities(version, tuple(api for group in JOB_GROUPS for api in self._served(group)))
+        return Capabilities(version, tuple(api for group in GROUPS for api in self._served(group)))
 
     def nodes(self) -> list[kube.Node]:
         return list(self._list("/api/v1/nodes", kube.Node, "nodes"))
@@ -74,9 +74,10 @@ class Cluster:
         quotas = self._names(namespace, "resourcequotas", "ResourceQuota")
         return quotas + self._names(namespace, "limitranges", "LimitRange")
 
-    def mpi_job(self, api_version: str, namespace: str, name: str) -> kube.MPIJob:
+    def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
         """Raises NotFoundError when the cluster has none."""
-        return self._get(f"/apis/{api_version}/namespaces/{namespace}/mpijobs/{name}", kube.MPIJob, f"MPIJob {name}")
+        path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s/{name}"
+        return self._get(path, kube.Workload, f"{kind} {name}")
 
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
         selector = f"app.kubernetes.io/instance={release}"

@@ -111,6 +111,7 @@ class Volume(Kube):
 class PodSpec(Kube):
     node_name: str | None = None
     scheduler_name: str | None = None
+    host_network: bool | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     resources: Resources | None = None
@@ -206,19 +207,28 @@ class ReplicaSpec(Kube):
     template: PodTemplate | None = None
 
 
-class MPIJobSpec(Kube):
-    # Not camelCase like the rest: the keys are `Launcher` and `Worker`.
-    replica_specs: dict[str, ReplicaSpec] | None = field(default=None, name="mpiReplicaSpecs")
+class WorkloadSpec(Kube):
+    # The keys of these are the roles, such as `Launcher` and `Worker`.
+    mpi_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mpiReplicaSpecs")
+    pytorch_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="pytorchReplicaSpecs")
+    mx_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mxReplicaSpecs")
+    tf_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="tfReplicaSpecs")
+    replicas: int | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    template: PodTemplate | None = None
 
 
-class MPIJobStatus(Kube):
+class WorkloadStatus(Kube):
     conditions: list[Condition] | None = None
 
 
-class MPIJob(Kube):
+class Workload(Kube):
+    """Anything that makes pods: a Kubeflow job, a Job, a StatefulSet."""
+
     metadata: Metadata = field(default_factory=Metadata)
-    spec: MPIJobSpec = field(default_factory=MPIJobSpec)
-    status: MPIJobStatus = field(default_factory=MPIJobStatus)
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
 
 
 class Event(Kube):

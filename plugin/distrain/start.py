@@ -1,4 +1,4 @@
-"""Whether an installed job has started, told from its MPIJob, its pods and their events.
+"""Whether an installed job has started, told from its resources, its pods and their events.
 
 Pure functions over what `cluster.py` read; `wait.py` decides how long to be patient.
 """
@@ -9,15 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from distrain import kube
-from distrain.job import LAUNCHER, WORKER
+from distrain.job import INIT_PYTORCH, KEYGEN, KUBECTL_DELIVERY, ROLE_LABEL, WORKER, Job, PodRole
 
-ROLE_LABEL = "app.kubernetes.io/component"
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 # Neither the container runtime nor time can mend these.
 HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
-# mpi-operator says so once and does not look at the job again.
-REJECTED = "ValidationError"
+# mpi-operator and training-operator say so once and do not look at the job again.
+REJECTED = ("ValidationError", "FailedValidation")
+# What a Kubeflow job and a Job say when they are through.
+SUCCEEDED = ("Succeeded", "Complete")
+# Containers that training-operator adds, and its flag for their image.
+OPERATORS_OWN = {
+    KUBECTL_DELIVERY.name: "--mpi-kubectl-delivery-image",
+    INIT_PYTORCH.name: "--pytorch-init-container-image",
+}
+# The roles whose last words tell best why a job failed.
+SPEAKERS = ("launcher", "chief", "master")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,42 +39,50 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the cluster shows of the job at one moment."""
+    """What the cluster shows of the job at one moment; the first of `states` is the job's own."""
 
-    job: kube.MPIJob
+    states: Sequence[kube.Workload]
     pods: Sequence[kube.Pod]
     events: Sequence[kube.Event]
 
 
-def has_started(sight: Sight, workers: int) -> bool:
-    """All pods run, or the job has come to its end already, its workers gone with it."""
-    if _condition(sight.job, "Succeeded"):
+def has_started(sight: Sight, job: Job) -> bool:
+    """All pods run, or the job has come to its end already, its pods gone with it."""
+    if any(_condition(sight.states[0], succeeded) for succeeded in SUCCEEDED):
         return True
-    return _running(sight.pods, LAUNCHER) >= 1 and _running(sight.pods, WORKER) >= workers
+    return all(_running(sight.pods, role) >= role.replicas for role in lasting(job))
 
 
-def progress(sight: Sight, workers: int) -> str:
+def progress(sight: Sight, job: Job) -> str:
     """Say in one line how far the start has come, and what the first waiting pod waits for."""
-    launcher = "running" if _running(sight.pods, LAUNCHER) else "waiting"
-    line = f"{_running(sight.pods, WORKER)} of {workers} workers running, launcher {launcher}"
+    line = ", ".join(_how_many(sight.pods, role, role is job.main) for role in reversed(lasting(job)))
     if not sight.pods:
         return f"{line}; no pod yet{_last_warning(sight)}"
     waiting = next((words for pod in sight.pods if not _runs(pod) for words in _waits_for(pod, sight.events)), "")
     return f"{line}; {waiting}" if waiting else line
 
 
-def troubles(sight: Sight, s3_secret: str) -> Iterator[Trouble]:
+def lasting(job: Job) -> list[PodRole]:
+    """Return the roles whose pods are there as long as the job runs."""
+    return [role for role in job.roles if role.name != KEYGEN]
+
+
+def troubles(sight: Sight, job: Job, s3_secret: str) -> Iterator[Trouble]:
     """Yield what keeps the job from starting; the same `about` comes again as long as the trouble lasts.
 
     `s3_secret` is the value s3.secretName, the one Secret that a pod of ours names through a value of its own.
     """
-    if failed := _condition(sight.job, "Failed"):
-        yield Trouble("job", _last_words(sight.pods) or f"the job failed: {_line(failed.message)}", final=True)
-    for event in _events_of(sight.job.metadata.uid, sight.events):
-        if event.reason == REJECTED:
-            yield Trouble("job", f"mpi-operator rejects the job: {_line(event.message)}", final=True)
+    for state in sight.states:
+        if failed := _condition(state, "Failed"):
+            yield Trouble("job", _last_words(sight.pods) or f"the job failed: {_line(failed.message)}", final=True)
+    for event in _events_of(sight.states[0].metadata.uid, sight.events):
+        if (event.reason or "").endswith(REJECTED):
+            yield Trouble("job", f"the operator rejects the job: {_line(event.message)}", final=True)
     for pod in sight.pods:
         yield from _pod_troubles(pod, s3_secret)
+        # Nothing makes another one of these.
+        if pod.status.phase == "Failed" and _role(pod) == WORKER and job.resources[0].kind == "MPIJob":
+            yield Trouble(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
 
 
 def unschedulable(sight: Sight) -> str | None:
@@ -78,9 +94,9 @@ def unschedulable(sight: Sight) -> str | None:
     return None
 
 
-def own_pods(job: kube.MPIJob, pods: Iterable[kube.Pod]) -> list[kube.Pod]:
+def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
     """Leave out what an earlier release of the same name left behind and Kubernetes is still removing."""
-    born = job.metadata.creation_timestamp or ""
+    born = min(state.metadata.creation_timestamp or "" for state in states)
     return [
         pod
         for pod in pods
@@ -101,16 +117,24 @@ def _pod_troubles(pod: kube.Pod, s3_secret: str) -> Iterator[Trouble]:
             yield Trouble(about, _cannot_start(waiting, pod, s3_secret))
         elif waiting.reason == "CrashLoopBackOff":
             yield Trouble(about, f"{name}: starts and ends again and again: {_end(status)}; see its log")
-    if pod.status.phase == "Failed" and _role(pod) == WORKER:
-        ends = [_end(status) for status in _statuses(pod)]
-        words = _line(pod.status.message) or "; ".join(ends) or pod.status.reason
-        yield Trouble(name, f"{name}: failed: {words}", final=True)
+
+
+def _failure(pod: kube.Pod) -> str:
+    ends = [_end(status) for status in _statuses(pod)]
+    return _line(pod.status.message) or "; ".join(ends) or pod.status.reason or "no reason given"
 
 
 def _cannot_pull(status: kube.ContainerStatus, waiting: kube.Waiting, pod: kube.Pod) -> str:
-    image = next((c.image for c in pod.spec.containers or () if c.name == status.name), None) or status.image
+    containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
+    image = next((c.image for c in containers if c.name == status.name), None) or status.image
+    words = f"cannot pull {image}: {_line(waiting.message) or waiting.reason}"
+    if status.name in OPERATORS_OWN:
+        flag = OPERATORS_OWN[status.name]
+        return f"{pod.metadata.name}: {words}; the operator adds this container: give it another image with its {flag}"
+    if status.name != next((container.name for container in pod.spec.containers or ()), status.name):
+        return f"{pod.metadata.name}: {words}; correct the image of container {status.name}"
     return (
-        f"image.repository: cannot pull {image}: {_line(waiting.message) or waiting.reason}; "
+        f"image.repository: {words}; "
         "correct image.repository or image.tag, or name a registry login under image.pullSecrets"
     )
 
@@ -137,20 +161,25 @@ def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
 
 
 def _last_warning(sight: Sight) -> str:
-    words = [_line(event.message) for event in _events_of(sight.job.metadata.uid, sight.events)]
+    uids = [state.metadata.uid for state in sight.states]
+    words = [_line(event.message) for uid in uids for event in _events_of(uid, sight.events)]
     return f": {words[-1]}" if words else ""
 
 
-def _last_words(pods: Sequence[kube.Pod]) -> str | None:
-    """Return the one line with which the launcher says why the job failed, or else the end of its log."""
-    for pod in pods:
-        for status in _statuses(pod) if _role(pod) == LAUNCHER else ():
-            ended = status.state and status.state.terminated
-            if ended and ended.message:
-                lines = [line.strip() for line in ended.message.splitlines() if line.strip()]
-                own = [line.removeprefix("distrain: ") for line in lines if line.startswith("distrain: ")]
-                return (own or lines[-1:] or [""])[0]
-    return None
+def _last_words(pods: Iterable[kube.Pod]) -> str | None:
+    """Return the one line with which a pod says why the job failed, or else the end of a log."""
+    speakers = sorted(pods, key=lambda pod: _role(pod) not in SPEAKERS)
+    said = [words for pod in speakers for words in _messages(pod)]
+    own = [line.removeprefix("distrain: ") for words in said for line in words if line.startswith("distrain: ")]
+    return next(iter([*own, *(words[-1] for words in said)]), None)
+
+
+def _messages(pod: kube.Pod) -> Iterator[list[str]]:
+    """Yield the lines that containers of the pod left when they failed."""
+    for status in _statuses(pod):
+        ended = status.state and status.state.terminated
+        if ended and ended.exit_code and ended.message and ended.message.strip():
+            yield [line.strip() for line in ended.message.splitlines() if line.strip()]
 
 
 def _end(status: kube.ContainerStatus) -> str:
@@ -161,8 +190,15 @@ def _end(status: kube.ContainerStatus) -> str:
     return "no reason given"
 
 
-def _running(pods: Iterable[kube.Pod], role: str) -> int:
-    return sum(1 for pod in pods if _role(pod) == role and _runs(pod))
+def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
+    running = _running(pods, role)
+    if role.replicas == 1 and not main:
+        return f"{role.name} {'running' if running else 'waiting'}"
+    return f"{running} of {role.pods(role.replicas)} running"
+
+
+def _running(pods: Iterable[kube.Pod], role: PodRole) -> int:
+    return sum(1 for pod in pods if _role(pod) == role.component and _runs(pod))
 
 
 def _runs(pod: kube.Pod) -> bool:
@@ -181,8 +217,8 @@ def _role(pod: kube.Pod) -> str:
     return (pod.metadata.labels or {}).get(ROLE_LABEL, "")
 
 
-def _condition(job: kube.MPIJob, kind: str) -> kube.Condition | None:
-    return next((c for c in job.status.conditions or () if c.type == kind and c.status == "True"), None)
+def _condition(state: kube.Workload, kind: str) -> kube.Condition | None:
+    return next((c for c in state.status.conditions or () if c.type == kind and c.status == "True"), None)
 
 
 def _events_of(uid: str, events: Iterable[kube.Event]) -> Iterator[kube.Event]:

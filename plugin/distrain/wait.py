@@ -51,14 +51,14 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
 
     `say` gets a line whenever something has changed. Raises UnreachableError when the cluster falls silent.
     """
-    workers, deadline = followed.job.workers.replicas, time.monotonic() + followed.timeout
+    job, deadline = followed.job, time.monotonic() + followed.timeout
     patience, told = Patience(), ""
     for sight in _sights(cluster, followed):
-        if has_started(sight, workers):
+        if has_started(sight, job):
             return
-        if trouble := patience.exhausted(troubles(sight, followed.s3_secret), time.monotonic()):
+        if trouble := patience.exhausted(troubles(sight, job, followed.s3_secret), time.monotonic()):
             raise StartError(trouble.words)
-        line = progress(sight, workers)
+        line = progress(sight, job)
         if line != told:
             say(line)
             told = line
@@ -87,13 +87,18 @@ def _still_waiting(sight: Sight, line: str) -> str:
 
 
 def _look(cluster: Cluster, followed: Followed) -> Sight:
-    job = followed.job
-    try:
-        mpi_job = cluster.mpi_job(job.api_version, followed.namespace, job.name)
-    except NotFoundError as error:
-        raise StartError(f"MPIJob {job.name} is gone: someone removed it") from error
-    pods = own_pods(mpi_job, cluster.release_pods(followed.namespace, followed.release))
-    return Sight(mpi_job, pods, _events(cluster, followed.namespace))
+    states = list(_states(cluster, followed))
+    pods = own_pods(states, cluster.release_pods(followed.namespace, followed.release))
+    return Sight(states, pods, _events(cluster, followed.namespace))
+
+
+def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:
+    for resource in followed.job.resources:
+        kind, name = resource.kind, resource.name
+        try:
+            yield cluster.workload(resource.api_version, kind, followed.namespace, name)
+        except NotFoundError as error:
+            raise StartError(f"{kind} {name} is gone: someone removed it") from error
 
 
 def _events(cluster: Cluster, namespace: str) -> list[kube.Event]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,11 +34,16 @@ class FakeApi:
         return write_kubeconfig(folder, self.url, **user)
 
     def serve_mpi_jobs(self) -> None:
-        group_version = "kubeflow.org/v2beta1"
-        kinds = [{"name": "mpijobs", "kind": "MPIJob"}, {"name": "mpijobs/scale", "kind": "Scale"}]
+        self.serve("v2beta1", "MPIJob")
+
+    def serve(self, version: str, *kinds: str) -> None:
+        """Be a cluster of an operator with one version of these kinds."""
+        names = {kind: f"{kind.lower()}s" for kind in kinds}
+        resources = [{"name": name, "kind": kind} for kind, name in names.items()]
+        scales = [{"name": f"{name}/scale", "kind": "Scale"} for name in names.values()]
         self.answers["/version"] = {"gitVersion": "v1.34.4"}
-        self.answers["/apis/kubeflow.org"] = {"versions": [{"groupVersion": group_version}]}
-        self.answers[f"/apis/{group_version}"] = {"resources": kinds}
+        self.answers["/apis/kubeflow.org"] = {"versions": [{"groupVersion": f"kubeflow.org/{version}"}]}
+        self.answers[f"/apis/kubeflow.org/{version}"] = {"resources": resources + scales}
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Object]:
         found = self.answers.get(path, 404)
@@ -48,10 +55,15 @@ class FakeApi:
 
 
 @contextmanager
-def running() -> Iterator[FakeApi]:
+def running(certificate: Path | None = None) -> Iterator[FakeApi]:
+    """Serve, with TLS where a file holds the certificate and its key."""
     api = FakeApi()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
-    api.url = f"http://127.0.0.1:{server.server_port}"
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    api.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
@@ -59,6 +71,15 @@ def running() -> Iterator[FakeApi]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def make_certificate(path: Path) -> None:
+    """Write a certificate for loopback, signed by itself, and its key into one file."""
+    where = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", path, "-out", f"{path}.crt"]
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subprocess.run(["openssl", "req", "-x509", *key, *where], check=True, capture_output=True)
+    with path.open("a") as both:
+        both.write(Path(f"{path}.crt").read_text())
 
 
 def write_kubeconfig(folder: Path, server: str, *, name: str = "kubeconfig", **user: Any) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from distrain import kube
 
 Object = dict[str, Any]
+JOB = "run1-1234abcd"
 
 
 def node(name: str, *, labels: dict[str, str] | None = None, cordoned: bool = False, **allocatable: str) -> Object:
@@ -38,16 +40,86 @@ def pod(name: str, *, on: str = "", phase: str = "Running", owner: str = "", gpu
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
-def mpi_job(*, workers: int = 2, gpus: int = 4, worker: Object | None = None, launcher: Object | None = None) -> Object:
+def mpi_job(
+    *,
+    workers: int = 2,
+    gpus: int = 4,
+    worker: Object | None = None,
+    launcher: Object | None = None,
+    version: str = "v2beta1",
+) -> Object:
     """An MPIJob; `worker` and `launcher` are merged into the specs of their pods."""
-    limits = {"limits": {"nvidia.com/gpu": gpus}} if gpus else {}
     small = {"requests": {"cpu": "100m", "memory": "512Mi"}}
-    specs = {
-        "Launcher": {"replicas": 1, "template": {"spec": _spec("launcher", small, launcher)}},
-        "Worker": {"replicas": workers, "template": {"spec": _spec("worker", limits, worker)}},
+    replicas = {
+        "Launcher": {"replicas": 1, "template": template("launcher", small, launcher)},
+        "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus), worker)},
     }
-    spec = {"mpiReplicaSpecs": specs}
-    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "run1-1234abcd"}, "spec": spec}
+    return kubeflow("MPIJob", version, mpiReplicaSpecs=replicas)
+
+
+def pytorch_job(*, workers: int, gpus: int = 4, master: bool = False) -> Object:
+    """A PyTorchJob of so many ranks, one of which is the Master in the older form."""
+    replicas = {"Worker": {"replicas": workers - master, "template": template("worker", _gpus(gpus))}}
+    if master:
+        replicas["Master"] = {"replicas": 1, "template": template("master", _gpus(gpus))}
+    return kubeflow("PyTorchJob", "v1", pytorchReplicaSpecs=replicas)
+
+
+def mx_job(*, servers: int, workers: int, gpus: int = 4, server_cpu: str = "1", version: str = "v1") -> Object:
+    replicas = {
+        "Scheduler": {"replicas": 1, "template": template("scheduler", {"requests": {"cpu": "100m"}})},
+        "Server": {"replicas": servers, "template": template("server", {"requests": {"cpu": server_cpu}})},
+        "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus))},
+    }
+    return kubeflow("MXJob", version, jobMode="MXTrain", mxReplicaSpecs=replicas)
+
+
+def tf_job(*, servers: int, workers: int, gpus: int = 4) -> Object:
+    replicas = {
+        "Chief": {"template": template("chief", {"requests": {"cpu": "100m", "memory": "2Gi"}})},
+        # distrain's own label for it is the section of its values.
+        "PS": {"replicas": servers, "template": template("server", {"requests": {"cpu": "1"}})},
+        "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus))},
+    }
+    return kubeflow("TFJob", "v1", tfReplicaSpecs=replicas)
+
+
+def plain(*, workers: int, gpus: int = 4) -> list[Object]:
+    """What the chart renders where there is no operator."""
+    small = {"requests": {"cpu": "100m"}}
+    indexed = {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
+    return [
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": JOB}},
+        batch_job(f"{JOB}-keygen", template("keygen", {"requests": {"cpu": "50m"}})),
+        batch_job(f"{JOB}-worker", template("worker", _gpus(gpus)), **indexed),
+        batch_job(f"{JOB}-launcher", template("launcher", small)),
+    ]
+
+
+def kubeflow(kind: str, version: str, **spec: Any) -> Object:
+    return {"apiVersion": f"kubeflow.org/{version}", "kind": kind, "metadata": {"name": JOB}, "spec": spec}
+
+
+def batch_job(name: str, pods: Object, **spec: Any) -> Object:
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {**spec, "template": pods}}
+
+
+def template(role: str, resources: Object, more: Object | None = None) -> Object:
+    """A pod template with distrain's labels; `more` is merged into its spec."""
+    names = {"name": "distrain", "instance": "run1", "component": role}
+    labels = {f"app.kubernetes.io/{key}": value for key, value in names.items()}
+    spec = {"containers": [{"name": role, "resources": resources}], **(more or {})}
+    return {"metadata": {"labels": labels}, "spec": spec}
+
+
+def of_another_tool(job: Object) -> Object:
+    """The same job without distrain's labels."""
+    bare: Object = json.loads(json.dumps(job).replace("app.kubernetes.io/", "example.org/"))
+    return bare
+
+
+def _gpus(number: int) -> Object:
+    return {"limits": {"nvidia.com/gpu": number}} if number else {}
 
 
 def nodes(*objects: Object) -> list[kube.Node]:
@@ -56,7 +128,3 @@ def nodes(*objects: Object) -> list[kube.Node]:
 
 def pods(*objects: Object) -> list[kube.Pod]:
     return msgspec.convert(list(objects), list[kube.Pod])
-
-
-def _spec(name: str, resources: Object, more: Object | None) -> Object:
-    return {"containers": [{"name": name, "resources": resources}], **(more or {})}

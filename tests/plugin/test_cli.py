@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from kubernetes.config import incluster_config
 
-from distrain import __version__, cli
-from tests.plugin.fake_api import FakeApi, release_secret, releases, write_kubeconfig
-from tests.plugin.objects import Object, node, pod
+from distrain import __version__, cli, target
+from distrain.install import Release
+from tests.plugin.fake_api import FakeApi, make_certificate, release_secret, releases, running, write_kubeconfig
+from tests.plugin.objects import Object, mx_job, node, pod
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECRETS = "/api/v1/namespaces/team/secrets"
@@ -87,7 +90,7 @@ def test_verdict_is_the_exit_code_and_stands_in_the_json(
 
     answer = json.loads(outcome.out)
     assert (outcome.code, answer["verdict"]) == (code, verdict)
-    assert set(answer) == {"verdict", "pods", "gpus", "fit", "reasons", "unseen", "next"}
+    assert set(answer) == {"verdict", "pods", "gpus", "fit", "reasons", "unseen", "assumed", "next"}
     assert answer["gpus"] == {"resource": "nvidia.com/gpu", "needed": replicas * gpus, "free": 5, "total": 8}
     assert answer["pods"][1] == {"role": "worker", "replicas": replicas, "requests": {"nvidia.com/gpu": str(gpus)}}
     assert answer["unseen"] == ["pods that wait for a node and may take room first: 1"]
@@ -196,6 +199,69 @@ def test_cluster_without_the_operator_is_refused_by_the_chart(run: Run, cluster:
     assert outcome.err.startswith("distrain: job.kind: this cluster does not serve MPIJob; install mpi-operator")
 
 
+TRAINING_OPERATOR = ("v1", "MPIJob", "PyTorchJob", "MXJob", "TFJob")
+BESIDE = "2 workers of 4 nvidia.com/gpu each"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        pytest.param(
+            "framework=tensorflow",
+            f"{BESIDE} and 1 launcher of 100m cpu, 5Gi ephemeral-storage and 512Mi memory",
+            id="mpi-v1",
+        ),
+        pytest.param("framework=pytorch", BESIDE, id="pytorch"),
+        pytest.param(
+            "framework=pytorch,job.elastic=false",
+            "1 worker of 4 nvidia.com/gpu and 1 master of 4 nvidia.com/gpu",
+            id="pytorch-master",
+        ),
+        pytest.param(
+            "framework=mxnet,strategy=parameter-server,servers.replicas=2",
+            f"{BESIDE}, 2 servers of 1 cpu and 2Gi memory each and 1 scheduler of 100m cpu and 1Gi memory",
+            id="mxnet",
+        ),
+        pytest.param(
+            "framework=tensorflow,strategy=parameter-server",
+            f"{BESIDE}, 1 ps of 1 cpu and 2Gi memory and 1 chief of 100m cpu and 2Gi memory",
+            id="tensorflow",
+        ),
+        pytest.param("job.kind=Plain", f"{BESIDE}, 1 launcher of", id="plain"),
+    ],
+)
+def test_every_framework_is_checked_as_the_chart_renders_it(
+    run: Run, cluster: FakeApi, settings: str, words: str
+) -> None:
+    cluster.serve(*TRAINING_OPERATOR)
+    _hold(cluster, [node("a", gpu="8", **{"ephemeral-storage": "100Gi"})])
+
+    outcome = run("check", "--set", f"{settings},workers.gpus=4")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"fits: {words}")
+
+
+def test_values_without_a_job_are_told_so(run: Run) -> None:
+    outcome = run("check", "--set", "job.enabled=false")
+
+    assert outcome == Outcome(
+        2,
+        "",
+        "distrain: job.enabled: is false, so there is no job to check; set it to true, or use `helm install`\n",
+    )
+
+
+def test_pods_of_an_installed_release_make_room_for_its_next_values(run: Run, cluster: FakeApi) -> None:
+    running = pod("p", on="a", gpu="8")
+    running["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    _hold(cluster, [node("a", gpu="8")], [running])
+
+    assert run("check", "run1", "--set", "workers.gpus=4").code == 0
+    assert run("check", "run2", "--set", "workers.gpus=4").code == 10
+    assert run("check", "--set", "workers.gpus=4").code == 10
+
+
 def test_unreachable_cluster_is_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, "https://127.0.0.1:1")))
 
@@ -282,6 +348,182 @@ def test_busy_cluster_is_no_obstacle_when_the_user_says_so(run: Run, cluster: Fa
     assert outcome.code == 4
     assert "distrain: busy: " in outcome.err
     assert "distrain: run1: Helm could not install it: " in outcome.err
+
+
+@pytest.fixture
+def distrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `distrain` where there is no Helm."""
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setenv("PATH", "/nowhere")
+        code = cli.run(arguments)
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(mx_job(servers=2, workers=2)))
+    return str(path)
+
+
+def test_manifest_is_checked_without_helm(distrain: Run, cluster: FakeApi, manifest: str) -> None:
+    outcome = distrain("check", "--manifest", manifest, "-o", "json")
+
+    answer = json.loads(outcome.out)
+    assert (outcome.code, answer["verdict"]) == (0, "fits")
+    assert [(pods["role"], pods["replicas"]) for pods in answer["pods"]] == [
+        ("scheduler", 1),
+        ("server", 2),
+        ("worker", 2),
+    ]
+    assert _wrote_nothing(cluster)
+
+
+def test_manifest_may_come_from_stdin(
+    distrain: Run, cluster: FakeApi, manifest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path(manifest).open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        outcome = distrain("check", "--manifest", "-")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("fits: 2 workers of 4 nvidia.com/gpu each, 2 servers of 1 cpu each and 1 scheduler")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param(["--release", "run1"], 0, id="release"),
+        pytest.param(["run1"], 0, id="name"),
+        pytest.param(["--release", "run2"], 10, id="another-release"),
+        pytest.param(["--release", "run1", "-n", "mine"], 10, id="another-namespace"),
+        pytest.param([], 10, id="no-release"),
+    ],
+)
+def test_pods_of_the_release_make_room_for_its_next_job(
+    distrain: Run, cluster: FakeApi, manifest: str, arguments: list[str], code: int
+) -> None:
+    running = pod("p", on="a", gpu="8")
+    running["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    _hold(cluster, [node("a", gpu="8")], [running])
+    cluster.answers |= {f"/api/v1/namespaces/mine/{plural}": [] for plural in ("resourcequotas", "limitranges")}
+
+    outcome = distrain("check", *arguments, "--manifest", manifest)
+
+    assert outcome.code == code
+    assert ("the run's own 1 pod counts as free" in outcome.out) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(
+            ["--manifest", "no-such.yaml"],
+            "--manifest: no-such.yaml cannot be read: No such file or directory; name another file",
+            id="missing",
+        ),
+        pytest.param(
+            ["--manifest", "job.yaml", "--set", "a=b"],
+            "--manifest: it goes without values; leave out -f and --set, or --manifest",
+            id="with-values",
+        ),
+    ],
+)
+def test_manifest_that_cannot_be_checked_is_one_line(
+    distrain: Run, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert distrain("check", *arguments) == Outcome(2, "", f"distrain: {words}\n")
+
+
+@pytest.fixture
+def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """The cluster that the program runs in as a pod: with a ServiceAccount, without a home or a kubeconfig."""
+    make_certificate(tmp_path / "ca.pem")
+    (tmp_path / "token").write_text("own")
+    (tmp_path / "namespace").write_text("team")
+    with running(tmp_path / "ca.pem") as api:
+        address = urlsplit(api.url)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(address.hostname))
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(address.port))
+        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.pem"))
+        monkeypatch.setattr(target, "TOKEN", tmp_path / "token")
+        monkeypatch.setattr(target, "OWN_NAMESPACE", tmp_path / "namespace")
+        monkeypatch.delenv("HOME")
+        _hold(api, [node("a", gpu="8")])
+        # All that the pod's account may list are nodes and pods.
+        api.answers |= {f"/api/v1/namespaces/team/{plural}": 403 for plural in ("resourcequotas", "limitranges")}
+        yield api
+
+
+def test_pod_checks_the_cluster_around_it_with_its_own_account(distrain: Run, around: FakeApi, manifest: str) -> None:
+    outcome = distrain("check", "--manifest", manifest, "--release", "run1")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert set(around.authorizations) == {"bearer own"}
+    assert outcome.out.splitlines()[0].startswith("  not judged: resourcequotas of namespace team (you may not list")
+    assert outcome.out.splitlines()[-1].startswith("fits: 2 workers")
+
+
+def test_refusal_is_the_last_line_of_the_pods_log(distrain: Run, around: FakeApi, manifest: str) -> None:
+    _hold(around, [node("a", gpu="4")])
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    assert (outcome.code, outcome.err) == (11, "")
+    assert outcome.out.splitlines()[-1].startswith("impossible: workers.replicas: 2 workers of 4 nvidia.com/gpu each")
+
+
+def test_permission_that_the_pods_account_lacks_is_named(distrain: Run, around: FakeApi, manifest: str) -> None:
+    around.answers["/api/v1/nodes"] = 403
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err == (
+        "distrain: nodes cannot be read: /api/v1/nodes is refused with 403; ask for a role that allows `list` on them\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "installs"),
+    [
+        pytest.param("workers.gpus=4", False, id="nobody"),
+        pytest.param("workers.gpus=4,gang.scheduler=volcano", True, id="gang"),
+        pytest.param("workers.gpus=16,gang.scheduler=volcano", False, id="gang-that-waits-for-ever"),
+    ],
+)
+def test_job_that_a_queue_holds_back_may_wait(run: Run, cluster: FakeApi, settings: str, installs: bool) -> None:
+    _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
+    cluster.answers[SECRETS] = releases()
+
+    outcome = run("install", "run1", "--set", settings)
+
+    assert ("Helm could not install it" in outcome.err) == installs
+
+
+@pytest.mark.parametrize(
+    ("settings", "given"),
+    [
+        pytest.param("workers.gpus=4", False, id="off"),
+        pytest.param("workers.gpus=4,preflight.enabled=true", True, id="on"),
+    ],
+)
+def test_chart_does_not_check_what_was_checked(
+    run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch, settings: str, given: bool
+) -> None:
+    cluster.answers[SECRETS] = releases()
+    installed: list[Release] = []
+    monkeypatch.setattr(cli, "install", lambda _, release, **__: installed.append(release))
+
+    assert run("install", "run1", "--set", settings).code == 0
+    assert (installed[0].source.flags[-2:] == ("--set", "preflight.enabled=false")) == given
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,14 @@ def test_served_apis_are_listed_with_their_kinds(api: FakeApi, tmp_path: Path) -
     assert capabilities.apis == ("kubeflow.org/v2beta1", "kubeflow.org/v2beta1/MPIJob")
 
 
+def test_what_monitoring_is_served_is_listed(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/version"] = {"gitVersion": "v1.34.4"}
+    api.answers["/apis/monitoring.coreos.com"] = {"versions": [{"groupVersion": "monitoring.coreos.com/v1"}]}
+    api.answers["/apis/monitoring.coreos.com/v1"] = {"resources": [{"name": "podmonitors", "kind": "PodMonitor"}]}
+
+    assert "monitoring.coreos.com/v1/PodMonitor" in _cluster(api, tmp_path).capabilities().apis
+
+
 def test_cluster_without_an_operator_serves_none(api: FakeApi, tmp_path: Path) -> None:
     api.answers["/version"] = {"gitVersion": "v1.34.4"}
 
@@ -71,7 +79,24 @@ def test_failing_server_is_quoted(api: FakeApi, tmp_path: Path) -> None:
 
 def test_missing_job_is_told_from_a_silent_cluster(api: FakeApi, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
-        _cluster(api, tmp_path).mpi_job("kubeflow.org/v2beta1", "team", "run1")
+        _cluster(api, tmp_path).workload("kubeflow.org/v2beta1", "MPIJob", "team", "run1")
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "path"),
+    [
+        ("kubeflow.org/v1", "PyTorchJob", "/apis/kubeflow.org/v1/namespaces/team/pytorchjobs/run1"),
+        ("batch/v1", "Job", "/apis/batch/v1/namespaces/team/jobs/run1"),
+    ],
+)
+def test_job_of_each_kind_is_read_with_its_conditions(
+    api: FakeApi, tmp_path: Path, version: str, kind: str, path: str
+) -> None:
+    api.answers[path] = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+
+    state = _cluster(api, tmp_path).workload(version, kind, "team", "run1")
+
+    assert [condition.type for condition in state.status.conditions or ()] == ["Failed"]
 
 
 def test_limits_of_a_namespace_are_named_or_said_to_be_hidden(api: FakeApi, tmp_path: Path) -> None:

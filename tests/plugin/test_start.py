@@ -6,12 +6,22 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from distrain import kube
-from distrain.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable
+from distrain.job import Job, from_manifest
+from distrain.start import Sight, Trouble, has_started, lasting, own_pods, progress, troubles, unschedulable
+from tests.plugin.objects import Object, mpi_job, mx_job, plain, pytorch_job, tf_job
 
 RUNNING = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
 IMAGE = "distrain/nope:1"
+
+
+def _job(*documents: Object) -> Job:
+    return from_manifest(yaml.safe_dump_all(documents), "--chart")
+
+
+MPI = _job(mpi_job(workers=1))
 
 
 def _waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -23,7 +33,7 @@ def _ended(code: int, message: str) -> dict[str, Any]:
 
 
 def _pod(role: str, container: dict[str, Any], *, phase: str = "Pending", **status: Any) -> dict[str, Any]:
-    name = {"launcher": "run1-launcher-x", "worker": "run1-worker-0"}[role]
+    name = "run1-launcher-x" if role == "launcher" else f"run1-{role}-0"
     metadata = {"name": name, "namespace": "team", "uid": name, "labels": {"app.kubernetes.io/component": role}}
     spec = {"containers": [{"name": role, "image": IMAGE}]}
     return {
@@ -52,30 +62,30 @@ def _sight(*pods: dict[str, Any], condition: str = "", message: str = "", events
         conditions.append({"type": condition, "status": "True", "message": message})
     job = {"metadata": {"name": "run1", "uid": "job"}, "status": {"conditions": conditions}}
     return Sight(
-        msgspec.convert(job, kube.MPIJob),
+        [msgspec.convert(job, kube.Workload)],
         msgspec.convert(list(pods), list[kube.Pod]),
         msgspec.convert(list(events), list[kube.Event]),
     )
 
 
 def _troubles(sight: Sight) -> list[Trouble]:
-    return list(troubles(sight, s3_secret="s3"))
+    return list(troubles(sight, MPI, s3_secret="s3"))
 
 
 def test_job_has_started_when_launcher_and_all_workers_run() -> None:
-    assert has_started(_sight(_running("launcher"), _running("worker")), workers=1)
-    assert not has_started(_sight(_running("launcher"), _running("worker")), workers=2)
-    assert not has_started(_sight(_running("worker")), workers=1)
+    assert has_started(_sight(_running("launcher"), _running("worker")), MPI)
+    assert not has_started(_sight(_running("launcher"), _running("worker")), _job(mpi_job(workers=2)))
+    assert not has_started(_sight(_running("worker")), MPI)
 
 
 def test_job_that_is_done_already_has_started() -> None:
-    assert has_started(_sight(condition="Succeeded"), workers=2)
+    assert has_started(_sight(condition="Succeeded"), _job(mpi_job(workers=2)))
 
 
 def test_pod_whose_container_is_not_up_has_not_started() -> None:
     creating = _pod("worker", _waiting("ContainerCreating"), phase="Running")
 
-    assert not has_started(_sight(_running("launcher"), creating), workers=1)
+    assert not has_started(_sight(_running("launcher"), creating), MPI)
 
 
 def test_pod_needs_all_its_containers_up() -> None:
@@ -84,14 +94,14 @@ def test_pod_needs_all_its_containers_up() -> None:
 
     sight = _sight(_running("launcher"), worker)
 
-    assert not has_started(sight, workers=1)
-    assert progress(sight, workers=1).endswith("; run1-worker-0: ContainerCreating")
+    assert not has_started(sight, MPI)
+    assert progress(sight, MPI).endswith("; run1-worker-0: ContainerCreating")
 
 
 def test_launcher_that_is_through_already_has_started() -> None:
     done = _pod("launcher", {"state": {"terminated": {"exitCode": 0}}}, phase="Succeeded")
 
-    assert has_started(_sight(done, _running("worker")), workers=1)
+    assert has_started(_sight(done, _running("worker")), MPI)
 
 
 def test_only_the_schedulers_own_condition_says_that_a_pod_is_not_placed() -> None:
@@ -103,27 +113,27 @@ def test_only_the_schedulers_own_condition_says_that_a_pod_is_not_placed() -> No
     unplaced = _unplaced("worker", "0/1 nodes\nare available")
 
     assert unschedulable(_sight(placed)) is None
-    assert progress(_sight(placed), workers=1).endswith("; run1-worker-0: ContainerCreating")
+    assert progress(_sight(placed), MPI).endswith("; run1-worker-0: ContainerCreating")
     assert unschedulable(_sight(placed, unplaced)) == "run1-worker-0: 0/1 nodes are available"
 
 
 @pytest.mark.parametrize(
     ("sight", "line"),
     [
-        pytest.param(_sight(), "0 of 1 workers running, launcher waiting; no pod yet", id="no-pod"),
+        pytest.param(_sight(), "0 of 1 worker running, launcher waiting; no pod yet", id="no-pod"),
         pytest.param(
             _sight(events=[_event("job", "MPIJobFailed", "worker pod created failed:\n quota exceeded")]),
-            "0 of 1 workers running, launcher waiting; no pod yet: worker pod created failed: quota exceeded",
+            "0 of 1 worker running, launcher waiting; no pod yet: worker pod created failed: quota exceeded",
             id="pod-refused",
         ),
         pytest.param(
             _sight(_running("launcher"), _unplaced("worker", "0/1 nodes are available")),
-            "0 of 1 workers running, launcher running; run1-worker-0: 0/1 nodes are available",
+            "0 of 1 worker running, launcher running; run1-worker-0: 0/1 nodes are available",
             id="unplaced",
         ),
         pytest.param(
             _sight(_running("launcher"), _pod("worker", _waiting("ContainerCreating"))),
-            "0 of 1 workers running, launcher running; run1-worker-0: ContainerCreating",
+            "0 of 1 worker running, launcher running; run1-worker-0: ContainerCreating",
             id="creating",
         ),
         pytest.param(
@@ -135,13 +145,13 @@ def test_only_the_schedulers_own_condition_says_that_a_pod_is_not_placed() -> No
                     _event("run1-worker-0", "FailedMount", 'secret "nope" not found'),
                 ],
             ),
-            '0 of 1 workers running, launcher running; run1-worker-0: secret "nope" not found',
+            '0 of 1 worker running, launcher running; run1-worker-0: secret "nope" not found',
             id="missing-volume",
         ),
     ],
 )
 def test_progress_names_what_the_first_waiting_pod_waits_for(sight: Sight, line: str) -> None:
-    assert progress(sight, workers=1) == line
+    assert progress(sight, MPI) == line
 
 
 def test_missing_image_names_value_image_and_the_kubelets_words() -> None:
@@ -154,6 +164,30 @@ def test_missing_image_names_value_image_and_the_kubelets_words() -> None:
         "correct image.repository or image.tag, or name a registry login under image.pullSecrets"
     )
     assert not trouble.final
+
+
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        pytest.param(
+            "init-pytorch",
+            "run1-worker-0: cannot pull alpine:3.10: not found; the operator adds this container: give it another "
+            "image with its --pytorch-init-container-image",
+            id="operators",
+        ),
+        pytest.param(
+            "log",
+            "run1-worker-0: cannot pull alpine:3.10: not found; correct the image of container log",
+            id="users",
+        ),
+    ],
+)
+def test_missing_image_that_is_not_the_charts_is_told_otherwise(container: str, words: str) -> None:
+    worker = _pod("worker", RUNNING)
+    worker["spec"]["initContainers"] = [{"name": container, "image": "alpine:3.10"}]
+    worker["status"]["initContainerStatuses"] = [{"name": container, **_waiting("ErrImagePull", "not found")}]
+
+    assert [trouble.words for trouble in _troubles(_sight(worker))] == [words]
 
 
 def test_trouble_keeps_its_identity_while_the_kubelet_tries_again() -> None:
@@ -238,7 +272,7 @@ def test_job_that_the_operator_rejects_is_final() -> None:
     of_an_older_job = _event("other", "ValidationError", "old")
 
     assert _troubles(_sight(events=[rejected])) == [
-        Trouble("job", "mpi-operator rejects the job: Found validation errors: spec", final=True)
+        Trouble("job", "the operator rejects the job: Found validation errors: spec", final=True)
     ]
     assert _troubles(_sight(events=[of_an_older_job])) == []
 
@@ -249,7 +283,7 @@ def test_running_pods_are_no_trouble() -> None:
 
 
 def test_pods_of_an_earlier_release_are_left_out() -> None:
-    job = msgspec.convert({"metadata": {"creationTimestamp": "2026-01-01T00:01:00Z"}}, kube.MPIJob)
+    job = msgspec.convert({"metadata": {"creationTimestamp": "2026-01-01T00:01:00Z"}}, kube.Workload)
     stamps = [
         {"name": "older", "creationTimestamp": "2026-01-01T00:00:00Z"},
         {"name": "leaving", "creationTimestamp": "2026-01-01T00:02:00Z", "deletionTimestamp": "2026-01-01T00:03:00Z"},
@@ -257,4 +291,94 @@ def test_pods_of_an_earlier_release_are_left_out() -> None:
     ]
     pods = msgspec.convert([{"metadata": stamp} for stamp in stamps], list[kube.Pod])
 
-    assert [pod.metadata.name for pod in own_pods(job, pods)] == ["own"]
+    assert [pod.metadata.name for pod in own_pods([job], pods)] == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("job", "up", "line"),
+    [
+        pytest.param(_job(pytorch_job(workers=2)), ["worker"], "1 of 2 workers running", id="pytorch"),
+        pytest.param(
+            _job(pytorch_job(workers=3, master=True)),
+            ["worker", "worker"],
+            "2 of 2 workers running, master waiting",
+            id="pytorch-master",
+        ),
+        pytest.param(
+            _job(mx_job(servers=2, workers=1)),
+            ["worker", "server", "scheduler"],
+            "1 of 1 worker running, 1 of 2 servers running, scheduler running",
+            id="mxnet",
+        ),
+        pytest.param(
+            _job(tf_job(servers=2, workers=1)),
+            ["server", "server", "chief"],
+            "0 of 1 worker running, 2 of 2 ps running, chief running",
+            id="tensorflow",
+        ),
+        pytest.param(
+            _job(*plain(workers=1)), ["keygen", "worker"], "1 of 1 worker running, launcher waiting", id="plain"
+        ),
+    ],
+)
+def test_every_kind_has_started_when_its_last_pod_runs(job: Job, up: list[str], line: str) -> None:
+    running = [_running(role) for role in up]
+    missing = next(role for role in lasting(job) if up.count(role.component) < role.replicas)
+
+    assert not has_started(_sight(*running), job)
+    assert progress(_sight(*running), job) == line
+    assert has_started(_sight(*running, _running(missing.component)), job)
+
+
+def test_launchers_job_that_is_complete_has_started() -> None:
+    assert has_started(_sight(condition="Complete"), _job(*plain(workers=2)))
+
+
+def test_workers_job_that_failed_ends_a_plain_job() -> None:
+    sight = _sight(_running("launcher"))
+    failed = {"status": {"conditions": [{"type": "Failed", "status": "True", "message": "Pod failed: exit code 3"}]}}
+    states = [*sight.states, msgspec.convert(failed, kube.Workload)]
+
+    found = list(troubles(Sight(states, sight.pods, []), _job(*plain(workers=1)), s3_secret=""))
+
+    assert found == [Trouble("job", "the job failed: Pod failed: exit code 3", final=True)]
+
+
+def test_pods_that_the_workers_job_may_not_make_are_told() -> None:
+    denied = _event("workers", "FailedCreate", "pods are forbidden: exceeded quota")
+    workers = msgspec.convert({"metadata": {"uid": "workers"}}, kube.Workload)
+    sight = _sight(events=[denied])
+
+    line = progress(Sight([*sight.states, workers], [], sight.events), _job(*plain(workers=2)))
+
+    assert line == "0 of 2 workers running, launcher waiting; no pod yet: pods are forbidden: exceeded quota"
+
+
+def test_failed_pod_that_its_operator_may_replace_is_no_trouble_yet() -> None:
+    failed = _pod("worker", {"state": {"terminated": _ended(1, "boom")}}, phase="Failed")
+
+    assert list(troubles(_sight(failed), _job(pytorch_job(workers=1)), s3_secret="")) == []
+
+
+def test_failed_job_without_a_launcher_is_told_in_the_last_words_of_a_rank_that_failed() -> None:
+    stopped = _pod("worker", {"state": {"terminated": _ended(0, "distrain: done")}}, phase="Succeeded")
+    failed = _pod("worker", {"state": {"terminated": _ended(1, "distrain: data.uri: no bucket")}}, phase="Failed")
+    sight = _sight(stopped, failed, condition="Failed", message="exit code 1")
+
+    (trouble,) = troubles(sight, _job(pytorch_job(workers=2)), s3_secret="")
+
+    assert trouble == Trouble("job", "data.uri: no bucket", final=True)
+
+
+def test_launchers_last_words_come_before_those_of_workers() -> None:
+    worker = _pod("worker", {"state": {"terminated": _ended(255, "connection closed")}}, phase="Failed")
+    launcher = _pod("launcher", {"state": {"terminated": _ended(1, "out of memory")}}, phase="Failed")
+    sight = _sight(worker, launcher, condition="Failed")
+
+    assert next(troubles(sight, _job(*plain(workers=1)), s3_secret="")).words == "out of memory"
+
+
+def test_job_that_training_operator_rejects_is_final() -> None:
+    rejected = _event("job", "MPIJobFailedValidation", "spec is not valid")
+
+    assert _troubles(_sight(events=[rejected]))[0].words == "the operator rejects the job: spec is not valid"

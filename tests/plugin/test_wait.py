@@ -20,7 +20,7 @@ from distrain.job import from_manifest
 from distrain.start import Trouble
 from distrain.target import Target
 from distrain.wait import Followed, Patience, until_started
-from tests.plugin.objects import mpi_job
+from tests.plugin.objects import JOB, mpi_job, plain
 
 LABEL = "app.kubernetes.io/component"
 PULL_FAILS = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
@@ -48,8 +48,8 @@ class FakeCluster:
     def __init__(self, *looks: Pods | Exception) -> None:
         self._looks: Iterator[Pods | Exception] = itertools.chain(looks, itertools.repeat(looks[-1]))
 
-    def mpi_job(self, *_: str) -> kube.MPIJob:
-        return kube.MPIJob()
+    def workload(self, *_: str) -> kube.Workload:
+        return kube.Workload()
 
     def release_pods(self, *_: str) -> list[kube.Pod]:
         look = next(self._looks)
@@ -101,7 +101,7 @@ NO_IMAGE = _pods(launcher={"running": {}}, worker=PULL_FAILS)
 
 
 def _follow(cluster: Any, say: Callable[[str], None] = lambda line: None, timeout: float = 600) -> None:
-    job = from_manifest(yaml.safe_dump(mpi_job(workers=1)))
+    job = from_manifest(yaml.safe_dump(mpi_job(workers=1)), "--chart")
     until_started(cluster, Followed(job, "run1", "team", "s3", timeout), say)
 
 
@@ -111,8 +111,8 @@ def test_progress_is_told_when_it_changes() -> None:
     _follow(FakeCluster([], [], CREATING, CREATING, UP), told.append)
 
     assert told == [
-        "0 of 1 workers running, launcher waiting; no pod yet",
-        "0 of 1 workers running, launcher running; run1-worker: ContainerCreating",
+        "0 of 1 worker running, launcher waiting; no pod yet",
+        "0 of 1 worker running, launcher running; run1-worker: ContainerCreating",
     ]
 
 
@@ -183,18 +183,34 @@ def test_pods_that_may_not_be_listed_end_the_wait_at_once(clock: FakeClock) -> N
 
 def test_job_that_somebody_removed_is_named() -> None:
     cluster = FakeCluster(UP)
-    cluster.mpi_job = _gone  # type: ignore[method-assign]
+    cluster.workload = _gone  # type: ignore[method-assign]
 
     with pytest.raises(StartError, match=r"^MPIJob run1-1234abcd is gone: someone removed it$"):
         _follow(cluster)
 
 
-def _gone(*_: str) -> kube.MPIJob:
+def test_every_resource_of_the_job_is_looked_at() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def workload(*resource: str) -> kube.Workload:
+        asked.append(resource)
+        return kube.Workload()
+
+    cluster = FakeCluster(UP)
+    cluster.workload = workload  # type: ignore[method-assign]
+    job = from_manifest(yaml.safe_dump_all(plain(workers=1)), "--chart")
+
+    until_started(cluster, Followed(job, "run1", "team", "s3", 600), lambda line: None)  # type: ignore[arg-type]
+
+    assert asked == [("batch/v1", "Job", "team", f"{JOB}-{role}") for role in ("launcher", "keygen", "worker")]
+
+
+def _gone(*_: str) -> kube.Workload:
     raise NotFoundError("gone")
 
 
 def _installed(helm: Any, cluster: Any) -> None:
-    job = from_manifest(yaml.safe_dump(mpi_job(workers=1)))
+    job = from_manifest(yaml.safe_dump(mpi_job(workers=1)), "--chart")
     install.follow(cluster, helm, RELEASE, Followed(job, "run1", "team", "s3", 600), lambda line: None)
 
 

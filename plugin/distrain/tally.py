@@ -1,0 +1,100 @@
+"""Count pods over many nodes at once.
+
+On one kind of node several mixes of pods are possible: `Options` gives, for each number of pods of the smaller roles,
+the number of pods of the main role that goes with it. Options of several nodes add up; of those that another one
+surpasses in every respect nothing is kept, and equal nodes are added by doubling, so that thousands of nodes are few
+steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+Vector = tuple[int, ...]
+Options = dict[Vector, int]
+Counted = Iterable[tuple[Options, int]]
+Add = Callable[[Options, Options], Options]
+
+
+class ExhaustedError(Exception):
+    """The search has used up its budget."""
+
+
+class Budget:
+    """The steps that a search may still take."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+
+    def spend(self, steps: int) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise ExhaustedError
+
+
+def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
+    """Return the most main pods with `counts` of the others placed; None when these do not all find room."""
+
+    def add(first: Options, second: Options) -> Options:
+        budget.spend(len(first) * len(second))
+        total: Options = {}
+        for these, more in first.items():
+            for those, still_more in second.items():
+                numbers = tuple(min(sum(pair), count) for *pair, count in zip(these, those, counts, strict=True))
+                total[numbers] = max(total.get(numbers, 0), more + still_more)
+        return _best(total, -1, budget)
+
+    return _added(((_best(options, -1, budget), number) for options, number in counted), counts, add).get(counts)
+
+
+def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int | None:
+    """Return the fewest main pods, `limit` at most, that do it beside `limits` of the others; None when none do."""
+
+    def add(first: Options, second: Options) -> Options:
+        budget.spend(len(first) * len(second))
+        total: Options = {}
+        for these, more in first.items():
+            for those, still_more in second.items():
+                numbers = tuple(map(sum, zip(these, those, strict=True)))
+                if more + still_more <= limit and all(map(int.__le__, numbers, limits)):
+                    total[numbers] = min(total.get(numbers, limit), more + still_more)
+        return _best(total, 1, budget)
+
+    options = _added(((_best(options, 1, budget), number) for options, number in counted), limits, add)
+    return min(options.values(), default=None)
+
+
+def _added(counted: Counted, counts: Vector, add: Add) -> Options:
+    """Add up the options of all nodes; equal options are one kind of node."""
+    kinds: Counter[frozenset[tuple[Vector, int]]] = Counter()
+    for options, number in counted:
+        kinds[frozenset(options.items())] += number
+    total = {(0,) * len(counts): 0}
+    for kind, number in kinds.items():
+        total = _add_times(total, dict(kind), number, add)
+        if not total:
+            break
+    return total
+
+
+def _add_times(total: Options, options: Options, times: int, add: Add) -> Options:
+    while times and total:
+        if times % 2:
+            total = add(total, options)
+        times //= 2
+        if times:
+            options = add(options, options)
+    return total
+
+
+def _best(options: Options, sign: int, budget: Budget) -> Options:
+    """Leave out what another option surpasses: with more of everything for sign -1, with less of it for 1."""
+    kept: list[Vector] = []
+    for numbers in sorted(
+        (tuple(sign * number for number in (*key, value)) for key, value in options.items()), key=sum
+    ):
+        budget.spend(len(kept))
+        if not any(all(map(int.__le__, better, numbers)) for better in kept):
+            kept.append(numbers)
+    return {tuple(sign * number for number in numbers[:-1]): sign * numbers[-1] for numbers in kept}
