@@ -36,8 +36,8 @@ lock: setup ## write the pinned and hashed requirements from their .in files
 images: setup ## build the trainer's image for the lab
 	@$(PYTHON) -m lab images
 
-cluster: setup ## start the embedded Kubernetes
-	@$(PYTHON) -m lab up
+cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or none picks its operators
+	@$(PYTHON) -m lab up $(if $(MPIJOB),--mpijob=$(MPIJOB))
 
 cluster-status: setup ## say what runs of the embedded Kubernetes
 	@$(PYTHON) -m lab status

@@ -6,14 +6,20 @@ import argparse
 import sys
 import time
 
-from lab import bench, cluster, demo, golang, images
+from lab import bench, cluster, demo, golang, images, operators
 from lab.errors import LabError
+from lab.operators import DEFAULT, Operators
 from lab.paths import CACHE_DIR, KUBECONFIG
 
 
-def up() -> None:
+def up(mpijob: str | None = None) -> None:
+    """Start the cluster; one that runs gets the operators that are asked for."""
     started = time.monotonic()
-    cluster.up()
+    chosen = DEFAULT if mpijob is None else Operators("", training=False) if mpijob == "none" else Operators(mpijob)
+    was_up = cluster.is_ready()
+    cluster.up(chosen)
+    if was_up and mpijob:
+        operators.switch(chosen)
     print(
         f"the cluster is ready after {time.monotonic() - started:.1f} s: export KUBECONFIG={KUBECONFIG}\n"
         f"kubectl and helm lie in {cluster.BIN_DIR}: export PATH={cluster.BIN_DIR}:$PATH"
@@ -56,8 +62,13 @@ COMMANDS = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
     parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument(
+        "--mpijob", choices=[*operators.MPIJOB_VERSIONS, "none"], help="for up: the MPIJob to serve; none: no operators"
+    )
+    arguments = parser.parse_args()
+    command = COMMANDS[arguments.command]
     try:
-        COMMANDS[parser.parse_args().command]()
+        command(arguments.mpijob) if command is up else command()
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab import cluster, images
+from lab import client, cluster, images
 from lab.golang import binary
 from lab.paths import CHART, KUBECONFIG, REPOSITORY
 from lab.waiting import wait_until
@@ -36,7 +36,7 @@ def main() -> None:
     subprocess.run([sys.executable, *random_values], env={**os.environ, "RANDOM_VALUES": "10000"}, check=True)
     starts = [_start() for _ in range(STARTS)]
     print(f"cluster ready, warm: {statistics.median(starts):.1f} s (median of {STARTS}, at most {max(starts):.1f} s)")
-    cluster.load_image(images.trainer_image("tensorflow"))
+    client.load_image(images.trainer_image("tensorflow"))
     cluster.prepare_namespace(NAMESPACE, "s3")
     rates = {workers: _images_per_second(workers) for workers in WORKERS}
     for workers, rate in rates.items():
@@ -73,7 +73,7 @@ def _images_per_second(workers: int) -> float:
     values = f"workers.gpus=0,workers.replicas={workers},trainer.model=mnist,trainer.steps={STEPS}"
     _helm("install", "run", str(CHART), "--set", values)
     wait_until("the run", lambda: _launcher_phase() == "Succeeded", seconds=300, pause=1)
-    log = cluster.kubectl("-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=launcher", "--tail=-1")
+    log = client.kubectl("-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=launcher", "--tail=-1")
     _helm("uninstall", "run", "--wait")
     wait_until("the pods' end", lambda: not _pods(), pause=1)
     return next(float(line.split()[-1]) for line in log.splitlines() if line.startswith("total images/sec:"))
@@ -86,7 +86,7 @@ def _launcher_phase() -> str:
 
 def _pods(*selector: str) -> Sequence[dict[str, dict[str, str]]]:
     items: list[dict[str, dict[str, str]]] = json.loads(
-        cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "json", *selector)
+        client.kubectl("-n", NAMESPACE, "get", "pods", "-o", "json", *selector)
     )["items"]
     return items
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from lab import components, golang, host, images, namespaces, s3
+from lab import components, golang, host, images, namespaces, operators, s3
+from lab.client import apply, kubectl, load_image
 from lab.errors import LabError
-from lab.golang import binary, module_dir
+from lab.golang import binary
 from lab.namespaces import NODE_ADDRESS
-from lab.paths import CACHE_DIR, KUBECONFIG, LOG_DIR, STATE_DIR
+from lab.operators import Operators
+from lab.paths import CACHE_DIR, LOG_DIR, STATE_DIR
 from lab.waiting import wait_for_port, wait_until
 
 GPUS = 8
 S3_PORT = 7070
 S3_KEYS = STATE_DIR / "s3.json"
 BIN_DIR = STATE_DIR / "bin"
-OPERATOR_IMAGE = "docker.io/mpioperator/mpi-operator:0.8.0"
 MANIFEST = Path(__file__).parent / "cluster.yaml"
 
 FAILED_LOG_DIR = CACHE_DIR / "logs" / "failed-start"
@@ -33,8 +32,11 @@ FAILED_LOG_DIR = CACHE_DIR / "logs" / "failed-start"
 _READY = STATE_DIR / "ready"
 
 
-def up() -> None:
-    """Start the cluster unless it runs. Raises LabError; whatever stops the start, nothing of it is left."""
+def up(chosen: Operators = operators.DEFAULT) -> None:
+    """Start the cluster with these operators, unless one runs.
+
+    Raises LabError; whatever stops the start, nothing of it is left.
+    """
     if is_ready():
         return
     host.check_root()
@@ -44,7 +46,7 @@ def up() -> None:
         with _step("programs"):
             golang.build_all()
         try:
-            _start()
+            _start(chosen)
         except BaseException:
             shutil.copytree(LOG_DIR, FAILED_LOG_DIR, dirs_exist_ok=True)
             namespaces.destroy()
@@ -76,7 +78,8 @@ def status() -> list[tuple[str, str]]:
         (name, "running" if namespaces.is_running(name) else f"ended; see {LOG_DIR / name}.log") for name in parts
     ]
     if is_ready():
-        states += [("node", _node_summary()), ("mpi-operator", _operator_summary())]
+        states += [("node", _node_summary())]
+        states += [(name, operators.status(name)) for name in ("mpi-operator", "training-operator")]
     return states
 
 
@@ -85,19 +88,10 @@ def s3_server() -> s3.Server:
     return s3.Server.load(S3_KEYS)
 
 
-def kubectl(*arguments: str, stdin: str | None = None) -> str:
-    """Run kubectl as the cluster's administrator and return its output. Raises LabError with its message."""
-    command = [str(binary("kubectl")), f"--kubeconfig={KUBECONFIG}", *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LabError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout
-
-
 def prepare_namespace(name: str, s3_secret: str) -> None:
     """Make a namespace that enforces Pod Security `restricted`, with a Secret that holds the S3 server's keys."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    _apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     server = s3_server()
     put_s3_secret(name, s3_secret, server.access_key, server.secret_key)
 
@@ -106,19 +100,10 @@ def put_s3_secret(namespace: str, name: str, access_key: str, secret_key: str) -
     """Make a Secret of S3 keys, in the form that the value s3.secretName asks for."""
     keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
     metadata = {"name": name, "namespace": namespace}
-    _apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys})
+    apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys})
 
 
-def load_image(image: images.Image) -> None:
-    """Import an image into the node, unless that very build is there."""
-    label = f"distrain.dev/archive={image.archive.name}"
-    if label in _ctr("images", "ls", f"name=={image.reference}"):
-        return
-    _ctr("images", "import", str(image.archive))
-    _ctr("images", "label", image.reference, label)
-
-
-def _start() -> None:
+def _start(chosen: Operators) -> None:
     with _step("namespaces and certificates"):
         namespaces.create()
         keys = components.credentials()
@@ -133,16 +118,15 @@ def _start() -> None:
         for name in ("kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns"):
             _launch(name, keys)
         _start_s3()
-    with _step("pause and mpi-operator images"):
+    with _step("kubelet"):
         wait_until("containerd", components.CONTAINERD_SOCKET.exists)
         load_image(images.scratch_image(components.PAUSE_IMAGE, {"pause": binary("pause")}, ["/pause"]))
-        load_image(images.scratch_image(OPERATOR_IMAGE, {"mpi-operator": binary("mpi-operator")}, ["/mpi-operator"]))
-    with _step("kubelet and mpi-operator"):
         _launch("kubelet", keys)
-        _apply_manifests()
+        apply(*yaml.safe_load_all(MANIFEST.read_text()))
         wait_until("the node", _node_is_ready, pause=0.2)
         _advertise_gpus()
-        wait_until("mpi-operator", lambda: _operator_summary().startswith("1 "), pause=0.2)
+    with _step("operators"):
+        operators.install(chosen)
     _READY.touch()
 
 
@@ -155,21 +139,6 @@ def _start_s3() -> None:
     server.save(S3_KEYS)
     namespaces.start("versitygw", server.command(STATE_DIR / "s3"), server.environment())
     wait_for_port(NODE_ADDRESS, S3_PORT)
-
-
-def _apply_manifests() -> None:
-    _apply(*yaml.safe_load_all(MANIFEST.read_text()), *_operator_manifests())
-
-
-def _apply(*objects: dict[str, Any]) -> None:
-    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
-
-
-def _operator_manifests() -> list[dict[str, Any]]:
-    """Return mpi-operator's own standalone installation, less the roles that aggregate into Kubeflow's."""
-    source = module_dir("mpi-operator", "github.com/kubeflow/mpi-operator")
-    rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
-    return [item for item in yaml.safe_load_all(rendered) if not item["metadata"]["name"].startswith("kubeflow-")]
 
 
 def _node_is_ready() -> bool:
@@ -190,11 +159,6 @@ def _node_summary() -> str:
     return f"Kubernetes {node['nodeInfo']['kubeletVersion']}, {node['allocatable']['nvidia.com/gpu']} nvidia.com/gpu"
 
 
-def _operator_summary() -> str:
-    path = "jsonpath={.status.readyReplicas} of {.spec.replicas} ready"
-    return kubectl("-n", "mpi-operator", "get", "deployment", "mpi-operator", "-o", path)
-
-
 def _serves(name: str, path: str) -> bool:
     if not namespaces.is_running(name):
         raise LabError(f"{name} ended: {namespaces.last_words(name)}")
@@ -203,10 +167,6 @@ def _serves(name: str, path: str) -> bool:
     except LabError:
         return False
     return True
-
-
-def _ctr(*arguments: str) -> str:
-    return namespaces.run("ctr", "--address", str(components.CONTAINERD_SOCKET), "--namespace", "k8s.io", *arguments)
 
 
 def _link_tools() -> None:

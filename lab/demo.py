@@ -17,7 +17,7 @@ from typing import Any
 import boto3
 import botocore.exceptions
 
-from lab import cluster, digits, golang, images
+from lab import client, cluster, digits, golang, images
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 
@@ -78,7 +78,7 @@ def _lab_site() -> Site:
     _say("Start a Kubernetes on this machine", "make cluster")
     cluster.up()
     _say("Build the trainer's image", "make images")
-    cluster.load_image(images.trainer_image("tensorflow"))
+    client.load_image(images.trainer_image("tensorflow"))
     server = cluster.s3_server()
     site = Site(str(KUBECONFIG), "distrain-demo", server.boto3_client(), server.endpoint, "distrain-demo", "s3", "")
     cluster.prepare_namespace(site.namespace, site.secret)

@@ -67,6 +67,17 @@ PROGRAMS = {
         _kubernetes("kubectl"),
         Program("coredns", "coredns", "github.com/coredns/coredns"),
         Program("mpi-operator", "mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator"),
+        Program(
+            "mpi-operator.v1alpha2", "mpi-operator-0.3", "github.com/kubeflow/mpi-operator/cmd/mpi-operator.v1alpha2"
+        ),
+        Program("kubectl-delivery", "mpi-operator-0.3", "github.com/kubeflow/mpi-operator/cmd/kubectl-delivery"),
+        Program(
+            "training-operator.v1",
+            "training-operator",
+            "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+        ),
+        Program("scheduler", "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
+        Program("controller", "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/controller"),
         Program("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
         Program("helm3", "helm3", "helm.sh/helm/v3/cmd/helm", HELM3_STAMPS),
         Program("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", HELM4_STAMPS),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pytest_helm_charts.clusters import Cluster
 
-from lab import cluster, digits, images
+from lab import client, cluster, digits, images
 from lab.paths import KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
@@ -26,7 +26,7 @@ def lab() -> Iterator[None]:
     """A running lab that holds the trainer's image; one that the tests started goes with them."""
     was_up = cluster.is_ready()
     cluster.up()
-    cluster.load_image(images.trainer_image("tensorflow"))
+    client.load_image(images.trainer_image("tensorflow"))
     os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
     os.environ["KUBECONFIG"] = str(KUBECONFIG)
     yield

@@ -1,0 +1,40 @@
+"""Speak to the running cluster: to its API server with kubectl, to its container runtime with ctr."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import yaml
+
+from lab import components, images, namespaces
+from lab.errors import LabError
+from lab.golang import binary
+from lab.paths import KUBECONFIG
+
+
+def kubectl(*arguments: str, stdin: str | None = None) -> str:
+    """Run kubectl as the cluster's administrator and return its output. Raises LabError with its message."""
+    command = [str(binary("kubectl")), f"--kubeconfig={KUBECONFIG}", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def apply(*objects: dict[str, Any]) -> None:
+    """Create these objects, or change them to be so."""
+    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+
+def load_image(image: images.Image) -> None:
+    """Import an image into the node, unless that very build is there."""
+    label = f"distrain.dev/archive={image.archive.name}"
+    if label in _ctr("images", "ls", f"name=={image.reference}"):
+        return
+    _ctr("images", "import", str(image.archive))
+    _ctr("images", "label", image.reference, label)
+
+
+def _ctr(*arguments: str) -> str:
+    return namespaces.run("ctr", "--address", str(components.CONTAINERD_SOCKET), "--namespace", "k8s.io", *arguments)

@@ -1,0 +1,240 @@
+"""The operators of the cluster: the Kubeflow ones, each as its own project installs it, and a gang scheduler.
+
+Both MPI operators' CRDs have one name, so a cluster has one version of MPIJob: mpi-operator's v2beta1 or, instead,
+training-operator's v1 or the old mpi-operator's v1alpha2. `switch` changes a running cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.client import apply, kubectl, load_image
+from lab.errors import LabError
+from lab.golang import binary, module_dir
+from lab.images import scratch_image
+from lab.waiting import wait_until
+
+Manifest = dict[str, Any]
+
+MPIJOB_VERSIONS = ("v2beta1", "v1", "v1alpha2")
+GANG_SCHEDULER = "scheduler-plugins-scheduler"
+BUSYBOX = Path("/bin/busybox")
+BUSYBOX_IMAGE = "docker.io/distrain/busybox:lab"
+KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery:lab"
+# The older operator's also waits for the workers.
+OLD_KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery-0.3:lab"
+
+
+@dataclass(frozen=True)
+class Operators:
+    """What a cluster has: one version of MPIJob or "" for none, training-operator's other kinds, gang scheduling."""
+
+    mpijob: str = "v2beta1"
+    training: bool = True
+    gang: bool = False
+
+
+DEFAULT = Operators()
+
+
+@dataclass(frozen=True)
+class _Operator:
+    """A Deployment of one program: its installation, its image, and the arguments that a choice asks for."""
+
+    name: str
+    namespace: str
+    image: str
+    program: str
+    entrypoint: str
+    manifests: Callable[[Operators], Iterator[Manifest]]
+    arguments: Callable[[Operators], list[str]]
+
+
+def install(chosen: Operators) -> None:
+    """Install what is chosen, into a cluster that has none of it. Raises LabError when one does not become ready."""
+    if chosen.gang:
+        _install_scheduler_plugins()
+    operators = _operators(chosen)
+    for operator in operators:
+        load_image(
+            scratch_image(operator.image, {operator.entrypoint: binary(operator.program)}, [operator.entrypoint])
+        )
+        apply(*(_adapted(manifest, operator, chosen) for manifest in operator.manifests(chosen)))
+    if chosen.training or chosen.mpijob in ("v1", "v1alpha2"):
+        _load_helper_images()
+    for operator in operators:
+        _wait_for(operator.namespace, operator.name)
+
+
+def switch(chosen: Operators) -> None:
+    """Make a running cluster one with these operators. Every job of theirs ends, as their CRDs go."""
+    remove()
+    install(chosen)
+
+
+def remove() -> None:
+    """Remove every operator, its CRDs and its webhooks."""
+    for namespace in ("mpi-operator", "kubeflow", "scheduler-plugins"):
+        kubectl("-n", namespace, "delete", "deployments", "--all", "--ignore-not-found", "--cascade=foreground")
+    webhooks = "validator.training-operator.kubeflow.org"
+    kubectl("delete", "validatingwebhookconfigurations", webhooks, "--ignore-not-found")
+    crds = [
+        name for name in kubectl("get", "crds", "-o", "name").split() if name.endswith((".kubeflow.org", ".x-k8s.io"))
+    ]
+    if crds:
+        kubectl("delete", *crds, "--wait")
+
+
+def status(name: str) -> str:
+    """Return how many of an operator's pods are ready, or that the cluster does not have it."""
+    path = "jsonpath={.items[0].status.readyReplicas} of {.items[0].spec.replicas} ready"
+    field = f"--field-selector=metadata.name={name}"
+    found = kubectl("get", "deployments", "--all-namespaces", field, "--ignore-not-found", "-o", "name")
+    return kubectl("get", "deployments", "--all-namespaces", field, "-o", path) if found else "not installed"
+
+
+def _operators(chosen: Operators) -> list[_Operator]:
+    found = []
+    if chosen.training or chosen.mpijob == "v1":
+        found.append(_TRAINING_OPERATOR)
+    if chosen.mpijob == "v2beta1":
+        found.append(_MPI_OPERATOR)
+    elif chosen.mpijob == "v1alpha2":
+        found.append(_OLD_MPI_OPERATOR)
+    return found
+
+
+def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Manifest:
+    """Give an operator's Deployment the image built here, and have it looked at every second rather than every 15."""
+    if manifest["kind"] == "Deployment":
+        (container,) = manifest["spec"]["template"]["spec"]["containers"]
+        container |= {"image": operator.image, "command": [operator.entrypoint], "args": operator.arguments(chosen)}
+        container.get("readinessProbe", {}).update(initialDelaySeconds=0, periodSeconds=1)
+    return manifest
+
+
+def _mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
+    """Yield mpi-operator's own standalone installation, less the roles that aggregate into Kubeflow's."""
+    yield from _kustomize("mpi-operator", "github.com/kubeflow/mpi-operator")
+
+
+def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
+    yield from _kustomize("mpi-operator-0.3", "github.com/kubeflow/mpi-operator")
+
+
+def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
+    """Yield training-operator's own standalone installation, less the MPIJob that is another operator's."""
+    for manifest in _kustomize("training-operator", "github.com/kubeflow/training-operator"):
+        name = manifest["metadata"]["name"]
+        if name != "mpijobs.kubeflow.org" or chosen.mpijob == "v1":
+            yield manifest
+
+
+def _kustomize(module: str, path: str) -> Iterator[Manifest]:
+    source = module_dir(module, path)
+    rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
+    for manifest in yaml.load_all(rendered, yaml.CSafeLoader):
+        if not manifest["metadata"]["name"].startswith("kubeflow-"):
+            yield manifest
+
+
+def _training_operator_arguments(chosen: Operators) -> list[str]:
+    schemes = ["mxjob", "pytorchjob", "tfjob", *(["mpijob"] if chosen.mpijob == "v1" else [])]
+    return [
+        *(f"--enable-scheme={scheme}" for scheme in schemes),
+        f"--pytorch-init-container-image={BUSYBOX_IMAGE}",
+        f"--mpi-kubectl-delivery-image={KUBECTL_DELIVERY_IMAGE}",
+        *([f"--gang-scheduler-name={GANG_SCHEDULER}"] if chosen.gang else []),
+    ]
+
+
+_MPI_OPERATOR = _Operator(
+    name="mpi-operator",
+    namespace="mpi-operator",
+    image="docker.io/mpioperator/mpi-operator:0.8.0",
+    program="mpi-operator",
+    entrypoint="/mpi-operator",
+    manifests=_mpi_operator_manifests,
+    arguments=lambda chosen: [
+        "-alsologtostderr",
+        "--lock-namespace=mpi-operator",
+        *([f"--gang-scheduling={GANG_SCHEDULER}"] if chosen.gang else []),
+    ],
+)
+_OLD_MPI_OPERATOR = _Operator(
+    name="mpi-operator",
+    namespace="mpi-operator",
+    image="docker.io/mpioperator/mpi-operator:0.3.0",
+    program="mpi-operator.v1alpha2",
+    entrypoint="/opt/mpi-operator",
+    manifests=_old_mpi_operator_manifests,
+    arguments=lambda _: [
+        "-logtostderr",
+        "--lock-namespace=mpi-operator",
+        f"--kubectl-delivery-image={OLD_KUBECTL_DELIVERY_IMAGE}",
+    ],
+)
+_TRAINING_OPERATOR = _Operator(
+    name="training-operator",
+    namespace="kubeflow",
+    image="docker.io/kubeflow/training-operator:1.8.1",
+    program="training-operator.v1",
+    entrypoint="/manager",
+    manifests=_training_operator_manifests,
+    arguments=_training_operator_arguments,
+)
+
+
+def _load_helper_images() -> None:
+    """Load what the operators start beside a job's own containers, and would pull from a registry."""
+    applets = {f"/bin/{name}": BUSYBOX for name in ("sh", "cp", "nslookup", "seq", "sleep")}
+    kubectl_binary = {"/bin/kubectl": binary("kubectl")}
+    copy = "cp /bin/kubectl /opt/kube/kubectl"
+    load_image(scratch_image(BUSYBOX_IMAGE, applets, ["/bin/sh"]))
+    load_image(scratch_image(KUBECTL_DELIVERY_IMAGE, applets | kubectl_binary, ["/bin/sh", "-c", copy]))
+    wait = f"{copy} && /bin/kubectl-delivery -logtostderr"
+    programs = applets | kubectl_binary | {"/bin/kubectl-delivery": binary("kubectl-delivery")}
+    load_image(scratch_image(OLD_KUBECTL_DELIVERY_IMAGE, programs, ["/bin/sh", "-c", wait]))
+
+
+def _install_scheduler_plugins() -> None:
+    """Install coscheduling as a second scheduler, from scheduler-plugins' own chart."""
+    source = module_dir("scheduler-plugins", "sigs.k8s.io/scheduler-plugins") / "manifests"
+    images = {"scheduler": "docker.io/scheduler-plugins/kube-scheduler:v0.33.5"}
+    images["controller"] = "docker.io/scheduler-plugins/controller:v0.33.5"
+    for name, image in images.items():
+        path = {"scheduler": "/bin/kube-scheduler", "controller": "/manager"}[name]
+        load_image(scratch_image(image, {path: binary(name)}, [path]))
+    namespace = "scheduler-plugins"
+    apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    kubectl("apply", "--server-side", "-f", str(source / "coscheduling" / "crd.yaml"))
+    values = {"plugins.enabled": "{Coscheduling}", **{f"{name}.image": image for name, image in images.items()}}
+    apply(*_helm_template(source / "install" / "charts" / "as-a-second-scheduler", namespace, values))
+    for deployment in (GANG_SCHEDULER, "scheduler-plugins-controller"):
+        _wait_for(namespace, deployment)
+
+
+def _helm_template(chart: Path, namespace: str, values: Mapping[str, str]) -> Iterator[Manifest]:
+    settings = [argument for key, value in values.items() for argument in ("--set", f"{key}={value}")]
+    command = [str(binary("helm4")), "template", "scheduler", str(chart), "--namespace", namespace, *settings]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"{chart}: {done.stderr.strip()}")
+    yield from yaml.safe_load_all(done.stdout)
+
+
+def _wait_for(namespace: str, deployment: str) -> None:
+    def ready() -> bool:
+        found = json.loads(kubectl("-n", namespace, "get", "deployment", deployment, "-o", "json"))
+        state = found.get("status", {})
+        is_seen = bool(state.get("observedGeneration") == found["metadata"]["generation"])
+        return is_seen and bool(state.get("readyReplicas") == state.get("updatedReplicas") == found["spec"]["replicas"])
+
+    wait_until(deployment, ready, pause=0.2)
