@@ -13,7 +13,6 @@ from tests.chart.rendering import VALUES, Rendered, render
 def test_file_says_what_a_user_must_change(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
 
-    assert text.startswith("# yaml-language-server: $schema=../charts/distrain/values.schema.json\n")
     assert "helm install run1 charts/distrain -f values/" + file.name in text
     assert "# CHANGE: " in text
 
