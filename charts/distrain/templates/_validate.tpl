@@ -9,6 +9,13 @@ and the next step.
 */}}
 
 {{- define "distrain.validate.all" -}}
+{{- /* null removes a map, and templates look into it. */ -}}
+{{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
+{{- $group := index $.Values (first .) -}}
+{{- if not (get $group (last .)) -}}
+{{- $_ := set $group (last .) dict -}}
+{{- end -}}
+{{- end -}}
 {{- $rules := list "release" "rbac" -}}
 {{- if .Values.job.enabled -}}
 {{- $rules = concat $rules (list "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang") -}}
