@@ -44,7 +44,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
         namespaces.destroy()  # what a killed start may have left
         host.check()
         with _step("programs"):
-            golang.build_all()
+            golang.build_cluster()
         try:
             _start(chosen)
         except BaseException:
@@ -88,9 +88,9 @@ def s3_server() -> s3.Server:
     return s3.Server.load(S3_KEYS)
 
 
-def prepare_namespace(name: str, s3_secret: str) -> None:
-    """Make a namespace that enforces Pod Security `restricted`, with a Secret that holds the S3 server's keys."""
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+def prepare_namespace(name: str, s3_secret: str, pod_security: str = "restricted") -> None:
+    """Make a namespace that enforces a Pod Security Standard, with a Secret that holds the S3 server's keys."""
+    labels = {"pod-security.kubernetes.io/enforce": pod_security}
     apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     server = s3_server()
     put_s3_secret(name, s3_secret, server.access_key, server.secret_key)

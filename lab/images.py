@@ -74,9 +74,23 @@ def trainer_image(framework: str) -> Image:
 
     def build(archive: Path) -> None:
         _build_trainer(framework, reference)
-        _logged(f"{framework}-archive", _buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}"))
+        _push(framework, reference, archive)
 
     return _build_once(reference, _trainer_key(framework), build)
+
+
+def image_from(name: str, dockerfile: Path) -> Image:
+    """Return the image of a Dockerfile that copies nothing, built on the Debian root when the cache lacks it.
+
+    Raises LabError as trainer_image does.
+    """
+    reference = f"docker.io/distrain/{name}:{VERSION}"
+
+    def build(archive: Path) -> None:
+        _build(name, reference, dockerfile)
+        _push(name, reference, archive)
+
+    return _build_once(reference, _key([_base_key(), dockerfile.read_bytes()]), build)
 
 
 def trainer_environment(framework: str) -> str:
@@ -165,21 +179,22 @@ def _remove_old(name: str, keep: int = 2) -> None:
 
 def _build_trainer(framework: str, reference: str, *options: str) -> None:
     print(f"about 8 minutes the first time; log: {LOGS / framework}.log", flush=True)
-    _remove_working_containers()
-    arguments = [
-        "--isolation",
-        "chroot",
-        "--layers",
-        "--force-rm",
-        "--build-arg",
-        f"BASE_IMAGE={_base_image()}",
-        "--tag",
-        reference,
-    ]
     bundle = os.environ.get("PIP_CERT")
     if bundle:
-        arguments += ["--secret", f"id=ca-bundle,src={bundle}"]
-    _logged(framework, _buildah("bud", *arguments, *options, "--file", str(_dockerfile(framework)), str(REPOSITORY)))
+        options = (*options, "--secret", f"id=ca-bundle,src={bundle}")
+    _build(framework, reference, _dockerfile(framework), *options)
+
+
+def _build(name: str, reference: str, dockerfile: Path, *options: str) -> None:
+    """Build a Dockerfile on the Debian root, with the repository as its context."""
+    _remove_working_containers()
+    how = ["--isolation", "chroot", "--layers", "--force-rm", "--build-arg", f"BASE_IMAGE={_base_image()}"]
+    which = ["--tag", reference, "--file", str(dockerfile), str(REPOSITORY)]
+    _logged(name, _buildah("bud", *how, *options, *which))
+
+
+def _push(name: str, reference: str, archive: Path) -> None:
+    _logged(f"{name}-archive", _buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}"))
 
 
 def _base_image() -> str:

@@ -26,6 +26,8 @@ Manifest = dict[str, Any]
 MPIJOB_VERSIONS = ("v2beta1", "v1", "v1alpha2")
 GANG_SCHEDULER = "scheduler-plugins-scheduler"
 BUSYBOX = Path("/bin/busybox")
+# busybox's own shell takes its own nslookup before any other.
+SHELL = Path("/bin/bash-static")
 BUSYBOX_IMAGE = "docker.io/distrain/busybox:lab"
 KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery:lab"
 # The older operator's also waits for the workers.
@@ -67,8 +69,7 @@ def install(chosen: Operators) -> None:
             scratch_image(operator.image, {operator.entrypoint: binary(operator.program)}, [operator.entrypoint])
         )
         apply(*(_adapted(manifest, operator, chosen) for manifest in operator.manifests(chosen)))
-    if chosen.training or chosen.mpijob in ("v1", "v1alpha2"):
-        _load_helper_images()
+    _load_helper_images(chosen)
     for operator in operators:
         _wait_for(operator.namespace, operator.name)
 
@@ -116,6 +117,7 @@ def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Mani
     if manifest["kind"] == "Deployment":
         (container,) = manifest["spec"]["template"]["spec"]["containers"]
         container |= {"image": operator.image, "command": [operator.entrypoint], "args": operator.arguments(chosen)}
+        container["imagePullPolicy"] = "IfNotPresent"
         container.get("readinessProbe", {}).update(initialDelaySeconds=0, periodSeconds=1)
     return manifest
 
@@ -126,7 +128,13 @@ def _mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
 
 
 def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
-    yield from _kustomize("mpi-operator-0.3", "github.com/kubeflow/mpi-operator")
+    """Yield the old mpi-operator's installation for v1alpha2, with the CRD of that release for today's Kubernetes."""
+    source = module_dir("mpi-operator-0.3", "github.com/kubeflow/mpi-operator")
+    installation = source / "deploy" / "v1alpha2" / "mpi-operator.yaml"
+    for path in (source / "manifests" / "base" / "crd.yaml", installation):
+        for manifest in yaml.load_all(path.read_text(), yaml.CSafeLoader):
+            if manifest["apiVersion"] != "apiextensions.k8s.io/v1beta1":
+                yield manifest
 
 
 def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
@@ -192,16 +200,19 @@ _TRAINING_OPERATOR = _Operator(
 )
 
 
-def _load_helper_images() -> None:
+def _load_helper_images(chosen: Operators) -> None:
     """Load what the operators start beside a job's own containers, and would pull from a registry."""
-    applets = {f"/bin/{name}": BUSYBOX for name in ("sh", "cp", "nslookup", "seq", "sleep")}
-    kubectl_binary = {"/bin/kubectl": binary("kubectl")}
+    applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
+    with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}
     copy = "cp /bin/kubectl /opt/kube/kubectl"
-    load_image(scratch_image(BUSYBOX_IMAGE, applets, ["/bin/sh"]))
-    load_image(scratch_image(KUBECTL_DELIVERY_IMAGE, applets | kubectl_binary, ["/bin/sh", "-c", copy]))
-    wait = f"{copy} && /bin/kubectl-delivery -logtostderr"
-    programs = applets | kubectl_binary | {"/bin/kubectl-delivery": binary("kubectl-delivery")}
-    load_image(scratch_image(OLD_KUBECTL_DELIVERY_IMAGE, programs, ["/bin/sh", "-c", wait]))
+    if chosen.training:
+        load_image(scratch_image(BUSYBOX_IMAGE, {**applets, "/bin/nslookup": binary("nslookup")}, ["/bin/sh"]))
+    if chosen.mpijob == "v1":
+        load_image(scratch_image(KUBECTL_DELIVERY_IMAGE, with_kubectl, ["/bin/sh", "-c", copy]))
+    if chosen.mpijob == "v1alpha2":
+        programs = {**with_kubectl, "/bin/kubectl-delivery": binary("kubectl-delivery")}
+        wait = f"{copy} && /bin/kubectl-delivery -logtostderr"
+        load_image(scratch_image(OLD_KUBECTL_DELIVERY_IMAGE, programs, ["/bin/sh", "-c", wait]))
 
 
 def _install_scheduler_plugins() -> None:

@@ -9,7 +9,7 @@ packages=(
   python3-venv ca-certificates git                                    # the tools themselves
   containerd runc containernetworking-plugins iptables conntrack      # the node
   iproute2 util-linux                                                 # namespaces and links
-  buildah mmdebstrap busybox-static                                   # images
+  buildah mmdebstrap busybox-static bash-static                       # images
   openssh-server openssh-client openmpi-bin                           # the chart's scripts are tested with the real ones
   shellcheck                                                          # lint
 )

@@ -1,0 +1,3 @@
+module distrain.dev/lab/nslookup
+
+go 1.25.0
