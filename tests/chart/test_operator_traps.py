@@ -89,10 +89,19 @@ def test_08_kept_pods_are_not_promised_where_the_limit_deletes_them(helm: Path, 
     assert "job.cleanPodPolicy: None with job.backoffLimit 1" in message
 
 
+@pytest.mark.parametrize("kind", TRAINING_OPERATOR)
+def test_08_failed_pod_and_its_log_stay_where_nothing_is_tried_again(helm3: Path, kind: str) -> None:
+    """At the limit the operator deletes failed pods too, whatever cleanPodPolicy says; tried with v1.8.1."""
+    rendered = render_with(helm3, KINDS[kind])
+
+    assert "backoffLimit" not in rendered.job["spec"]["runPolicy"]
+    assert {replica["restartPolicy"] for replica in rendered.replicas.values()} <= {"Never", "OnFailure"}
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mxjob-v1beta1"])
 def test_09_retries_have_an_end(helm: Path, kind: str) -> None:
     """https://github.com/kubeflow/trainer/issues/2045, https://github.com/kubeflow/trainer/issues/2342"""
-    rendered = render_with(helm, KINDS[kind])
+    rendered = render_with(helm, (*KINDS[kind], "job.backoffLimit=3"))
 
     spec = rendered.job["spec"]
     limited = list(rendered.replicas.values()) if rendered.is_plain else [spec.get("runPolicy", spec)]

@@ -188,13 +188,16 @@ distrain.job.fixedSpec
 distrain.job.runPolicy
   Takes the root context. The run policy of the training-operator's kinds.
 
-  That operator ends the job when its pods have restarted backoffLimit times, this often included, and at the first
-  restart when it is 0.
+  That operator ends the job when its pods have restarted backoffLimit times, this often included. At that limit it
+  deletes every pod with its log, whatever cleanPodPolicy says, so a job without retries gets no limit: the first pod
+  that fails under restartPolicy Never ends it, and stays.
 */}}
 {{- define "distrain.job.runPolicy" -}}
 {{- $job := .Values.job -}}
 cleanPodPolicy: {{ $job.cleanPodPolicy }}
-backoffLimit: {{ ternary (add (int64 $job.backoffLimit) 1) 0 (gt (int64 $job.backoffLimit) 0) }}
+{{- with int64 $job.backoffLimit }}
+backoffLimit: {{ add . 1 }}
+{{- end }}
 {{- with $job.activeDeadlineSeconds }}
 activeDeadlineSeconds: {{ int64 . }}
 {{- end }}

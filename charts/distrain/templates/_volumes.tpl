@@ -83,9 +83,13 @@ distrain.volumes.all
 
 {{- /*
 distrain.volumes.user
-  Those that train, and a TFJob's Chief, which writes the model. A disk that one node alone can attach would keep the
-  others from starting elsewhere.
+  Those that train, a TFJob's Chief, which writes the model, and with a command of the user's all that run it: it may lie
+  on a volume. Not the MPI launcher: a disk that one node alone can attach would keep it from starting elsewhere.
 */}}
 {{- define "distrain.volumes.user" -}}
-{{- has .role (list "worker" "master" "chief") | ternary "true" "" -}}
+{{- $roles := list "worker" "master" "chief" -}}
+{{- if .root.Values.command -}}
+{{- $roles = concat $roles (list "server" "scheduler") -}}
+{{- end -}}
+{{- has .role $roles | ternary "true" "" -}}
 {{- end }}
