@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -11,21 +12,23 @@ from typing import Any
 import pytest
 from pytest_helm_charts.clusters import Cluster
 
-from lab import client, cluster, digits, images
+from lab import client, cluster, digits, images, operators
 from lab.paths import KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
 
-RESTRICTED = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
-
 _numbers = itertools.count()
+# What the lab has; unknown at first where it was up before.
+_chosen: operators.Operators | None = None
 
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[None]:
     """A running lab that holds the trainer's image; one that the tests started goes with them."""
+    global _chosen
     was_up = cluster.is_ready()
     cluster.up()
+    _chosen = None if was_up else operators.DEFAULT
     client.load_image(images.trainer_image("tensorflow"))
     os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
     os.environ["KUBECONFIG"] = str(KUBECONFIG)
@@ -35,7 +38,18 @@ def lab() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def kube_config(lab: None) -> str:
+def lab_operators(lab: None, request: pytest.FixtureRequest) -> operators.Operators:
+    """The operators that the test module names as OPERATORS; a lab with others is switched to them."""
+    global _chosen
+    wanted: operators.Operators = getattr(request.module, "OPERATORS", operators.DEFAULT)
+    if wanted != _chosen:
+        operators.switch(wanted)
+        _chosen = wanted
+    return wanted
+
+
+@pytest.fixture(scope="module")
+def kube_config(lab_operators: operators.Operators) -> str:
     """Take the place of pytest-helm-charts' fixture, which wants a command-line option."""
     return str(KUBECONFIG)
 
@@ -45,7 +59,8 @@ def digits_settings(lab: None) -> list[str]:
     """The arguments that fit values/mnist.yaml to the lab, whose S3 server holds the digits."""
     server = cluster.s3_server()
     s3 = server.boto3_client()
-    s3.create_bucket(Bucket=BUCKET)
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # a lab that was up before
+        s3.create_bucket(Bucket=BUCKET)
     digits.upload_digits(s3, BUCKET)
     values = {
         "s3.endpoint": server.endpoint,
@@ -57,10 +72,14 @@ def digits_settings(lab: None) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def module_namespace(kube_cluster: Cluster, namespace_factory: Callable[..., Any]) -> Namespace:
+def module_namespace(
+    kube_cluster: Cluster, namespace_factory: Callable[..., Any], request: pytest.FixtureRequest
+) -> Namespace:
+    """A namespace that enforces the Pod Security Standard which the module names as POD_SECURITY."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
-    namespace_factory(name, extra_metadata=RESTRICTED)
-    cluster.prepare_namespace(name, SECRET)
+    level = getattr(request.module, "POD_SECURITY", "restricted")
+    namespace_factory(name, extra_metadata={"labels": {"pod-security.kubernetes.io/enforce": level}})
+    cluster.prepare_namespace(name, SECRET, level)
     cluster.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
     return Namespace(name, kube_cluster)
 

@@ -41,4 +41,4 @@ def test_vgg16_runs_with_plain_helm_and_its_workers_are_gone_after_it(namespace:
     assert installed.returncode == 0, installed.stderr
     assert namespace.wait_for_end(seconds=300) == "Succeeded", namespace.launcher_log()
     assert "total images/sec:" in namespace.launcher_log()
-    assert [pod for pod in namespace.get("pods") if pod["status"]["phase"] == "Running"] == []
+    assert namespace.running_pods() == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from typing import Any
 
 from pytest_helm_charts.clusters import Cluster
 
+from lab import client
+from lab.errors import LabError
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 
@@ -19,17 +23,33 @@ SECRET = "s3"
 WRONG_KEY = "s3-wrong-key"
 BUCKET = "cluster-tests"
 
+PROBE = Path(__file__).parent / "probe"
+# What values need to run the probe instead of a trainer, in the image that has a Python.
+PROBE_VALUES = {
+    "image.repository": "distrain/tensorflow",
+    "command": ["python3", "/probe/probe.py"],
+    "volumes[0].name": "probe",
+    "volumes[0].configMap.name": "probe",
+    "volumes[0].configMap.defaultMode": 0o755,
+    "volumeMounts[0].name": "probe",
+    "volumeMounts[0].mountPath": "/probe",
+}
+# Kubernetes' own Jobs are Complete where Kubeflow's are Succeeded.
+ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
+
 _LAUNCHER = "app.kubernetes.io/component=launcher"
 
 
 def settings(values: dict[str, Any]) -> list[str]:
-    """Return Helm's --set arguments for these values."""
-    return [argument for key, value in values.items() for argument in ("--set", f"{key}={value}")]
+    """Return Helm's arguments for these values; a str stays one."""
+    flags = {True: "--set-string", False: "--set-json"}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    return [part for key, text in texts.items() for part in (flags[isinstance(values[key], str)], f"{key}={text}")]
 
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace that enforces Pod Security `restricted` and holds the S3 server's keys."""
+    """A namespace that enforces Pod Security and holds the S3 server's keys."""
 
     name: str
     cluster: Cluster
@@ -48,20 +68,58 @@ class Namespace:
         """Run the plugin's program here."""
         return _run([sys.executable, "-m", "distrain", *arguments, "--namespace", self.name])
 
-    def outcome(self) -> str:
-        """Return how the namespace's one MPIJob ended, Succeeded or Failed; an empty string while it runs."""
-        conditions = self.get("mpijobs")[0].get("status", {}).get("conditions", [])
-        ends = [item["type"] for item in conditions if item["status"] == "True"]
-        return next((end for end in ends if end in ("Succeeded", "Failed")), "")
+    def outcome(self, kind: str = "mpijobs") -> str:
+        """Return how the namespace's one job of a kind ended, Succeeded or Failed; an empty string while it runs."""
+        found = self.get(kind)
+        conditions = found[0].get("status", {}).get("conditions", []) if found else []
+        ends = [ENDS.get(item["type"], "") for item in conditions if item["status"] == "True"]
+        return next(filter(None, ends), "")
 
-    def wait_for_end(self, *, seconds: float) -> str:
-        """Wait until the job ended, and return how. Raises LabError after the limit."""
-        wait_until("the job's end", lambda: bool(self.outcome()), seconds=seconds, pause=1)
-        return self.outcome()
+    def wait_for_end(self, kind: str = "mpijobs", *, seconds: float) -> str:
+        """Wait until the job ended, and return how. Raises LabError after the limit, with what its pods do."""
+        try:
+            wait_until("the job's end", lambda: bool(self.outcome(kind)), seconds=seconds, pause=1)
+        except LabError as error:
+            raise LabError(f"{error}\n{self.story()}") from None
+        return self.outcome(kind)
+
+    def story(self) -> str:
+        """Return what somebody would look at first when a job went wrong: pods, events and logs."""
+        look = [("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")]
+        told = [client.kubectl("-n", self.name, *words) for words in look]
+        return "\n".join([*told, *(f"{name}:\n{log}" for name, log in self.logs().items())])
+
+    def logs(self, selector: str = "") -> dict[str, str]:
+        """Return each pod's log by the pod's name, an empty one where there is none yet."""
+        names = client.kubectl("-n", self.name, "get", "pods", "-o", "name", *(["-l", selector] if selector else []))
+        found = {}
+        for name in names.split():
+            with contextlib.suppress(LabError):
+                found[name.removeprefix("pod/")] = client.kubectl("-n", self.name, "logs", name, "--tail=200")
+        return found
+
+    def running_pods(self) -> list[str]:
+        """Return the names of the pods that run."""
+        return [pod["metadata"]["name"] for pod in self.get("pods") if pod["status"]["phase"] == "Running"]
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Return what the probe found in each process of the job, as probe.py prints it."""
+        lines = [line for log in self.logs().values() for line in log.splitlines()]
+        return [json.loads(line.partition("probe: ")[2]) for line in lines if "probe: " in line]
+
+    def put_probe(self) -> None:
+        """Put the probe into a ConfigMap, for PROBE_VALUES to mount."""
+        files = {path.name: path.read_text() for path in PROBE.iterdir() if path.is_file()}
+        metadata = {"name": "probe", "namespace": self.name}
+        client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files})
 
     def launcher_log(self) -> str:
         log = self.cluster.kubectl(f"logs -l {_LAUNCHER} --tail=-1 --namespace {self.name}", output_format="")
         return str(log)
+
+    def accuracy(self) -> float:
+        """Return the accuracy on the test data, as the launcher's log tells it."""
+        return float(self.launcher_log().partition("test accuracy: ")[2].split()[0])
 
     def launcher_end(self) -> dict[str, Any]:
         """Return the end of the launcher's container: its exit code and message."""

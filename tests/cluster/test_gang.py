@@ -1,0 +1,53 @@
+"""Gang scheduling by scheduler-plugins' coscheduling, for real: all pods of a job are placed, or none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.operators import Operators
+from lab.paths import CHART
+from lab.waiting import wait_until
+from tests.cluster.testbed import Namespace, settings
+
+OPERATORS = Operators(gang=True)
+GANG = {"gang.scheduler": "scheduler-plugins"}
+KINDS = [
+    pytest.param({}, "mpijobs", id="mpi-operator"),
+    pytest.param({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher", id="plain"),
+]
+SECONDS_TO_PLACE = 15
+
+
+@pytest.mark.parametrize(("values", "kind"), KINDS)
+def test_gang_that_does_not_fit_leaves_no_pod_bound(
+    namespace: Namespace, helm4: Path, digits_settings: list[str], values: dict[str, str], kind: str
+) -> None:
+    too_many = settings({**GANG, **values, "workers.replicas": 9, "workers.gpus": 1})
+
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings, *too_many)
+
+    assert installed.returncode == 0, installed.stderr
+    wait_until("all pods", lambda: len(_gang(namespace)) == 10, pause=1)
+    time.sleep(SECONDS_TO_PLACE)
+    assert [pod["metadata"]["name"] for pod in _gang(namespace) if pod["spec"].get("nodeName")] == []
+
+
+@pytest.mark.parametrize(("values", "kind"), KINDS)
+def test_gang_that_fits_trains(
+    namespace: Namespace, helm4: Path, digits_settings: list[str], values: dict[str, str], kind: str
+) -> None:
+    fitting = settings({**GANG, **values, "workers.replicas": 2, "workers.gpus": 1})
+
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings, *fitting)
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(kind, seconds=180) == "Succeeded", namespace.story()
+    assert {pod["spec"]["schedulerName"] for pod in _gang(namespace)} == {"scheduler-plugins-scheduler"}
+
+
+def _gang(namespace: Namespace) -> list[dict[str, Any]]:
+    return [pod for pod in namespace.get("pods") if "keygen" not in pod["metadata"]["name"]]

@@ -1,0 +1,50 @@
+"""`helm test`: an all-reduce in a second job of the same shape."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lab import client
+from lab.paths import CHART
+from lab.waiting import wait_until
+from tests.cluster.testbed import Namespace, settings
+
+RUN = {"trainer.steps": 1, "trainer.logEvery": 1, "workers.memory": "2Gi"}
+KINDS = [pytest.param({}, id="mpijob"), pytest.param({"job.kind": "Plain"}, id="plain")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sum_is_right_and_bandwidth_is_shown(namespace: Namespace, helm: Path, kind: dict[str, str]) -> None:
+    values = settings({**RUN, **kind, "workers.replicas": 2, "workers.gpus": 1})
+    assert namespace.helm(helm, "install", "run1", str(CHART), *values).returncode == 0
+
+    tested = namespace.helm(helm, "test", "run1")
+
+    told = tested.stdout + tested.stderr
+    assert tested.returncode == 0, told + namespace.story()
+    assert "all-reduce is right on 2 ranks" in told
+    assert re.search(r"64 MiB +[0-9.]+ +0[.][0-9]+ +0[.][0-9]+", told), told
+    wait_until("the test's end", lambda: not _of_the_test(namespace), seconds=30, pause=1)
+
+
+def test_missing_gpus_are_said_at_once(namespace: Namespace, helm4: Path) -> None:
+    values = {**RUN, "workers.replicas": 2, "workers.gpus": 3, "command": ["sleep", "300"]}
+    assert namespace.helm(helm4, "install", "run1", str(CHART), *settings(values)).returncode == 0
+
+    tested = namespace.helm(helm4, "test", "run1", "--timeout", "100s")
+
+    told = tested.stdout + tested.stderr
+    assert tested.returncode != 0
+    assert "Insufficient nvidia.com/gpu" in told
+    # Its log stays to be read; the job goes, in the operator's own time, and its GPUs are free.
+    wait_until("the job's end", lambda: _of_the_test(namespace) == ["pod/run1-test"], seconds=30, pause=1)
+    client.kubectl("-n", namespace.name, "delete", "pod/run1-test")
+
+
+def _of_the_test(namespace: Namespace) -> list[str]:
+    kinds = "mpijobs,jobs,pods,configmaps,secrets,services,serviceaccounts,roles,rolebindings"
+    names = client.kubectl("-n", namespace.name, "get", kinds, "-o", "name").split()
+    return [name for name in names if "-test" in name]

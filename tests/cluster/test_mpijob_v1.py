@@ -1,0 +1,35 @@
+"""MPIJob v1, in a cluster where training-operator serves MPIJob instead of mpi-operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.operators import Operators
+from lab.paths import CHART
+from tests.cluster.testbed import Namespace, settings
+
+OPERATORS = Operators(mpijob="v1")
+# The operator's init container, which brings kubectl, is refused under `restricted`.
+POD_SECURITY = "baseline"
+
+
+def test_digits_are_learned_through_kubectl_exec(namespace: Namespace, helm4: Path, digits_settings: list[str]) -> None:
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings)
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.get("mpijobs")[0]["apiVersion"] == "kubeflow.org/v1"
+    assert namespace.wait_for_end(seconds=180) == "Succeeded", namespace.story()
+    assert namespace.accuracy() >= 0.95
+    # The launcher alone may do anything in the cluster: start commands in its workers.
+    workers = [pod for pod in namespace.get("pods") if pod["metadata"]["name"].endswith(("-worker-0", "-worker-1"))]
+    assert all(pod["spec"]["automountServiceAccountToken"] is False for pod in workers)
+
+
+def test_wrong_data_fails_the_job_with_one_line(namespace: Namespace, helm3: Path, digits_settings: list[str]) -> None:
+    wrong = settings({"data.uri": "s3://no-such-bucket/digits"})
+
+    installed = namespace.helm(helm3, "install", "run1", str(CHART), *digits_settings, *wrong)
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(seconds=120) == "Failed", namespace.story()
+    assert 'bucket "no-such-bucket"' in namespace.launcher_end()["message"]

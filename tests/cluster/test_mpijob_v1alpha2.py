@@ -1,0 +1,30 @@
+"""MPIJob v1alpha2 under mpi-operator 0.3.0, whose CRD serves three versions of which its controller follows one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.operators import Operators
+from lab.paths import CHART
+from tests.cluster.testbed import Namespace
+
+OPERATORS = Operators(mpijob="v1alpha2", training=False)
+POD_SECURITY = "baseline"
+
+
+def test_version_is_not_guessed(namespace: Namespace, helm4: Path, digits_settings: list[str]) -> None:
+    refused = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings)
+
+    assert refused.returncode != 0
+    assert "job.apiVersion" in refused.stderr
+    assert namespace.get("mpijobs") == []
+
+
+def test_digits_are_learned(namespace: Namespace, helm4: Path, digits_settings: list[str]) -> None:
+    version = ["--set", "job.apiVersion=v1alpha2"]
+
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings, *version)
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end("mpijobs.v1alpha2.kubeflow.org", seconds=180) == "Succeeded", namespace.story()
+    assert namespace.accuracy() >= 0.95

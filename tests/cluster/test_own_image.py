@@ -1,0 +1,54 @@
+"""A user's own image and command, as people run them by hand today: root, sshd on port 22, nothing of ours inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import client, images
+from lab.paths import CHART
+from tests.cluster.testbed import PROBE_VALUES, Namespace, settings
+
+POD_SECURITY = "baseline"
+VALUES = {
+    **PROBE_VALUES,
+    "podSecurity": "baseline",
+    "ssh.port": 22,
+    "workers.replicas": 2,
+    "workers.gpus": 2,
+    "env[0].name": "PROBE_WORD",
+    "env[0].value": "hello",
+}
+DOCKERFILE = Path(__file__).parent / "own-image.Dockerfile"
+
+
+@pytest.fixture(scope="module")
+def own_image(lab: None) -> str:
+    image = images.image_from("own-image", DOCKERFILE)
+    client.load_image(image)
+    return image.reference
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        pytest.param({}, "mpijobs", id="mpijob"),
+        pytest.param({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher", id="plain"),
+    ],
+)
+def test_root_image_runs_its_own_command(
+    namespace: Namespace, helm4: Path, own_image: str, values: dict[str, str], kind: str
+) -> None:
+    namespace.put_probe()
+    repository, _, tag = own_image.rpartition(":")
+    image = {"image.repository": repository.removeprefix("docker.io/"), "image.tag": tag}
+
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**VALUES, **values, **image}))
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(kind, seconds=90) == "Succeeded", namespace.story()
+    reports = namespace.reports()
+    assert sorted(report["rank"] for report in reports) == [0, 1, 2, 3]
+    assert {(report["size"], report["uid"], report["root_is_writable"]) for report in reports} == {(4, 0, True)}
+    assert {report["env"]["PROBE_WORD"] for report in reports} == {"hello"}

@@ -1,0 +1,60 @@
+"""The check as a hook, inside the cluster, before Helm creates or changes the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab import client
+from lab.paths import CHART
+from tests.cluster.testbed import VALUES, Namespace, settings
+
+SYNTHETIC = ["-f", str(VALUES / "vgg16.yaml")]
+# Long enough to be running when it is upgraded.
+BUSY = {"command": ["sleep", "300"], "workers.gpus": 3, "preflight.enabled": True}
+
+
+def _hooks_left(namespace: Namespace) -> list[str]:
+    kinds = "configmaps,serviceaccounts,pods,clusterroles,clusterrolebindings"
+    names = client.kubectl("-n", namespace.name, "get", kinds, "-o", "name").split()
+    return [name for name in names if "preflight" in name]
+
+
+def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namespace, helm: Path) -> None:
+    too_large = settings({**BUSY, "workers.replicas": 3})
+
+    refused = namespace.helm(helm, "install", "run1", str(CHART), *SYNTHETIC, *too_large)
+
+    assert refused.returncode != 0
+    assert "nvidia.com/gpu" in refused.stdout + refused.stderr
+    assert namespace.get("mpijobs") == []
+    (pod,) = _hooks_left(namespace)
+    assert pod.startswith("pod/")
+    message = namespace.get("pods")[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
+    assert "workers" in message
+    client.kubectl("-n", namespace.name, "delete", pod)
+
+
+def test_run_of_its_own_counts_as_free_for_its_upgrade(namespace: Namespace, helm: Path) -> None:
+    run = ["run1", str(CHART), *SYNTHETIC]
+    installed = namespace.helm(helm, "install", *run, *settings({**BUSY, "workers.replicas": 2}))
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    assert _hooks_left(namespace) == []
+    client.kubectl(
+        "-n",
+        namespace.name,
+        "wait",
+        "--for=condition=Ready",
+        "pod",
+        "-l",
+        "app.kubernetes.io/component=worker",
+        "--timeout=60s",
+    )
+
+    # 6 of 8 GPUs are taken, by this run itself.
+    again = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 2, "workers.gpus": 4}))
+    too_large = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 3, "workers.gpus": 4}))
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert too_large.returncode != 0
+    for pod in _hooks_left(namespace):
+        client.kubectl("-n", namespace.name, "delete", pod)
