@@ -42,6 +42,14 @@ def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes:
     ]
 
 
+@every_kind
+def test_notes_name_the_test_where_there_is_one(helm3: Path, chart_with_visible_notes: Path, kind: str) -> None:
+    text = notes(helm3, chart_with_visible_notes, *KINDS[kind])
+
+    has_test = kind not in ("mxjob-v1", "mxjob-v1beta1", "tfjob")
+    assert ("helm --namespace team test run1 --timeout 10m" in text) == has_test
+
+
 def test_notes_say_that_there_is_no_job(helm: Path, chart_with_visible_notes: Path) -> None:
     values = ("job.enabled=false", "rbac.aggregateToKubeflowEdit=true", "rbac.kinds={MPIJob}")
 
@@ -70,7 +78,7 @@ S3 = ["data.source=s3", "data.uri=s3://digits"]
         pytest.param(["workers.gpus=0"], "2 ranks on 2 workers, on the CPU.", [], id="no-gpus"),
         pytest.param(
             ["framework=pytorch", "job.elastic=false"],
-            "A change of workers.replicas starts the training anew: the pods of a PyTorchJob",
+            "A change of workers.replicas starts the training anew: the pods know the job's size",
             ["framework=pytorch"],
             id="replaced",
         ),
