@@ -7,12 +7,13 @@ from typing import Any
 
 from lab.paths import CHART
 from lab.waiting import wait_until
-from tests.cluster.testbed import PROBE_VALUES, VALUES, Namespace, settings
+from tests.cluster.testbed import PROBE_VALUES, SECRET, VALUES, Namespace, settings
 
 # The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
 POD_SECURITY = "baseline"
 
 SMALL = {
+    "s3.secretName": SECRET,
     "workers.cpu": "50m",
     "workers.memory": "200Mi",
     "workers.shm": "64Mi",

@@ -104,8 +104,9 @@ class Namespace:
 
     def reports(self) -> list[dict[str, Any]]:
         """Return what the probe found in each process of the job, as probe.py prints it."""
-        lines = [line for log in self.logs().values() for line in log.splitlines()]
-        return [json.loads(line.partition("probe: ")[2]) for line in lines if "probe: " in line]
+        # Unbuffered processes of one pod may share a line.
+        parts = [part for log in self.logs().values() for part in log.split("probe: ")[1:]]
+        return [json.JSONDecoder().raw_decode(part)[0] for part in parts]
 
     def put_probe(self) -> None:
         """Put the probe into a ConfigMap, for PROBE_VALUES to mount."""
