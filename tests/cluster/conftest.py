@@ -54,7 +54,7 @@ def kube_config(lab_operators: operators.Operators) -> str:
     return str(KUBECONFIG)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def digits_settings(lab: None) -> list[str]:
     """The arguments that fit values/mnist.yaml to the lab, whose S3 server holds the digits."""
     server = cluster.s3_server()

@@ -15,6 +15,7 @@ from pytest_helm_charts.clusters import Cluster
 
 from lab import cluster, golang
 from lab.namespaces import LINK
+from lab.operators import Operators
 from lab.paths import REPOSITORY, STATE_DIR
 
 
@@ -42,7 +43,7 @@ def _processes() -> list[str]:
 
 
 @pytest.fixture
-def restored_lab(lab: None) -> Iterator[None]:
+def restored_lab(lab_operators: Operators) -> Iterator[None]:
     """A lab that the test may take down."""
     yield
     cluster.up()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lab import client
 from lab.paths import CHART
+from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings
 
 SYNTHETIC = ["-f", str(VALUES / "vgg16.yaml")]
@@ -39,16 +40,7 @@ def test_run_of_its_own_counts_as_free_for_its_upgrade(namespace: Namespace, hel
     installed = namespace.helm(helm, "install", *run, *settings({**BUSY, "workers.replicas": 2}))
     assert installed.returncode == 0, installed.stdout + installed.stderr
     assert _hooks_left(namespace) == []
-    client.kubectl(
-        "-n",
-        namespace.name,
-        "wait",
-        "--for=condition=Ready",
-        "pod",
-        "-l",
-        "app.kubernetes.io/component=worker",
-        "--timeout=60s",
-    )
+    wait_until("the workers", lambda: sum("-worker-" in name for name in namespace.running_pods()) == 2, pause=0.5)
 
     # 6 of 8 GPUs are taken, by this run itself.
     again = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 2, "workers.gpus": 4}))
