@@ -17,11 +17,16 @@ TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its part, so that `pytest -m unit` and the like run one part."""
+    """Mark each test with its part, so that `pytest -m unit` and the like run one part.
+
+    The tests of the cluster share one lab: `pytest --dist loadgroup` runs them one after the other, beside the rest.
+    """
     for item in items:
         if not item.get_closest_marker("install"):
             part = item.path.relative_to(TESTS).parts[0]
             item.add_marker(MARKERS[part])
+            if part == "cluster":
+                item.add_marker(pytest.mark.xdist_group(part))
 
 
 @pytest.fixture(scope="session")
