@@ -16,17 +16,19 @@ MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": 
 TESTS = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with its part, so that `pytest -m unit` and the like run one part.
 
-    The tests of the cluster share one lab: `pytest --dist loadgroup` runs them one after the other, beside the rest.
+    The tests of the cluster share one lab, the trainer's one container: `pytest --dist loadgroup` runs those of a part
+    one after the other, beside the rest.
     """
     for item in items:
+        part = item.path.relative_to(TESTS).parts[0]
         if not item.get_closest_marker("install"):
-            part = item.path.relative_to(TESTS).parts[0]
             item.add_marker(MARKERS[part])
-            if part == "cluster":
-                item.add_marker(pytest.mark.xdist_group(part))
+        if part in ("cluster", "trainer"):
+            item.add_marker(pytest.mark.xdist_group(part))
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ and _labels.tpl for what differs.
 */}}
 
 {{- /*
-distrain.job.kind, distrain.job.apiVersion
-  Everything asks for them, so they are kept in the root context, which all templates share.
+distrain.job.kind, distrain.job.apiVersion, distrain.job.is
+  Everything asks for them, so what they find is kept in the root context, which all templates share.
 */}}
 {{- define "distrain.job.kind" -}}
 {{- if not (hasKey . "distrainKind") -}}
@@ -98,17 +98,24 @@ distrain.job.is
   trainingOperator  the training-operator's common part runs the pods
 */}}
 {{- define "distrain.job.is" -}}
-{{- $kind := include "distrain.job.kind" .root -}}
-{{- $version := include "distrain.job.apiVersion" .root -}}
-{{- $elastic := and (eq $kind "PyTorchJob") .root.Values.job.elastic -}}
-{{- $properties := dict
+{{- if not (hasKey .root "distrainJobIs") -}}
+{{- $_ := include "distrain.job.properties" .root | fromJson | set .root "distrainJobIs" -}}
+{{- end -}}
+{{- get .root.distrainJobIs .a | ternary "true" "" -}}
+{{- end }}
+
+{{- define "distrain.job.properties" -}}
+{{- $kind := include "distrain.job.kind" . -}}
+{{- $version := include "distrain.job.apiVersion" . -}}
+{{- $elastic := and (eq $kind "PyTorchJob") .Values.job.elastic -}}
+{{- dict
   "mpi" (has $kind (list "MPIJob" "Plain"))
   "kubexec" (and (eq $kind "MPIJob") (ne $version "v2beta1"))
   "elastic" $elastic
   "replaced" (and (has $kind (list "MXJob" "TFJob" "PyTorchJob")) (not $elastic))
   "trainingOperator" (and (eq $version "v1") (ne $kind "Plain"))
+  | toJson
 -}}
-{{- get $properties .a | ternary "true" "" -}}
 {{- end }}
 
 {{- /*
@@ -151,7 +158,7 @@ distrain.job.fixed
 */}}
 {{- define "distrain.job.fixed" -}}
 {{- $kind := include "distrain.job.kind" . -}}
-{{- $resource := include (printf "distrain.%s.fixed" (lower $kind)) (dict "root" . "job" "") | fromYaml -}}
+{{- $resource := include (printf "distrain.%s.fixed" (lower $kind)) (dict "root" . "job" "") | fromJson -}}
 {{- $scripts := list -}}
 {{- range include "distrain.scripts.names" . | fromJsonArray -}}
 {{- $scripts = append $scripts ($.Files.Get (printf "files/%s" .)) -}}
@@ -162,10 +169,11 @@ distrain.job.fixed
 
 {{- /*
 distrain.job.fixedSpec
-  Takes (dict "root" <root context> "spec" <spec of a Kubeflow resource, as a dict> "replicas" <key of its roles>).
+  Takes (dict "root" <root context> "spec" <spec of a Kubeflow resource, which it changes> "replicas" <key of its roles>).
+  Renders JSON.
 */}}
 {{- define "distrain.job.fixedSpec" -}}
-{{- $spec := deepCopy .spec -}}
+{{- $spec := .spec -}}
 {{- range $role, $replica := get $spec .replicas -}}
 {{- $_ := unset $replica.template "metadata" -}}
 {{- if not (include "distrain.job.is" (dict "root" $.root "a" "replaced")) -}}
@@ -181,7 +189,7 @@ distrain.job.fixedSpec
 {{- end -}}
 {{- end -}}
 {{- $_ := unset $spec "cleanPodPolicy" -}}
-{{- toYaml $spec -}}
+{{- toJson $spec -}}
 {{- end }}
 
 {{- /*

@@ -22,16 +22,10 @@ distrain.names.job
   the 63 characters of a DNS label: <job>-worker-999, of an MXJob <job>-scheduler-0; the StatefulSet of an MPIJob
   v1alpha2 adds 11 characters to <job>-worker in a label of its pods.
 
-  The hash takes a rendering of the whole job, so it is kept in the root context, which all templates share.
+  The hash takes a rendering of the whole job, so it is kept in the root context, which all templates share. The job of
+  `helm test` has the run's.
 */}}
 {{- define "distrain.names.job" -}}
-{{- if not (hasKey . "distrainJob") -}}
-{{- $_ := include "distrain.names.newJob" . | set . "distrainJob" -}}
-{{- end -}}
-{{- .distrainJob -}}
-{{- end }}
-
-{{- define "distrain.names.newJob" -}}
 {{- $kind := printf "%s %s" (include "distrain.job.kind" .) (include "distrain.job.apiVersion" .) -}}
 {{- $cut := 43 -}}
 {{- if hasPrefix "MXJob" $kind -}}
@@ -43,8 +37,14 @@ distrain.names.job
 {{- if hasKey . "variant" -}}
 {{- $variant = printf "-%s" .variant -}}
 {{- end -}}
-{{- $hash := include "distrain.job.fixed" . | sha256sum | trunc 8 -}}
-{{- printf "%s%s-%s" (.Release.Name | trunc (sub $cut (len $variant) | int) | trimSuffix "-") $variant $hash -}}
+{{- printf "%s%s-%s" (.Release.Name | trunc (sub $cut (len $variant) | int) | trimSuffix "-") $variant (include "distrain.names.hash" .) -}}
+{{- end }}
+
+{{- define "distrain.names.hash" -}}
+{{- if not (hasKey . "distrainHash") -}}
+{{- $_ := include "distrain.job.fixed" . | sha256sum | trunc 8 | set . "distrainHash" -}}
+{{- end -}}
+{{- .distrainHash -}}
 {{- end }}
 
 {{- /*

@@ -9,7 +9,7 @@ A role is (dict "root" <root context> "role" <role>).
 */}}
 
 {{- define "distrain.placement.all" -}}
-{{- $values := include "distrain.role.values" . | fromYaml -}}
+{{- $values := index .root.Values (include "distrain.role.key" .) -}}
 {{- with $values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -40,7 +40,7 @@ distrain.placement.tolerations
   The user's, then how long a pod stays on a node that is lost; a taint that the user tolerates is his to limit.
 */}}
 {{- define "distrain.placement.tolerations" -}}
-{{- $tolerations := (include "distrain.role.values" . | fromYaml).tolerations | default list -}}
+{{- $tolerations := (index .root.Values (include "distrain.role.key" .)).tolerations | default list -}}
 {{- $covered := dict -}}
 {{- range $tolerations -}}
 {{- if has (.effect | default "NoExecute") (list "NoExecute") -}}
@@ -66,9 +66,10 @@ distrain.placement.affinity
   The user's, and beside it the term that packs the workers.
 */}}
 {{- define "distrain.placement.affinity" -}}
-{{- $affinity := (include "distrain.role.values" . | fromYaml).affinity | default dict -}}
+{{- $affinity := (index .root.Values (include "distrain.role.key" .)).affinity | default dict -}}
 {{- $topology := .root.Values.workers.topology -}}
 {{- if and (eq $topology.policy "pack") (include "distrain.role.trains" .) -}}
+{{- $affinity = deepCopy $affinity -}}
 {{- $near := $affinity.podAffinity | default dict -}}
 {{- $term := dict "topologyKey" $topology.key "labelSelector" (include "distrain.labels.selector" .root | fromYaml) -}}
 {{- $key := "requiredDuringSchedulingIgnoredDuringExecution" -}}

@@ -46,7 +46,7 @@ distrain.plain.fixed
 {{- $specs = append $specs $spec -}}
 {{- end -}}
 {{- end -}}
-{{- dict "specs" $specs | toYaml -}}
+{{- dict "specs" $specs | toJson -}}
 {{- end }}
 
 {{- /*

@@ -124,13 +124,12 @@ distrain.pod.resources
   first to be killed when its node runs short. CPU has no limit: a throttled rank holds up all the others.
 */}}
 {{- define "distrain.pod.resources" -}}
-{{- $role := include "distrain.role.values" . | fromYaml -}}
 {{- $requests := dict -}}
 {{- $limits := dict -}}
-{{- with $role.cpu -}}
+{{- with merge (dict "of" "cpu") . | include "distrain.role.request" -}}
 {{- $_ := set $requests "cpu" . -}}
 {{- end -}}
-{{- with $role.memory -}}
+{{- with merge (dict "of" "memory") . | include "distrain.role.request" -}}
 {{- $_ := set $requests "memory" . -}}
 {{- $_ := set $limits "memory" . -}}
 {{- end -}}

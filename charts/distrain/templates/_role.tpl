@@ -1,35 +1,35 @@
 {{- /*
 What the values say of one role's pods. Roles: launcher, worker, server, scheduler, master, chief.
 
-  distrain.role.values     the role's part of the values, with its defaults
+  distrain.role.key        the role's key among the values
+  distrain.role.request    what its pods request of CPU or memory
   distrain.role.trains     whether the role's pods hold ranks: worker and master
   distrain.role.container  name of the role's first container
 */}}
 
 {{- /*
-distrain.role.values
-  Takes (dict "root" <root context> "role" <role>).
+distrain.role.key
+  Takes (dict "role" <role>). For `index .root.Values`.
 */}}
-{{- define "distrain.role.values" -}}
+{{- define "distrain.role.key" -}}
 {{- $keys := dict "launcher" "launcher" "chief" "launcher" "server" "servers" "scheduler" "scheduler" "keygen" "launcher" -}}
-{{- $values := index .root.Values (get $keys .role | default "workers") -}}
-{{- $defaults := dict
-  "launcher" (dict "cpu" "100m" "memory" "512Mi")
-  "chief" (dict "cpu" "100m" "memory" "2Gi")
-  "server" (dict "cpu" "1" "memory" "2Gi")
-  "scheduler" (dict "cpu" "100m" "memory" "1Gi")
-  "keygen" (dict "cpu" "100m" "memory" "128Mi")
--}}
-{{- $default := get $defaults .role | default dict -}}
-{{- $merged := pick $values "nodeSelector" "tolerations" "affinity" -}}
-{{- range $key := list "cpu" "memory" -}}
-{{- $value := index $values $key -}}
-{{- if or (eq $.role "keygen") (eq $value nil) -}}
-{{- $value = get $default $key -}}
+{{- get $keys .role | default "workers" -}}
+{{- end }}
+
+{{- /*
+distrain.role.request
+  Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Renders nothing where nothing is asked for.
+
+  The Job that makes the SSH key stands where the launcher may, but is not sized by its values.
+*/}}
+{{- define "distrain.role.request" -}}
+{{- $cpu := dict "launcher" "100m" "chief" "100m" "server" "1" "scheduler" "100m" "keygen" "100m" -}}
+{{- $memory := dict "launcher" "512Mi" "chief" "2Gi" "server" "2Gi" "scheduler" "1Gi" "keygen" "128Mi" -}}
+{{- $given := index .root.Values (include "distrain.role.key" .) .of -}}
+{{- if or (eq $given nil) (eq .role "keygen") -}}
+{{- $given = get (ternary $cpu $memory (eq .of "cpu")) .role -}}
 {{- end -}}
-{{- $_ := set $merged $key (toString ($value | default "")) -}}
-{{- end -}}
-{{- toYaml $merged -}}
+{{- $given | default "" -}}
 {{- end }}
 
 {{- define "distrain.role.trains" -}}

@@ -1,7 +1,7 @@
 {{- /*
 `helm test`: an all-reduce in a second job of the run's shape.
 
-  distrain.test.values    the values of that job
+  distrain.test.values    finds the values of that job
   distrain.test.program   what its ranks run
   distrain.test.pack      documents of a Plain job as Helm can run them
   distrain.test.name      name of the Pod that judges it, and of that Pod's ServiceAccount and Role
@@ -17,29 +17,36 @@ distrain.test.values
   The test needs no data and no Secret for it, and it ends by itself even where Helm was stopped: its GPUs come free.
 */}}
 {{- define "distrain.test.values" -}}
-{{- $values := toYaml .Values | fromYaml -}}
-{{- $kind := include "distrain.job.kind" . -}}
-{{- $isElastic := and (eq $kind "PyTorchJob") .Values.job.elastic -}}
-{{- $replicas := .Values.test.workers | default .Values.workers.replicas | int -}}
-{{- $_ := set $values "gpus" nil -}}
-{{- $_ := set $values "command" (include "distrain.test.program" . | fromYamlArray) -}}
-{{- $_ := set $values.workers "replicas" $replicas -}}
+{{- $given := .root.Values -}}
+{{- $kind := include "distrain.job.kind" .root -}}
+{{- $replicas := $given.test.workers | default $given.workers.replicas | int -}}
 {{- /* torchrun must wait for all of them. */ -}}
-{{- $_ := set $values.workers "minReplicas" (ternary $replicas nil $isElastic) -}}
-{{- $_ := set $values.workers "maxReplicas" (ternary $replicas nil $isElastic) -}}
-{{- $_ := set $values.workers "sidecars" list -}}
-{{- $_ := set $values.job "backoffLimit" 0 -}}
-{{- $_ := set $values.job "ttlSecondsAfterFinished" nil -}}
-{{- /* The test's Pod gives up first, and says why, but for a Plain job, whose end Helm itself waits for. */ -}}
-{{- $_ := set $values.job "activeDeadlineSeconds" (add .Values.test.timeoutSeconds (ternary 0 300 (eq $kind "Plain"))) -}}
-{{- /* An elastic PyTorchJob has succeeded with its first worker: Running would delete rank 0 before its log is read. */ -}}
-{{- $_ := set $values.job "cleanPodPolicy" (ternary "None" "Running" (eq $kind "PyTorchJob")) -}}
-{{- $_ := set $values "data" (dict "source" "synthetic" "uri" "") -}}
-{{- $_ := set $values.output "uri" "" -}}
-{{- $_ := set $values.s3 "endpoint" "" -}}
-{{- $_ := set $values.s3 "secretName" "" -}}
-{{- $_ := set $values.monitoring "podMonitor" false -}}
-{{- toYaml $values -}}
+{{- $fixed := and (eq $kind "PyTorchJob") $given.job.elastic | ternary $replicas nil -}}
+{{- /*
+The test's Pod gives up first, and says why, but for a Plain job, whose end Helm itself waits for.
+An elastic PyTorchJob has succeeded with its first worker: Running would delete rank 0 before its log is read.
+*/ -}}
+{{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 (eq $kind "Plain")) -}}
+{{- $clean := ternary "None" "Running" (eq $kind "PyTorchJob") -}}
+{{- $changes := dict
+  "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed "sidecars" list)
+  "job" (dict "backoffLimit" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
+  "data" (dict "source" "synthetic" "uri" "")
+  "output" (dict "uri" "")
+  "s3" (dict "endpoint" "" "secretName" "")
+  "monitoring" (dict "podMonitor" false)
+-}}
+{{- range $key, $value := $given -}}
+{{- if hasKey $changes $key -}}
+{{- $value = deepCopy $value -}}
+{{- range $name, $change := get $changes $key -}}
+{{- $_ := set $value $name $change -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $.values $key $value -}}
+{{- end -}}
+{{- $_ := set .values "gpus" nil -}}
+{{- $_ := set .values "command" (include "distrain.test.program" .root | fromYamlArray) -}}
 {{- end }}
 
 {{- /*
