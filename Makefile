@@ -18,7 +18,7 @@ demo: setup ## train on an embedded Kubernetes, or on the cluster of KUBECONFIG
 
 test: setup ## run every test, the cluster's beside the rest; PYTEST_ARGS="-k words" picks some
 	@$(PYTHON) -m lab build
-	@$(PYTHON) -m pytest --numprocesses 2 --dist loadgroup $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 test-%: setup ## run one part: unit, install, chart, trainer or cluster
 	@$(PYTHON) -m pytest -m $* $(PYTEST_ARGS)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from lab import golang, s3
 from lab.waiting import wait_for_port
@@ -16,19 +18,27 @@ MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": 
 TESTS = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its part, so that `pytest -m unit` and the like run one part.
-
-    The tests of the cluster share one lab, the trainer's one container: `pytest --dist loadgroup` runs those of a part
-    one after the other, beside the rest.
-    """
+    """Mark each test with its part, so that `pytest -m unit` and the like run one part."""
     for item in items:
-        part = item.path.relative_to(TESTS).parts[0]
         if not item.get_closest_marker("install"):
+            part = item.path.relative_to(TESTS).parts[0]
             item.add_marker(MARKERS[part])
-        if part in ("cluster", "trainer"):
-            item.add_marker(pytest.mark.xdist_group(part))
+
+
+class PartScheduling(LoadScopeScheduling):
+    """Run the cluster's tests one after the other, as they share one lab, and the trainer's, which share a container.
+
+    All other tests run beside them, one by one.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        part = nodeid.split("/")[1]
+        return part if part in ("cluster", "trainer") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
+    return PartScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
