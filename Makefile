@@ -16,9 +16,9 @@ setup: ## install Debian packages, a Python environment and Go where they are mi
 demo: setup ## train on an embedded Kubernetes, or on the cluster of KUBECONFIG
 	@$(PYTHON) -m lab demo
 
-test: setup ## run every test, the cluster's beside the rest; PYTEST_ARGS="-k words" picks some
+test: setup ## run every test; PYTEST_ARGS="-k words" picks some
 	@$(PYTHON) -m lab build
-	@$(PYTHON) -m pytest --numprocesses 2 $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest $(PYTEST_ARGS)
 
 test-%: setup ## run one part: unit, install, chart, trainer or cluster
 	@$(PYTHON) -m pytest -m $* $(PYTEST_ARGS)

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 from lab import golang, s3
 from lab.waiting import wait_for_port
@@ -24,21 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.get_closest_marker("install"):
             part = item.path.relative_to(TESTS).parts[0]
             item.add_marker(MARKERS[part])
-
-
-class PartScheduling(LoadScopeScheduling):
-    """Run the cluster's tests one after the other, as they share one lab, and the trainer's, which share a container.
-
-    All other tests run beside them, one by one.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        part = nodeid.split("/")[1]
-        return part if part in ("cluster", "trainer") else nodeid
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
-    return PartScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -449,7 +449,7 @@ def test_ranks_start_through_the_operators_kubexec(pod: Pod, script: str) -> Non
 
 def test_workers_that_kubectl_does_not_reach_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     module = load("distrain-launch")
-    monkeypatch.setattr(module, "SECONDS_FOR_KUBECTL", 1)
+    monkeypatch.setattr(module, "SECONDS_FOR_KUBECTL", 5)
     kubectl = 'test $2 = a && exit 0; test $2 = b && sleep 67; echo "pods \\"$2\\" not found" >&2; exit 1'
     way = module.Kubexec(SimpleNamespace(kubexec=kubexec(tmp_path, KUBEXEC, kubectl)))
 
