@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -60,7 +61,13 @@ def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
 def test_ctrl_c_during_the_start_leaves_nothing(restored_lab: None) -> None:
     cluster.down()
     start = subprocess.Popen(
-        [sys.executable, "-m", "lab", "up"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-m", "lab", "up"],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Whoever runs the tests in the background may have them ignore Ctrl-C.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(3)
     os.killpg(start.pid, signal.SIGINT)
