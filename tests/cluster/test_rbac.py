@@ -58,8 +58,9 @@ def test_hand_edit_of_an_aggregated_role_is_lost(lab: None) -> None:
     rule = {"apiGroups": ["kubeflow.org"], "resources": ["mpijobs"], "verbs": ["create"]}
     patch = json.dumps([{"op": "add", "path": "/rules/-", "value": rule}])
 
-    client.kubectl("patch", "clusterrole", "kubeflow-edit", "--type=json", "-p", patch)
+    edited = client.kubectl("patch", "clusterrole", "kubeflow-edit", "--type=json", "-p", patch, "-o", "json")
 
+    assert "mpijobs" in edited
     wait_until(
         "the edit's loss", lambda: "mpijobs" not in client.kubectl("get", "clusterrole", "kubeflow-edit", "-o", "json")
     )

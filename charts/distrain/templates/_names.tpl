@@ -3,6 +3,7 @@ Names of the job's resources.
 
   distrain.names.instance        the release, or <release>-test for the job of `helm test`
   distrain.names.job             name of the job resource
+  distrain.names.hash            the hash that it ends in
   distrain.names.scripts         name of the ConfigMap that holds the scripts of the pods
   distrain.names.serviceAccount  ServiceAccount of one role's pods; nothing is the namespace's default
   distrain.names.keygen          name of the ServiceAccount and Role of the Job that makes the SSH key
