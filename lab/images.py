@@ -36,6 +36,7 @@ VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 # What the trainer's images are built from, and the packages among it that make only their last layers.
 CONTEXT = (".dockerignore", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
+FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 ARCHIVES = CACHE_DIR / "images"
 STORE = CACHE_DIR / "buildah"
 LOGS = CACHE_DIR / "logs"
@@ -287,10 +288,15 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
     parts: list[str | bytes] = [_base_key()]
     for path in _context_files():
         name = str(path.relative_to(REPOSITORY))
-        is_others = path.suffix == ".Dockerfile" and path != _dockerfile(framework)
-        if not is_others and not any(name.startswith(f"{folder}/") for folder in without):
+        if not _is_of_another(path, framework) and not any(name.startswith(f"{folder}/") for folder in without):
             parts += [name, path.read_bytes()]
     return _key(parts)
+
+
+def _is_of_another(path: Path, framework: str) -> bool:
+    """Tell whether a file below trainer/ is for another framework's image alone, as its name then says first."""
+    others = tuple(name for name in FRAMEWORKS if name != framework)
+    return "distrain_trainer" not in path.parts and path.name.startswith(others)
 
 
 def _context_files() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 
 import pytest
@@ -38,26 +39,45 @@ def test_empty_output_writes_nothing() -> None:
     assert config.output == ""
 
 
+@pytest.fixture
+def image_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image that holds every framework."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+
+
+def test_program_of_the_charts_default_is_found(image_of_all: None) -> None:
+    assert program_of(parse(FROM_THE_CHART)) == "distrain_trainer.tensorflow_horovod"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("starter", "program"),
     [
-        pytest.param("--framework pytorch", r"^framework: this image trains with tensorflow, not with pytorch; "),
-        pytest.param("--framework mxnet", r"^framework: this image trains with tensorflow, not with mxnet; "),
-        pytest.param(
-            "--strategy parameter-server",
-            r"^strategy: this image trains tensorflow with allreduce, not with parameter-server; set strategy: ",
-        ),
+        pytest.param({}, "distrain_trainer.pytorch_ddp", id="torchrun"),
+        pytest.param({"OMPI_COMM_WORLD_SIZE": "2"}, "distrain_trainer.pytorch_horovod", id="mpirun"),
     ],
 )
-def test_what_the_trainer_has_no_program_for_is_refused(arguments: str, message: str) -> None:
-    config = parse(["--steps", "1", *arguments.split()])
+def test_program_of_pytorch_is_the_starters(
+    image_of_all: None, monkeypatch: pytest.MonkeyPatch, starter: dict[str, str], program: str
+) -> None:
+    monkeypatch.delenv("OMPI_COMM_WORLD_SIZE", raising=False)
+    for name, value in starter.items():
+        monkeypatch.setenv(name, value)
 
-    with pytest.raises(ArgumentError, match=message):
+    assert program_of(parse(["--steps", "1", "--framework", "pytorch"])) == program
+
+
+def test_strategy_without_a_program_is_refused(image_of_all: None) -> None:
+    config = parse(["--steps", "1", "--framework", "pytorch", "--strategy", "parameter-server"])
+
+    with pytest.raises(ArgumentError, match=r"^strategy: the trainer trains pytorch with allreduce, not with "):
         program_of(config)
 
 
-def test_program_of_the_charts_default_is_found() -> None:
-    assert program_of(parse(FROM_THE_CHART)) == "distrain_trainer.tensorflow_horovod"
+def test_framework_that_the_image_lacks_is_refused() -> None:
+    config = parse(["--steps", "1", "--framework", "mxnet"])
+
+    with pytest.raises(ArgumentError, match=r"^framework: this image does not hold mxnet; set image.repository to "):
+        program_of(config)
 
 
 def test_later_argument_overrides_an_earlier_one() -> None:

@@ -96,12 +96,12 @@ def test_batches_have_one_shape_and_pixels_from_0_to_1() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 def test_each_test_sample_is_tested_once(ranks: int) -> None:
-    samples = dataset_of(5).train
+    dataset = Dataset(dataset_of(5).train, test=dataset_of(5).train, classes=5)
 
     tested = [
         int(label)
         for rank in range(ranks)
-        for batch in evaluation_batches(config_of(batch_size=2), samples, rank=rank, ranks=ranks)
+        for batch in evaluation_batches(config_of(batch_size=2), dataset, rank=rank, ranks=ranks)
         for label in batch.labels[batch.weights > 0]
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -12,8 +13,14 @@ from distrain_trainer.data import load
 from distrain_trainer.errors import ArgumentError, end_rank, rank_from_environment
 from distrain_trainer.storage import open_store
 
-# By framework and strategy.
-PROGRAMS = {"tensorflow": {"allreduce": "distrain_trainer.tensorflow_horovod"}}
+# By framework and strategy. PyTorch's own all-reduce is started by torchrun, Horovod's by mpirun.
+PROGRAMS = {
+    "tensorflow": {"allreduce": "tensorflow_horovod", "parameter-server": "tensorflow_parameter_server"},
+    "pytorch": {"allreduce": "pytorch_ddp"},
+    "pytorch under mpirun": {"allreduce": "pytorch_horovod"},
+    "mxnet": {"allreduce": "mxnet_horovod", "parameter-server": "mxnet_kvstore"},
+}
+PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -31,20 +38,21 @@ def main(argv: Sequence[str]) -> None:
 
 
 def program_of(config: Config) -> str:
-    """Return the module that trains with the framework and strategy. Raises ArgumentError when the trainer has none."""
-    if config.framework not in PROGRAMS:
+    """Return the module that trains with the framework and strategy. Raises ArgumentError when this image has none."""
+    if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
-            f"framework: this image trains with {' and '.join(PROGRAMS)}, not with {config.framework}; "
-            "set command to a program of your own, and image.repository to its image"
+            f"framework: this image does not hold {config.framework}; set image.repository to one that does, "
+            "or command to a program of your own"
         )
-    programs = PROGRAMS[config.framework]
+    under_mpirun = config.framework == "pytorch" and "OMPI_COMM_WORLD_SIZE" in os.environ
+    programs = PROGRAMS[f"{config.framework} under mpirun" if under_mpirun else config.framework]
     if config.strategy not in programs:
         known = " or ".join(programs)
         raise ArgumentError(
-            f"strategy: this image trains {config.framework} with {known}, not with {config.strategy}; "
+            f"strategy: the trainer trains {config.framework} with {known}, not with {config.strategy}; "
             f"set strategy: {known}, or command to a program of your own"
         )
-    return programs[config.strategy]
+    return f"distrain_trainer.{programs[config.strategy]}"
 
 
 def require_writable_output(config: Config) -> None:

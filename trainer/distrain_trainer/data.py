@@ -49,6 +49,17 @@ class Dataset:
     test: Samples | None
     classes: int
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of every image."""
+        height, width, channels = self.train.images.shape[1:]
+        return height, width, channels
+
+    @property
+    def tests(self) -> int:
+        """The number of test samples."""
+        return len(self.test) if self.test else 0
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -115,12 +126,14 @@ def train_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) ->
     )
 
 
-def evaluation_batches(config: Config, samples: Samples, *, rank: int, ranks: int) -> Iterator[Batch]:
+def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
     """Yield one rank's part of the test samples: none twice, none left out."""
-    mine = np.arange(len(samples))[rank::ranks]
+    if dataset.test is None:
+        return
+    mine = np.arange(dataset.tests)[rank::ranks]
     for start in range(0, len(mine), config.batch_size):
         part = mine[start : start + config.batch_size]
-        yield _batch(samples, part, config.batch_size, len(part), 1)
+        yield _batch(dataset.test, part, config.batch_size, len(part), 1)
 
 
 def deal_epoch(

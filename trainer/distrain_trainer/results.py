@@ -1,9 +1,15 @@
-"""The record of a finished run: results.json beside its model and log."""
+"""What a finished run leaves: the trained model, results.json and log.txt."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from distrain_trainer.log import Log
+from distrain_trainer.storage import open_store
 
 
 @dataclass(frozen=True)
@@ -30,3 +36,18 @@ class Results:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
+
+
+def write_outcome(uri: str, results: Results, log: Log, *, model: str, save: Callable[[Path], None]) -> None:
+    """Write a run's outcome below `uri`; `save` writes the model to a local file of the name `model`.
+
+    Raises StorageError when it cannot be written.
+    """
+    store = open_store(uri, value="output.uri")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / model
+        save(path)
+        store.write(model, path.read_bytes())
+    store.write("results.json", results.to_json().encode())
+    log.print(f"{model}, results.json and log.txt are in {uri}")
+    store.write("log.txt", log.text().encode())

@@ -5,11 +5,8 @@ A line that exists only because the training is distributed says so: `# Distribu
 
 from __future__ import annotations
 
-import math
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import horovod.tensorflow as hvd
@@ -17,12 +14,12 @@ import tensorflow as tf
 
 from distrain_trainer import tensorflow_models
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, Samples, count_steps, evaluation_batches, train_batches
-from distrain_trainer.errors import DeviceError, DivergedError
-from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
-from distrain_trainer.results import LoggedStep, Results
+from distrain_trainer.data import Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.errors import DeviceError
+from distrain_trainer.log import Log
+from distrain_trainer.progress import Progress
+from distrain_trainer.results import Results, write_outcome
 from distrain_trainer.schedule import learning_rate
-from distrain_trainer.storage import open_store
 
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
@@ -38,12 +35,9 @@ def main(config: Config, dataset: Dataset) -> None:
     model, optimizer = build(config, dataset)
     share_start(model, optimizer)
 
-    speed, history = train(config, dataset, model, optimizer, steps, log)
-    accuracy = evaluate(config, dataset.test, model) if dataset.test else None
-    for line in total_lines(speed.total):
-        log.print(line)
-    if accuracy is not None:
-        log.print(f"test accuracy: {accuracy:.4f}")
+    progress = train(config, dataset, model, optimizer, steps, log)
+    accuracy = evaluate(config, dataset, model) if dataset.tests else None
+    progress.end(accuracy)
 
     results = Results(
         framework=config.framework,
@@ -51,12 +45,12 @@ def main(config: Config, dataset: Dataset) -> None:
         world_size=hvd.size(),
         batch_size=config.batch_size,
         steps=steps,
-        images_per_sec=speed.total,
+        images_per_sec=progress.speed.total,
         accuracy=accuracy,
-        history=history,
+        history=progress.history,
     )
     if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
-        write_output(config, model, results, log)
+        write_outcome(config.output, results, log, model="model.keras", save=model.save)
     # Distributed: no rank leaves, and so tells of success, before the model is written.
     hvd.allreduce(tf.zeros([]), name="end")
 
@@ -88,7 +82,7 @@ def choose_precision(config: Config, log: Log) -> None:
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
     """Return the untrained model and its optimizer, whose state is there from the start."""
     tf.keras.utils.set_random_seed(config.seed + hvd.rank())  # Distributed: ranks that drop out alike would learn less.
-    model = tensorflow_models.build(config.model, shape=dataset.train.images.shape[1:], classes=dataset.classes)
+    model = tensorflow_models.build(config.model, shape=dataset.shape, classes=dataset.classes)
     optimizer = tf.keras.optimizers.Adam() if config.optimizer == "adam" else tf.keras.optimizers.SGD(momentum=0.9)
     if tf.keras.mixed_precision.global_policy().name == "mixed_float16":
         optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer)
@@ -102,15 +96,12 @@ def share_start(model: Any, optimizer: Any) -> None:
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
 
-def train(
-    config: Config, dataset: Dataset, model: Any, optimizer: Any, steps: int, log: Log
-) -> tuple[Speed, list[LoggedStep]]:
-    """Train the model in place. Returns its speed and what was logged. Raises DivergedError when the loss is lost."""
+def train(config: Config, dataset: Dataset, model: Any, optimizer: Any, steps: int, log: Log) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost."""
     train_step = make_train_step(model, optimizer)
     # Distributed: each rank has its own part of the samples.
     batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
-    speed, history = Speed(untimed_steps(steps)), []
-    log.print(HEADER)
+    progress = Progress.start(config, steps, log)
     for step in range(steps):
         started = time.perf_counter()
         batch = next(batches)
@@ -118,13 +109,13 @@ def train(
         optimizer.learning_rate = learning_rate(config, step=step, ranks=hvd.size())
         # As a number at once: it waits for a GPU, which else only has the step in its queue.
         loss = float(train_step(batch.images, batch.labels, batch.weights))
-        speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=time.perf_counter() - started)
-        require_finite(loss, speed.steps)
-        if is_logged(step, steps, speed, config.log_every):
-            mean_loss = float(hvd.allreduce(tf.constant(loss), name="loss"))  # Distributed: of the global batch.
-            log.print(step_line(speed, mean_loss))
-            history.append(LoggedStep(speed.steps, speed.rate, mean_loss))
-    return speed, history
+        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
+    return progress
+
+
+def mean_over_ranks(loss: float) -> float:
+    """Return the loss of the global batch."""
+    return float(hvd.allreduce(tf.constant(loss), name="loss"))  # Distributed
 
 
 def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
@@ -147,38 +138,13 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
     return tf.function(train_step)  # type: ignore[no-any-return]
 
 
-def is_logged(step: int, steps: int, speed: Speed, log_every: int) -> bool:
-    """Tell whether a step has its line: the first timed one, every log_every-th after it, and the last."""
-    return step == speed.untimed or step == steps - 1 or (step > speed.untimed and speed.steps % log_every == 0)
-
-
-def require_finite(loss: float, step: int) -> None:
-    if not math.isfinite(loss):
-        raise DivergedError(
-            f"trainer.learningRate: the loss is {loss} at step {step}; "
-            f"lower trainer.learningRate or lengthen trainer.warmup"
-        )
-
-
-def evaluate(config: Config, samples: Samples, model: Any) -> float:
+def evaluate(config: Config, dataset: Dataset, model: Any) -> float:
     """Return the share of the test samples that the model gets right."""
     predict = tf.function(lambda images: tf.argmax(model(images, training=False), axis=1))
     right = 0.0
     # Distributed: each rank tests a part.
-    for batch in evaluation_batches(config, samples, rank=hvd.rank(), ranks=hvd.size()):
+    for batch in evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()):
         hits = predict(batch.images).numpy() == batch.labels
         right += float(hits[batch.weights > 0].sum())
     total = hvd.allreduce(tf.constant(right, tf.float64), op=hvd.Sum, name="right")  # Distributed
-    return float(total) / len(samples)
-
-
-def write_output(config: Config, model: Any, results: Results, log: Log) -> None:
-    """Write the trained model, the record and the log."""
-    store = open_store(config.output, value="output.uri")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.keras"
-        model.save(path)
-        store.write(path.name, path.read_bytes())
-    store.write("results.json", results.to_json().encode())
-    log.print(f"model.keras, results.json and log.txt are in {config.output}")
-    store.write("log.txt", log.text().encode())
+    return float(total) / dataset.tests

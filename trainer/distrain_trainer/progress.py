@@ -1,0 +1,56 @@
+"""What is told of the steps while they go by, and kept for the record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch
+from distrain_trainer.errors import DivergedError
+from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
+from distrain_trainer.results import LoggedStep
+
+
+@dataclass
+class Progress:
+    """Times the steps of one rank, and logs some: the first timed one, every log_every-th after it, and the last."""
+
+    log: Log
+    steps: int
+    log_every: int
+    speed: Speed
+    history: list[LoggedStep] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, config: Config, steps: int, log: Log) -> Progress:
+        log.print(HEADER)
+        return cls(log, steps, config.log_every, Speed(untimed_steps(steps)))
+
+    def add(self, batch: Batch, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
+        """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
+
+        Raises DivergedError when the loss is no number any more.
+        """
+        self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
+        if not math.isfinite(loss):
+            raise DivergedError(
+                f"trainer.learningRate: the loss is {loss} at step {self.speed.steps}; "
+                "lower trainer.learningRate or lengthen trainer.warmup"
+            )
+        if self._is_logged():
+            mean_loss = mean(loss)
+            self.log.print(step_line(self.speed, mean_loss))
+            self.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
+
+    def end(self, accuracy: float | None) -> None:
+        """Print the figures of the whole run."""
+        for line in total_lines(self.speed.total):
+            self.log.print(line)
+        if accuracy is not None:
+            self.log.print(f"test accuracy: {accuracy:.4f}")
+
+    def _is_logged(self) -> bool:
+        step, first = self.speed.steps, self.speed.untimed + 1
+        return step in (first, self.steps) or (step > first and step % self.log_every == 0)
