@@ -54,9 +54,22 @@ def kube_config(lab_operators: operators.Operators) -> str:
     return str(KUBECONFIG)
 
 
+@pytest.fixture(scope="session")
+def all_images(lab: None) -> None:
+    """The lab holds every framework's image."""
+    for framework in images.FRAMEWORKS:
+        client.load_image(images.trainer_image(framework))
+
+
 @pytest.fixture(scope="module")
-def digits_settings(lab: None) -> list[str]:
-    """The arguments that fit values/mnist.yaml to the lab, whose S3 server holds the digits."""
+def digits_settings(on_s3: list[str]) -> list[str]:
+    """The arguments that fit values/mnist.yaml to the lab."""
+    return ["-f", str(VALUES / "mnist.yaml"), *on_s3]
+
+
+@pytest.fixture(scope="module")
+def on_s3(lab: None) -> list[str]:
+    """The arguments that fit a values file for digits to the lab, whose S3 server holds them."""
     server = cluster.s3_server()
     s3 = server.boto3_client()
     with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # a lab that was up before
@@ -68,7 +81,7 @@ def digits_settings(lab: None) -> list[str]:
         "data.uri": f"s3://{BUCKET}/digits",
         "output.uri": f"s3://{BUCKET}/models",
     }
-    return ["-f", str(VALUES / "mnist.yaml"), *settings(values)]
+    return settings(values)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_helm_charts.clusters import Cluster
 
-from lab import client
+from lab import client, cluster
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
@@ -121,6 +121,13 @@ class Namespace:
     def accuracy(self) -> float:
         """Return the accuracy on the test data, as the launcher's log tells it."""
         return float(self.launcher_log().partition("test accuracy: ")[2].split()[0])
+
+    def results(self) -> dict[str, Any]:
+        """Return the run's record, as it lies in S3."""
+        s3 = cluster.s3_server().boto3_client()
+        found = s3.get_object(Bucket=BUCKET, Key=f"models/{self.name}/run1/results.json")
+        results: dict[str, Any] = json.load(found["Body"])
+        return results
 
     def launcher_end(self) -> dict[str, Any]:
         """Return the end of the launcher's container: its exit code and message."""

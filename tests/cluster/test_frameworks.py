@@ -1,0 +1,78 @@
+"""Every framework trains to its end through every resource that it has, from real digits or pictures in S3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import cluster, pictures
+from lab.paths import CHART
+from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
+
+# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+POD_SECURITY = "baseline"
+
+# What 1437 digits need; the values files are for MNIST's 60 000.
+LEARNING = {
+    "workers.gpus": 0,
+    "trainer.batchSize": 32,
+    "trainer.epochs": 20,
+    "trainer.optimizer": "adam",
+    "trainer.learningRate": 0.01,
+    "trainer.warmup": 20,
+}
+TFJOB = {"strategy": "parameter-server", "servers.replicas": 1}
+PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
+RUNS = [
+    pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob"),
+    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync"),
+    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {"trainer.extraArgs": ["--kvstore=dist_async"]}, id="mxnet-MXJob-dist_async"),
+    pytest.param("mnist-pytorch.yaml", "pytorchjobs", {}, id="pytorch-Master-Worker"),
+    pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic"),
+    pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob"),
+    pytest.param("mnist.yaml", "tfjobs", TFJOB, id="tensorflow-TFJob"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "kind", "values"), RUNS)
+def test_digits_are_learned(
+    namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, file: str, kind: str, values: dict[str, Any]
+) -> None:
+    given = [*on_s3, *settings({**LEARNING, **values})]
+
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), "-f", str(VALUES / file), *given)
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(kind, seconds=240) == "Succeeded", namespace.story()
+    assert namespace.results()["accuracy"] >= 0.95
+
+
+def test_pictures_are_streamed_from_s3(namespace: Namespace, helm3: Path, on_s3: list[str], all_images: None) -> None:
+    pictures.upload_pictures(cluster.s3_server().boto3_client(), BUCKET, count=8)
+    size = {
+        "workers.gpus": 0,
+        "workers.replicas": 2,
+        "workers.shm": "64Mi",
+        "trainer.batchSize": 2,
+        "trainer.epochs": 1,
+    }
+    given = [*on_s3, *settings({**size, "data.uri": f"s3://{BUCKET}/pictures", "trainer.warmup": 0})]
+
+    installed = namespace.helm(helm3, "install", "run1", str(CHART), "-f", str(VALUES / "images-s3.yaml"), *given)
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end("pytorchjobs", seconds=300) == "Succeeded", namespace.story()
+    assert namespace.results()["steps"] == 4
+
+
+def test_resnet50_runs_on_synthetic_images(namespace: Namespace, helm3: Path) -> None:
+    size = {"workers.gpus": 1, "workers.replicas": 2, "workers.shm": "64Mi", "trainer.batchSize": 2, "trainer.steps": 4}
+    given = settings({**size, "trainer.logEvery": 1})
+
+    installed = namespace.helm(helm3, "install", "run1", str(CHART), "-f", str(VALUES / "resnet50.yaml"), *given)
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(seconds=300) == "Succeeded", namespace.story()
+    assert "total images/sec:" in namespace.launcher_log()
