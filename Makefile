@@ -13,7 +13,7 @@ help: ## list the targets
 setup: ## install Debian packages, a Python environment and Go where they are missing
 	@lab/setup.sh $(VENV)
 
-demo: setup ## train on an embedded Kubernetes, or on the cluster of KUBECONFIG
+demo: setup ## train on an embedded Kubernetes, or on KUBECONFIG's cluster; FRAMEWORK=pytorch or mxnet
 	@$(PYTHON) -m lab demo
 
 test: setup ## run every test; PYTEST_ARGS="-k words" picks some
@@ -33,7 +33,7 @@ schema: setup ## write charts/distrain/values.schema.json and docs/values.md fro
 lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh
 
-images: setup ## build the trainer's image for the lab
+images: setup ## build the trainer's images for the lab
 	@$(PYTHON) -m lab images
 
 cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or none picks its operators

@@ -37,15 +37,17 @@ def down() -> None:
 
 
 def build_images() -> None:
-    image = images.trainer_image("tensorflow")
-    print(f"{image.reference}: {image.archive}")
+    for framework in images.FRAMEWORKS:
+        image = images.trainer_image(framework)
+        print(f"{image.reference}: {image.archive}")
 
 
 def build() -> None:
     """Build all that the tests need, where its progress can be seen: pytest would hide it."""
     golang.build_all()
-    images.trainer_environment("tensorflow")
-    images.trainer_image("tensorflow")
+    for framework in images.FRAMEWORKS:
+        images.trainer_environment(framework)
+        images.trainer_image(framework)
 
 
 COMMANDS = {

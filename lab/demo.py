@@ -24,13 +24,22 @@ from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 RELEASE = "demo"
 WANTED_ACCURACY = 0.95
 VALUES = REPOSITORY / "values" / "mnist.yaml"
+# By framework: the job that values/mnist.yaml becomes, the pod whose log tells of it, and the model's file.
+LAUNCHER = "app.kubernetes.io/component=launcher"
+WORKER_0 = "app.kubernetes.io/component=worker,training.kubeflow.org/replica-index=0"
+RUNS = {
+    "tensorflow": ("mpijob", LAUNCHER, "model.keras"),
+    "pytorch": ("pytorchjob", WORKER_0, "model.pt"),
+    "mxnet": ("mpijob", LAUNCHER, "model.params"),
+}
 HELM_DATA = CACHE_DIR / "helm-data"
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where the demo runs: a cluster, an S3 server with a bucket, and the Secret that holds its keys there."""
+    """Where the demo runs: a framework's image, a cluster, an S3 server's bucket, and the Secret with its keys."""
 
+    framework: str
     kubeconfig: str
     namespace: str
     s3: Any
@@ -46,6 +55,7 @@ class Site:
     def settings(self) -> list[str]:
         """Return the arguments that fit values/mnist.yaml to this site."""
         values = {
+            "framework": self.framework,
             "image.repository": self.image,
             "s3.endpoint": self.endpoint,
             "s3.secretName": self.secret,
@@ -57,7 +67,10 @@ class Site:
 
 def main() -> None:
     """Run the demo. Raises LabError where it does not end as it should."""
-    site = _user_site() if _is_user_cluster() else _lab_site()
+    framework = os.environ.get("FRAMEWORK") or "tensorflow"
+    if framework not in RUNS:
+        raise LabError(f"FRAMEWORK: {framework} is none of {', '.join(RUNS)}")
+    site = _user_site(framework) if _is_user_cluster() else _lab_site(framework)
     _say("Put handwritten digits into S3", f"1797 images as four idx files at s3://{site.bucket}/digits")
     _put_digits(site)
     _say("Install the plugin", "helm plugin install ./plugin")
@@ -74,13 +87,22 @@ def main() -> None:
     print(_next_steps(site))
 
 
-def _lab_site() -> Site:
+def _lab_site(framework: str) -> Site:
     _say("Start a Kubernetes on this machine", "make cluster")
     cluster.up()
     _say("Build the trainer's image", "make images")
-    client.load_image(images.trainer_image("tensorflow"))
+    client.load_image(images.trainer_image(framework))
     server = cluster.s3_server()
-    site = Site(str(KUBECONFIG), "distrain-demo", server.boto3_client(), server.endpoint, "distrain-demo", "s3", "")
+    site = Site(
+        framework=framework,
+        kubeconfig=str(KUBECONFIG),
+        namespace="distrain-demo",
+        s3=server.boto3_client(),
+        endpoint=server.endpoint,
+        bucket="distrain-demo",
+        secret="s3",
+        image=f"distrain/{framework}",
+    )
     cluster.prepare_namespace(site.namespace, site.secret)
     return site
 
@@ -89,7 +111,7 @@ def _is_user_cluster() -> bool:
     return os.environ.get("KUBECONFIG", str(KUBECONFIG)) != str(KUBECONFIG)
 
 
-def _user_site() -> Site:
+def _user_site(framework: str) -> Site:
     """Describe the cluster of $KUBECONFIG from the environment, and ask before anything is done there."""
     missing = [name for name in ("IMAGE_REPOSITORY", "S3_ENDPOINT", "S3_SECRET") if not os.environ.get(name)]
     if missing:
@@ -98,6 +120,7 @@ def _user_site() -> Site:
             f"set {', '.join(missing)} (README, On your own cluster), or unset KUBECONFIG"
         )
     site = Site(
+        framework=framework,
         kubeconfig=os.environ["KUBECONFIG"],
         namespace=os.environ.get("NAMESPACE", "distrain-demo"),
         s3=boto3.client("s3", endpoint_url=os.environ["S3_ENDPOINT"]),
@@ -159,18 +182,19 @@ def _remove_last_run(site: Site) -> None:
 
 
 def _follow(site: Site) -> None:
-    """Show the launcher's log until it ends, then wait for the operator's verdict."""
-    selector = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component=launcher"
+    """Show the run's log until it ends, then wait for the operator's verdict."""
+    kind, pod, _ = RUNS[site.framework]
+    selector = f"app.kubernetes.io/instance={RELEASE},{pod}"
     _run(
         site, [_tool(site, "kubectl", "kubectl"), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector]
     )
-    job = _kubectl(site, "get", "mpijob", "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
+    job = _kubectl(site, "get", kind, "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
     _kubectl(site, "wait", "--for=condition=Succeeded", job, "--timeout=60s")
 
 
 def _judge(site: Site) -> None:
     stored = _stored(site)
-    missing = {"model.keras", "log.txt", "results.json"} - set(stored)
+    missing = {RUNS[site.framework][-1], "log.txt", "results.json"} - set(stored)
     if missing:
         raise LabError(f"s3://{site.bucket}/{_output_prefix(site)}: {', '.join(sorted(missing))} missing after the run")
     results = json.load(site.s3.get_object(Bucket=site.bucket, Key=f"{_output_prefix(site)}results.json")["Body"])
@@ -197,7 +221,7 @@ def _next_steps(site: Site) -> str:
     return f"""
 It works. Look around:
   export KUBECONFIG={site.kubeconfig}{path} HELM_DATA_HOME={HELM_DATA}
-  kubectl -n {site.namespace} get mpijobs,pods
+  kubectl -n {site.namespace} get {RUNS[site.framework][0]},pods
   helm -n {site.namespace} get values {RELEASE}
 Try a job that is too big, and read what it says:
   helm -n {site.namespace} distrain check -f values/vgg16.yaml --set workers.gpus=16

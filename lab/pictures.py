@@ -1,4 +1,4 @@
-"""Pieces of scikit-learn's two photographs as a folder of JPEG images, a subfolder per class: real and never downloaded."""
+"""Pieces of scikit-learn's two photographs as JPEG images, a folder per class: real and never downloaded."""
 
 from __future__ import annotations
 

@@ -24,11 +24,12 @@ LEARNING = {
     "trainer.warmup": 20,
 }
 TFJOB = {"strategy": "parameter-server", "servers.replicas": 1}
+ASYNC = {"trainer.extraArgs": ["--kvstore=dist_async"]}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
 RUNS = [
     pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob"),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync"),
-    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {"trainer.extraArgs": ["--kvstore=dist_async"]}, id="mxnet-MXJob-dist_async"),
+    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async"),
     pytest.param("mnist-pytorch.yaml", "pytorchjobs", {}, id="pytorch-Master-Worker"),
     pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic"),
     pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob"),

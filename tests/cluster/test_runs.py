@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from lab import cluster, demo
 from lab.paths import CHART, REPOSITORY
@@ -15,8 +18,15 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 2, "trainer.steps": 4, "trainer.logEvery": 1})
 
 
-def test_demo_learns_the_digits_on_two_workers(lab: None) -> None:
-    told = subprocess.run([sys.executable, "-m", "lab", "demo"], cwd=REPOSITORY, capture_output=True, text=True)
+@pytest.mark.parametrize("framework", demo.RUNS)
+def test_demo_learns_the_digits_on_two_workers(lab_operators: None, framework: str) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "lab", "demo"],
+        env={**os.environ, "FRAMEWORK": framework},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
 
     assert told.returncode == 0, told.stdout + told.stderr
     results = json.loads(_stored("results.json"))
@@ -24,7 +34,7 @@ def test_demo_learns_the_digits_on_two_workers(lab: None) -> None:
     assert results["accuracy"] >= 0.95
     assert f"test accuracy {results['accuracy']:.4f} on 2 ranks" in told.stdout
     assert "total images/sec:" in _stored("log.txt").decode()
-    assert len(_stored("model.keras")) > 100_000
+    assert len(_stored(demo.RUNS[framework][-1])) > 100_000
 
 
 def _stored(name: str) -> bytes:
