@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,52 @@ def test_what_was_written_is_read(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "length", "part"),
+    [
+        pytest.param(0, None, b"0123456789", id="whole"),
+        pytest.param(2, 3, b"234", id="inside"),
+        pytest.param(7, None, b"789", id="to-the-end"),
+        pytest.param(8, 5, b"89", id="over-the-end"),
+        pytest.param(10, 5, b"", id="at-the-end"),
+        pytest.param(12, None, b"", id="beyond-the-end"),
+    ],
+)
+def test_part_of_a_file_is_read(store: Store, start: int, length: int | None, part: bytes) -> None:
+    store.write("digits", b"0123456789")
+
+    assert store.read("digits", start=start, length=length) == part
+
+
+def test_files_are_listed_by_their_path_below(store: Store) -> None:
+    for name in ("set/log.txt", "set/train/a/1.png", "set/train/a/2.png", "set-2/other.txt"):
+        store.write(name, b"x")
+    data = open_store(f"{store.uri.rstrip('/')}/set/", value="data.uri")
+
+    assert sorted(data.names()) == ["log.txt", "train/a/1.png", "train/a/2.png"]
+    assert data.path("log.txt") == f"{store.uri.rstrip('/')}/set/log.txt"
+
+
+def test_linked_folder_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "1.png").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").symlink_to(tmp_path / "elsewhere")
+
+    assert list(open_store(str(tmp_path / "data"), value="data.uri").names()) == ["a/1.png"]
+
+
+def test_marker_of_an_empty_folder_is_no_file() -> None:
+    # Stubbed, since the S3 server keeps such keys as folders.
+    store = open_store("s3://b/set", value="data.uri")
+    assert isinstance(store, S3Store)
+    with Stubber(store.client) as stub:
+        keys = [{"Key": key} for key in ("set/", "set/train/", "set/train/a.tar")]
+        stub.add_response("list_objects_v2", {"Contents": keys}, {"Bucket": "b", "Prefix": "set/"})
+
+        assert list(store.names()) == ["train/a.tar"]
+
+
+@pytest.mark.parametrize(
     ("uri", "key"),
     [
         pytest.param("s3://b", "log.txt", id="bucket"),
@@ -69,7 +115,7 @@ def test_nothing_under_a_prefix_is_said(bucket: str) -> None:
         store.read("a.gz")
 
 
-@pytest.mark.parametrize("verb", ["read", "write"])
+@pytest.mark.parametrize("verb", ["read", "write", "list"])
 def test_missing_bucket_is_named(verb: str, s3_server: Any) -> None:
     with pytest.raises(
         StorageError, match=rf'^data\.uri: bucket "digitz" does not exist at {s3_server.endpoint}; create'
@@ -162,10 +208,22 @@ def test_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
         open_store(str(tmp_path / "file" / "run1"), value="output.uri").write("log.txt", b"")
 
 
+def test_folder_that_is_not_there_cannot_be_listed(tmp_path: Path) -> None:
+    with pytest.raises(
+        StorageError, match=r"^data\.uri: .*/absent cannot be listed: No such file or directory; mount the volume there"
+    ):
+        list(open_store(str(tmp_path / "absent"), value="data.uri").names())
+
+
 def test_missing_folder_is_said_to_hold_nothing(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"^data\.uri: .*/absent has no a\.gz \(it holds nothing\)"):
         open_store(str(tmp_path / "absent"), value="data.uri").read("a.gz")
 
 
 def _use(store: Store, verb: str) -> None:
-    store.read("a.gz") if verb == "read" else store.write("a.gz", b"")
+    uses: dict[str, Callable[[], object]] = {
+        "read": lambda: store.read("a.gz"),
+        "write": lambda: store.write("a.gz", b""),
+        "list": lambda: list(store.names()),
+    }
+    uses[verb]()

@@ -18,6 +18,8 @@ from distrain_trainer.errors import StorageError
 ATTEMPTS = 3
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 15
+# As many as threads that read at once.
+CONNECTIONS = 32
 
 KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # S3's codes, and versitygw's own for a key that it does not know.
@@ -33,8 +35,14 @@ class Store(Protocol):
     @property
     def value(self) -> str: ...
 
-    def read(self, name: str) -> bytes:
-        """Return a file's content. Raises StorageError when it cannot be had."""
+    def path(self, name: str) -> str:
+        """Return where a file lies, to tell people."""
+
+    def names(self) -> Iterator[str]:
+        """Yield every file below, by its path from here. Raises StorageError when they cannot be listed."""
+
+    def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return a file's content, or the part of it that there is from a byte on. Raises StorageError without it."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all. Raises StorageError when it cannot be written."""
@@ -53,10 +61,27 @@ class FolderStore:
     uri: str
     value: str
 
-    def read(self, name: str) -> bytes:
+    def path(self, name: str) -> str:
+        return f"{self.uri.rstrip('/')}/{name}"
+
+    def names(self) -> Iterator[str]:
+        # Data sets are often put together of links.
+        for folder, _, files in os.walk(self.uri, followlinks=True, onerror=self._cannot_list):
+            below = os.path.relpath(folder, self.uri)
+            yield from (file if below == "." else f"{below}/{file}" for file in files)
+
+    def _cannot_list(self, error: OSError) -> None:
+        raise StorageError(
+            f"{self.value}: {error.filename} cannot be listed: {error.strerror}; "
+            f"mount the volume there, or correct {self.value}"
+        )
+
+    def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         path = Path(self.uri) / name
         try:
-            return path.read_bytes()
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read(-1 if length is None else length)
         except FileNotFoundError:
             held = sorted(entry.name for entry in Path(self.uri).glob("*"))
             raise StorageError(_absent(self, name, held)) from None
@@ -65,7 +90,7 @@ class FolderStore:
 
     def write(self, name: str, content: bytes) -> None:
         path = Path(self.uri) / name
-        unfinished = path.with_name(f".{name}.part")
+        unfinished = path.with_name(f".{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             unfinished.write_bytes(content)
@@ -85,13 +110,27 @@ class S3Store:
     prefix: str
     client: Any
 
-    def read(self, name: str) -> bytes:
+    def path(self, name: str) -> str:
+        return f"{self.uri.rstrip('/')}/{name}"
+
+    def names(self) -> Iterator[str]:
+        with self._errors("list"):
+            pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self._key(""))
+            for page in pages:
+                keys = (entry["Key"].removeprefix(self._key("")) for entry in page.get("Contents", []))
+                # What some consoles make for an empty folder.
+                yield from (key for key in keys if key and not key.endswith("/"))
+
+    def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         from botocore.exceptions import ClientError
 
+        span = {} if not start and length is None else {"Range": f"bytes={start}-{_last_byte(start, length)}"}
         with self._errors("read"):
             try:
-                content: bytes = self.client.get_object(Bucket=self.bucket, Key=self._key(name))["Body"].read()
+                content: bytes = self.client.get_object(Bucket=self.bucket, Key=self._key(name), **span)["Body"].read()
             except ClientError as error:
+                if error.response["Error"]["Code"] == "InvalidRange":
+                    return b""
                 if error.response["Error"]["Code"] != "NoSuchKey":
                     raise
                 raise StorageError(_absent(self, name, self._held())) from None
@@ -159,6 +198,7 @@ def _s3_client(uri: str, value: str) -> Any:
     config = Config(
         connect_timeout=CONNECT_TIMEOUT,
         read_timeout=READ_TIMEOUT,
+        max_pool_connections=CONNECTIONS,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
         # The checksums that boto3 adds of itself are refused by many S3 servers that are not Amazon's.
         request_checksum_calculation="when_required",
@@ -177,6 +217,10 @@ def _s3_client(uri: str, value: str) -> Any:
         raise StorageError(
             f"s3.endpoint: {endpoint!r} is no URL, and {value} {uri} needs one; give one such as https://s3.example.org"
         ) from None
+
+
+def _last_byte(start: int, length: int | None) -> int | str:
+    return "" if length is None else start + length - 1
 
 
 def _absent(store: Store, name: str, held: list[str]) -> str:
