@@ -1,31 +1,65 @@
-"""Pieces of scikit-learn's two photographs as JPEG images, a folder per class: real and never downloaded."""
+"""Made images in the layouts that the trainer reads: a folder per class, and tar shards."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from typing import Any
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
-from sklearn.datasets import load_sample_images
-
-SEED = 0
 
 
-def upload_pictures(s3: Any, bucket: str, *, count: int, size: int = 224) -> None:
-    """Put `count` pieces of each photograph under pictures/train/ of a bucket, through a boto3 client."""
-    for name, content in pictures(count=count, size=size):
-        s3.put_object(Bucket=bucket, Key=f"pictures/train/{name}", Body=content)
+def numbered(count: int, *, size: int = 8, classes: int = 3) -> Iterator[tuple[bytes, int]]:
+    """Yield PNG images of one colour, which tells their number, with a class each."""
+    for number in range(count):
+        yield encode(np.full((size, size, 3), number, dtype=np.uint8), "PNG"), number % classes
 
 
-def pictures(*, count: int, size: int) -> Iterator[tuple[str, bytes]]:
-    """Yield (class/name.jpg, JPEG) for `count` square pieces of each photograph, anywhere in it."""
-    samples, random = load_sample_images(), np.random.default_rng(SEED)
-    for path, image in zip(samples.filenames, samples.images, strict=True):
-        name = path.rpartition("/")[2].removesuffix(".jpg")
-        for number in range(count):
-            top, left = (random.integers(0, side - size + 1) for side in image.shape[:2])
-            buffer = io.BytesIO()
-            Image.fromarray(image[top : top + size, left : left + size]).save(buffer, "JPEG", quality=90)
-            yield f"{name}/{number:05}.jpg", buffer.getvalue()
+def photographs(count: int, *, size: int, classes: int, seed: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Yield JPEG images as large as real ones of that size: smooth noise in colours."""
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        coarse = Image.fromarray(random.integers(0, 256, (size // 8, size // 8, 3), dtype=np.uint8))
+        yield encode(np.asarray(coarse.resize((size, size))), "JPEG"), int(random.integers(classes))
+
+
+def encode(pixels: npt.NDArray[np.uint8], kind: str) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def write_image_folder(folder: Path, samples: Iterator[tuple[bytes, int]], suffix: str = ".png") -> None:
+    """Write class-<class>/<number>.png and the like."""
+    for number, (content, label) in enumerate(samples):
+        path = folder / f"class-{label}" / f"{number:05}{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def write_shards(
+    folder: Path, samples: Iterator[tuple[bytes, int]], sizes: Sequence[int], suffix: str = ".png"
+) -> dict[str, int]:
+    """Write shard-000000.tar and so on, of the given sizes, and return what sizes.json says of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    numbered_samples = enumerate(samples)
+    written = {}
+    for shard, size in enumerate(sizes):
+        name = f"shard-{shard:06}.tar"
+        with tarfile.open(folder / name, "w") as tar:
+            for _ in range(size):
+                number, (content, label) = next(numbered_samples)
+                add(tar, f"{number:05}{suffix}", content)
+                add(tar, f"{number:05}.cls", str(label).encode())
+        written[name] = size
+    return written
+
+
+def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    """Add a member. The same content gives the same bytes."""
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))

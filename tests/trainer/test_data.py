@@ -1,4 +1,4 @@
-"""Samples are read right and dealt out so that each counts once per epoch."""
+"""Steps are counted by the data, batches have one shape, and idx files are read right or refused."""
 
 from __future__ import annotations
 
@@ -11,16 +11,8 @@ import numpy as np
 import pytest
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import (
-    Dataset,
-    Samples,
-    count_steps,
-    deal_epoch,
-    evaluation_batches,
-    load,
-    parse_idx,
-    train_batches,
-)
+from distrain_trainer.data import Dataset, count_steps, load, train_batches
+from distrain_trainer.data.idx import Arrays, parse_idx
 from distrain_trainer.errors import DataError, StorageError
 from lab.digits import write_idx
 
@@ -34,78 +26,18 @@ def config_of(data: Path | str = "/data", *, batch_size: int = 8, epochs: int = 
 def dataset_of(samples: int) -> Dataset:
     """Return samples that are told apart by their label."""
     images = np.zeros((samples, 8, 8, 1), dtype=np.uint8)
-    return Dataset(Samples(images, np.arange(samples)), test=None, classes=samples)
-
-
-def indices_of(rank: int, *, samples: int, batch: int, ranks: int, seed: int = 0, epoch: int = 0) -> list[int]:
-    parts = deal_epoch(samples, batch, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
-    return [int(index) for part, _ in parts for index in part]
-
-
-@pytest.mark.parametrize(
-    ("samples", "batch", "ranks"),
-    [
-        pytest.param(64, 8, 1, id="one-rank"),
-        pytest.param(64, 8, 2, id="even"),
-        pytest.param(67, 8, 4, id="last-batch-smaller"),
-        pytest.param(33, 8, 4, id="last-batch-empty-on-three-ranks"),
-        pytest.param(4, 8, 4, id="one-short-batch"),
-    ],
-)
-def test_each_sample_is_dealt_once_per_epoch(samples: int, batch: int, ranks: int) -> None:
-    dealt = [indices_of(rank, samples=samples, batch=batch, ranks=ranks) for rank in range(ranks)]
-
-    assert sorted(itertools.chain(*dealt)) == list(range(samples))
-
-
-def test_order_changes_with_the_epoch_and_the_seed_alone() -> None:
-    first = indices_of(0, samples=64, batch=8, ranks=2)
-
-    again = indices_of(0, samples=64, batch=8, ranks=2)
-    next_epoch = indices_of(0, samples=64, batch=8, ranks=2, epoch=1)
-    other_seed = indices_of(0, samples=64, batch=8, ranks=2, seed=1)
-
-    assert again == first
-    assert next_epoch != first
-    assert other_seed != first
-
-
-def test_mean_over_ranks_of_weighted_sums_is_the_mean_over_the_global_batch() -> None:
-    # 19 samples: the second global batch of 16 has 3, and so two ranks with one sample and two with one or none.
-    config, dataset, ranks = config_of(batch_size=4), dataset_of(19), 4
-    per_rank = [itertools.islice(train_batches(config, dataset, rank=rank, ranks=ranks), 2) for rank in range(ranks)]
-
-    for batches in zip(*per_rank, strict=True):
-        mean_over_ranks = np.mean([np.sum(batch.weights * batch.labels) for batch in batches])
-        real = np.concatenate([batch.labels[batch.weights > 0] for batch in batches])
-
-        assert len(real) == batches[0].global_samples == sum(batch.samples for batch in batches)
-        assert mean_over_ranks == pytest.approx(real.mean())
+    return Dataset(Arrays(images, np.arange(samples)), test=None, classes=samples)
 
 
 def test_batches_have_one_shape_and_pixels_from_0_to_1() -> None:
     images = np.full((11, 8, 8, 1), 255, dtype=np.uint8)
-    dataset = Dataset(Samples(images, np.zeros(11, dtype=np.int64)), test=None, classes=1)
+    dataset = Dataset(Arrays(images, np.zeros(11, dtype=np.int64)), test=None, classes=1)
 
     batches = list(itertools.islice(train_batches(config_of(batch_size=8), dataset, rank=0, ranks=1), 2))
 
     assert [batch.images.shape for batch in batches] == [(8, 8, 8, 1)] * 2
     assert [batch.samples for batch in batches] == [8, 3]
     assert batches[0].images.max() == 1.0
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
-def test_each_test_sample_is_tested_once(ranks: int) -> None:
-    dataset = Dataset(dataset_of(5).train, test=dataset_of(5).train, classes=5)
-
-    tested = [
-        int(label)
-        for rank in range(ranks)
-        for batch in evaluation_batches(config_of(batch_size=2), dataset, rank=rank, ranks=ranks)
-        for label in batch.labels[batch.weights > 0]
-    ]
-
-    assert sorted(tested) == [0, 1, 2, 3, 4]
 
 
 def test_epochs_count_the_last_short_batch_as_a_step() -> None:
@@ -129,11 +61,12 @@ def test_more_ranks_than_samples_are_refused() -> None:
 def test_digits_are_read_whole(digits: Path) -> None:
     dataset = load(config_of(digits))
 
+    assert isinstance(dataset.train, Arrays)
     assert dataset.train.images.shape == (1437, 8, 8, 1)
-    assert dataset.test is not None
-    assert len(dataset.test) == 360
-    assert dataset.classes == 10
     assert dataset.train.images.max() == 255
+    assert dataset.shape == (8, 8, 1)
+    assert dataset.tests == 360
+    assert dataset.classes == 10
 
 
 def test_synthetic_data_is_the_same_batch_every_step() -> None:
@@ -248,4 +181,4 @@ def test_images_that_make_no_training_are_refused(
 def test_smallest_images_are_accepted(tmp_path: Path) -> None:
     write_samples(tmp_path, train=(2, 4, 4), test=(1, 4, 4))
 
-    assert load(config_of(tmp_path)).train.images.shape == (2, 4, 4, 1)
+    assert load(config_of(tmp_path)).shape == (4, 4, 1)

@@ -113,7 +113,7 @@ def test_ranks_start_alike_and_end_with_equal_weights(mpirun: Mpirun) -> None:
         pytest.param(
             "--data s3://datasets/none",
             {},
-            r"data\.uri: .* has no train-images.* \(it holds nothing\)",
+            r"data\.uri: s3://datasets/none holds nothing; put MNIST-format idx \.gz files, .* there, or correct data",
             id="prefix-empty",
         ),
         pytest.param(

@@ -36,6 +36,8 @@ class Config:
     seed: int = 0
     log_every: int = 10
     data: str = SYNTHETIC
+    image_size: int | None = None
+    classes: int | None = None
     output: str = ""
 
     def __post_init__(self) -> None:
@@ -44,6 +46,9 @@ class Config:
         _require_at_least("trainer.logEvery", self.log_every, 1)
         _require_at_least("trainer.warmup", self.warmup, 0)
         _require_at_least("trainer.seed", self.seed, 0)
+        for flag, value in (("--image-size", self.image_size), ("--classes", self.classes)):
+            if value is not None:
+                _require_at_least(f"trainer.extraArgs: {flag}", value, 1)
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ArgumentError(
                 f"trainer.learningRate: {self.learning_rate} is no rate; give a number above 0, such as 0.1"
@@ -113,7 +118,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--warmup", type=int, default=Config.warmup, help="steps over which the learning rate rises from 0")
     add("--seed", type=int, default=Config.seed)
     add("--log-every", type=int, default=Config.log_every, help="steps between two log lines")
-    add("--data", default=Config.data, help="synthetic, s3://bucket/prefix or a folder, of MNIST-format idx .gz files")
+    add(
+        "--data",
+        default=Config.data,
+        help="synthetic, or s3://bucket/prefix or a folder of idx files, images or shards",
+    )
+    add("--image-size", type=int, help="scale and crop images to so many pixels each way, for training at random")
+    add("--classes", type=int, help="the number of classes, where the data does not tell or should have more")
     add(
         "--output",
         default=Config.output,
@@ -127,6 +138,8 @@ def _value_path(flag: str) -> str:
         return flag
     if flag in ("data", "output"):
         return f"{flag}.uri"
+    if flag in ("image-size", "classes"):
+        return f"trainer.extraArgs: --{flag}"
     first, *rest = flag.split("-")
     return "trainer." + first + "".join(word.capitalize() for word in rest)
 

@@ -1,44 +1,30 @@
-"""The samples: read whole by every rank, and dealt out so that each is trained on once per epoch over all ranks.
-
-numpy alone, so that every framework's program takes its batches from here.
-"""
+"""Find out what a place holds, and make a data set of it."""
 
 from __future__ import annotations
 
-import gzip
-import itertools
-import math
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from distrain_trainer.config import Config
+from distrain_trainer.data import idx
+from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, shape_of
+from distrain_trainer.data.samples import Samples, Shape, size_text
+from distrain_trainer.data.shards import Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store, open_store
 
-TRAIN_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz")
-TEST_FILES = ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
-UNSIGNED_BYTES = 0x08
+TRAIN, TESTS = "train/", ("val/", "test/")
+EXPECTED = (
+    "MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards; "
+    "the last two may lie below train/ and val/"
+)
 
-# Height, width, channels and classes of the data that each model is known for.
-SYNTHETIC_SHAPES = {"mnist": (28, 28, 1, 10), "resnet50": (224, 224, 3, 1000), "vgg16": (224, 224, 3, 1000)}
-
-Bytes = npt.NDArray[np.uint8]
-Indices = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Images as bytes (count, height, width, channels) with a label each."""
-
-    images: Bytes
-    labels: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.labels)
+# Height, width, channels and classes of the data that each model is known for. A user's own takes what it is given.
+KNOWN = {"mnist": (28, 28, 1, 10), "resnet50": (224, 224, 3, 1000), "vgg16": (224, 224, 3, 1000)}
+OWN = (224, 224, 3, 1000)
+FIXED = ("resnet50", "vgg16")
 
 
 @dataclass(frozen=True)
@@ -50,10 +36,9 @@ class Dataset:
     classes: int
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> Shape:
         """Height, width and channels of every image."""
-        height, width, channels = self.train.images.shape[1:]
-        return height, width, channels
+        return self.train.shape
 
     @property
     def tests(self) -> int:
@@ -61,157 +46,179 @@ class Dataset:
         return len(self.test) if self.test else 0
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One rank's part of a step, of the same shape every step.
-
-    A sample's weight is 0 where it only fills the last batch of an epoch up. Over all ranks the weights average 1,
-    whatever each rank's count: so ranks that average their weighted sums get the mean over the global batch.
-    """
-
-    images: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float32]
-    samples: int
-    global_samples: int
-
-
 def load(config: Config) -> Dataset:
     """Return the data that the values name. Raises StorageError or DataError when it cannot be had or used."""
     if config.is_synthetic:
         return _synthetic(config)
     store = open_store(config.data, value="data.uri")
-    train, test = _read_samples(store, *TRAIN_FILES), _read_samples(store, *TEST_FILES)
-    if train.images.shape[1:] != test.images.shape[1:]:
+    names = sorted(name for name in store.names() if not _is_hidden(name))
+    read = {"idx": _read_idx, "images": _read_images, "shards": _read_shards}
+    format_found = format_of(names, "") or format_of(names, TRAIN)
+    if format_found is None:
+        raise DataError(f"data.uri: {store.uri} holds {_some(names)}; put {EXPECTED} there, or correct data.uri")
+    dataset = read[format_found](config, store, names)
+    _require_shape_of_model(config, dataset.shape)
+    return _with_classes(config, dataset)
+
+
+def format_of(names: Sequence[str], folder: str) -> str | None:
+    """Return what the folder among these names holds, or none when nothing is known of it."""
+    inside = [name.removeprefix(folder) for name in names if name.startswith(folder)]
+    if not folder and any(name in (*idx.TRAIN_FILES, *idx.TEST_FILES) for name in inside):
+        return "idx"
+    if any(name.endswith(".tar") and "/" not in name for name in inside):
+        return "shards"
+    return "images" if any("/" in name and is_image(name) for name in inside) else None
+
+
+def folders_of(names: Sequence[str]) -> tuple[str, str | None]:
+    """Return the folders of training and test data: train/ and val/ or test/, else the whole place and none.
+
+    A class may be called train: then its images lie in it, and not a folder deeper.
+    """
+    if format_of(names, TRAIN) is None:
+        return "", None
+    return TRAIN, next((folder for folder in TESTS if format_of(names, folder) is not None), None)
+
+
+def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
+    if config.image_size is not None:
         raise DataError(
-            f"data.uri: {store.uri} trains on {_size(train)} images and tests on {_size(test)} ones; make them alike"
+            f"trainer.extraArgs: --image-size={config.image_size} scales JPEG and PNG images, and {store.uri} holds "
+            "idx files; remove it"
         )
-    _require_shape_of_model(config.model, train)
+    train, test = idx.read_idx_files(store, *idx.TRAIN_FILES), idx.read_idx_files(store, *idx.TEST_FILES)
+    if train.shape != test.shape:
+        raise DataError(
+            f"data.uri: {store.uri} trains on {size_text(train.shape)} images and tests on {size_text(test.shape)} "
+            "ones; make them alike"
+        )
     return Dataset(train, test, classes=int(max(train.labels.max(), test.labels.max())) + 1)
 
 
-def count_steps(config: Config, dataset: Dataset, *, ranks: int) -> int:
-    """Return the steps of the run, all its epochs together. Raises DataError when there is no batch for all ranks."""
-    if config.is_synthetic:
-        assert config.steps is not None
-        return config.steps
-    samples, global_batch = len(dataset.train), config.batch_size * ranks
-    if samples < ranks:
+def _read_images(config: Config, store: Store, names: Sequence[str]) -> Dataset:
+    train_folder, test_folder = folders_of(names)
+    train_names = _images_below(names, train_folder)
+    classes = sorted({_class_of(name, train_folder) for name in train_names})
+    decoder = _decoder(config, store.path(train_names[0]), store.read(train_names[0]))
+    train = _image_folder(store, train_names, train_folder, classes, decoder)
+    if test_folder is None:
+        return Dataset(train, None, len(classes))
+    test_decoder = replace(decoder, augments=False)
+    test = _image_folder(store, _images_below(names, test_folder), test_folder, classes, test_decoder)
+    return Dataset(train, test, len(classes))
+
+
+def _images_below(names: Sequence[str], folder: str) -> list[str]:
+    return [name for name in names if name.startswith(folder) and "/" in name[len(folder) :] and is_image(name)]
+
+
+def _class_of(name: str, folder: str) -> str:
+    return name.removeprefix(folder).partition("/")[0]
+
+
+def _image_folder(
+    store: Store, names: Sequence[str], folder: str, classes: Sequence[str], decoder: Decoder
+) -> ImageFolder:
+    numbers = {name: number for number, name in enumerate(classes)}
+    unknown = {_class_of(name, folder) for name in names} - numbers.keys()
+    if unknown:
         raise DataError(
-            f"workers.replicas: {ranks} ranks share {samples} training samples of {config.data}; "
-            f"lower workers.replicas or workers.gpus"
+            f"data.uri: {store.path(folder)} has the class {min(unknown)}, which {store.path(TRAIN)} has not; "
+            "give both the same classes"
         )
-    if samples < global_batch:
+    labels = np.array([numbers[_class_of(name, folder)] for name in names], dtype=np.int64)
+    return ImageFolder(store, names, labels, decoder)
+
+
+def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
+    train_folder, test_folder = folders_of(names)
+    found = [
+        find_shards(store, [name for name in names if _is_in(name, folder)], folder)
+        for folder in (train_folder, test_folder)
+        if folder is not None
+    ]
+    counted = [classes for _, classes in found if classes is not None]
+    # With sizes.json nobody has looked at the labels; too large a one is refused when it is read.
+    classes = max(counted if len(counted) == len(found) else [_known_classes(config), *counted])
+    files = found[0][0]
+    filled = next((file for file in files if file.samples), None)
+    if filled is None:
+        raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give ones that do")
+    first = next(read_samples(store, filled, 0, 1, classes=classes))
+    decoder = _decoder(config, first.name, first.image)
+    train = Shards(store, files, classes, decoder)
+    test = Shards(store, found[1][0], classes, replace(decoder, augments=False)) if test_folder is not None else None
+    return Dataset(train, test, classes)
+
+
+def _is_in(name: str, folder: str) -> bool:
+    return name.startswith(folder) and "/" not in name[len(folder) :]
+
+
+def _known_classes(config: Config) -> int:
+    return config.classes or KNOWN.get(config.model, OWN)[3]
+
+
+def _decoder(config: Config, name: str, content: bytes) -> Decoder:
+    """Return what decodes the images: to the size that is asked for, or else to the first one's."""
+    size = config.image_size
+    shape = (size, size, 3) if size is not None else shape_of(content, name)
+    if config.model in FIXED and size is None and shape != KNOWN[config.model][:3]:
+        height, width, _ = KNOWN[config.model][:3]
         raise DataError(
-            f"trainer.batchSize: {ranks} ranks of {config.batch_size} take {global_batch} samples a step, and "
-            f"{config.data} has {samples}; lower trainer.batchSize to {samples // ranks} or less"
+            f"trainer.model: {config.model} takes images of {height}x{width}x3, and {name} is {size_text(shape)}; "
+            f"{REMEDY.format(height)}"
         )
-    if config.steps is not None:
-        return config.steps
-    assert config.epochs is not None
-    return config.epochs * math.ceil(samples / global_batch)
+    return Decoder(shape, scales=size is not None, first=name, augments=True, seed=config.seed)
 
 
-def train_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
-    """Yield one rank's batches, epoch after epoch, without end."""
-    if config.is_synthetic:
-        everything = np.arange(config.batch_size)
-        return itertools.repeat(_batch(dataset.train, everything, config.batch_size, config.batch_size * ranks, ranks))
-    return (
-        _batch(dataset.train, mine, config.batch_size, global_samples, ranks)
-        for epoch in itertools.count()
-        for mine, global_samples in deal_epoch(
-            len(dataset.train), config.batch_size, seed=config.seed, epoch=epoch, rank=rank, ranks=ranks
+def _with_classes(config: Config, dataset: Dataset) -> Dataset:
+    if config.classes is None:
+        return dataset
+    if config.classes < dataset.classes:
+        raise DataError(
+            f"trainer.extraArgs: --classes={config.classes} is fewer than the {dataset.classes} classes of "
+            f"{config.data}; raise or remove it"
         )
-    )
-
-
-def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
-    """Yield one rank's part of the test samples: none twice, none left out."""
-    if dataset.test is None:
-        return
-    mine = np.arange(dataset.tests)[rank::ranks]
-    for start in range(0, len(mine), config.batch_size):
-        part = mine[start : start + config.batch_size]
-        yield _batch(dataset.test, part, config.batch_size, len(part), 1)
-
-
-def deal_epoch(
-    samples: int, batch_size: int, *, seed: int, epoch: int, rank: int, ranks: int
-) -> Iterator[tuple[Indices, int]]:
-    """Yield, per step, which samples are this rank's, and how many all ranks have together.
-
-    Every rank shuffles alike, by seed and epoch, and takes every ranks-th sample of each global batch. The last global
-    batch holds what is left, so a rank's part of it may be smaller than another's, or empty.
-    """
-    order = np.random.default_rng((seed, epoch)).permutation(samples)
-    for start in range(0, samples, batch_size * ranks):
-        global_batch = order[start : start + batch_size * ranks]
-        yield global_batch[rank::ranks], len(global_batch)
-
-
-def _batch(samples: Samples, chosen: Indices, batch_size: int, global_samples: int, ranks: int) -> Batch:
-    filled = np.zeros(batch_size, dtype=np.int64)
-    filled[: len(chosen)] = chosen
-    weights = np.zeros(batch_size, dtype=np.float32)
-    weights[: len(chosen)] = ranks / global_samples
-    images = samples.images[filled].astype(np.float32) / 255
-    return Batch(images, samples.labels[filled], weights, len(chosen), global_samples)
+    return replace(dataset, classes=config.classes)
 
 
 def _synthetic(config: Config) -> Dataset:
-    """Return one batch of noise, as the training benchmarks do: its speed is real, its loss means nothing."""
-    height, width, channels, classes = SYNTHETIC_SHAPES[config.model]
+    """Return as many samples of noise as a batch has."""
+    height, width, channels, classes = KNOWN.get(config.model, OWN)
+    if config.image_size is not None:
+        height = width = config.image_size
+    _require_shape_of_model(config, (height, width, channels))
     random = np.random.default_rng(config.seed)
     images = random.integers(0, 256, (config.batch_size, height, width, channels), dtype=np.uint8)
-    return Dataset(Samples(images, random.integers(0, classes, config.batch_size)), test=None, classes=classes)
+    classes = config.classes or classes
+    return Dataset(idx.Arrays(images, random.integers(0, classes, config.batch_size)), test=None, classes=classes)
 
 
-def _require_shape_of_model(model: str, samples: Samples) -> None:
+def _require_shape_of_model(config: Config, shape: Shape) -> None:
     # The small CNN takes any size that two poolings leave something of.
-    height, width, channels = samples.images.shape[1:]
-    if model == "mnist" and min(height, width) < 4:
-        raise DataError(f"data.uri: images of {_size(samples)} are too small for trainer.model mnist; give 4x4 or more")
-    expected = SYNTHETIC_SHAPES[model][:3]
-    if model != "mnist" and (height, width, channels) != expected:
+    if config.model == "mnist" and min(shape[:2]) < 4:
         raise DataError(
-            f"trainer.model: {model} takes images of {'x'.join(map(str, expected))}, and data.uri holds "
-            f"{_size(samples)}; set trainer.model=mnist"
+            f"data.uri: images of {size_text(shape)} are too small for trainer.model mnist; give 4x4 or more"
         )
-
-
-def _read_samples(store: Store, images_name: str, labels_name: str) -> Samples:
-    images = _read_idx(store, images_name, dimensions=3)[..., np.newaxis]
-    labels = _read_idx(store, labels_name, dimensions=1).astype(np.int64)
-    if len(images) != len(labels):
+    if config.model not in FIXED or shape == KNOWN[config.model][:3]:
+        return
+    takes = KNOWN[config.model][:3]
+    if config.image_size is not None:
         raise DataError(
-            f"data.uri: {store.uri} has {len(images)} images in {images_name} and {len(labels)} labels in "
-            f"{labels_name}; upload the two files that belong together"
+            f"trainer.extraArgs: --image-size={config.image_size} makes images of {size_text(shape)}, and "
+            f"trainer.model {config.model} takes {size_text(takes)}; make it --image-size={takes[0]}"
         )
-    if len(images) == 0:
-        raise DataError(f"data.uri: {store.uri}/{images_name} holds no image; upload one that does")
-    return Samples(images, labels)
+    raise DataError(
+        f"trainer.model: {config.model} takes images of {size_text(takes)}, and data.uri holds {size_text(shape)}; "
+        "set trainer.model=mnist"
+    )
 
 
-def _read_idx(store: Store, name: str, *, dimensions: int) -> Bytes:
-    content = store.read(name)
-    try:
-        return parse_idx(gzip.decompress(content), dimensions=dimensions)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise DataError(f"data.uri: {store.uri.rstrip('/')}/{name} is damaged ({error}); upload it again") from None
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
 
 
-def parse_idx(content: bytes, *, dimensions: int) -> Bytes:
-    """Return the array of an idx file: two zero bytes, the type, the number of dimensions, each one's size, the data.
-
-    Raises ValueError when it is none, or not of unsigned bytes in so many dimensions.
-    """
-    if content[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
-        raise ValueError(f"it starts with {content[:4].hex()}, not with 0000{UNSIGNED_BYTES:02x}{dimensions:02x}")
-    start = 4 + 4 * dimensions
-    shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
-    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
-
-
-def _size(samples: Samples) -> str:
-    return "x".join(map(str, samples.images.shape[1:]))
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"

@@ -1,0 +1,10 @@
+"""The samples: found where the values say, read as they are needed, and dealt out over the ranks.
+
+dealing.py says which rank trains on which sample, batches.py reads ahead and makes batches, formats.py finds out what a
+place holds, and idx.py, images.py and shards.py read it. Nothing here needs a framework.
+"""
+
+from distrain_trainer.data.batches import Batch, count_steps, evaluation_batches, train_batches
+from distrain_trainer.data.formats import Dataset, load
+
+__all__ = ["Batch", "Dataset", "count_steps", "evaluation_batches", "load", "train_batches"]

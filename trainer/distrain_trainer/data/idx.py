@@ -1,0 +1,82 @@
+"""MNIST-format idx .gz files: small, and held whole."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from distrain_trainer.data.dealing import Indices, Part
+from distrain_trainer.data.samples import Pixels, Shape, Work, put
+from distrain_trainer.errors import DataError
+from distrain_trainer.storage import Store
+
+TRAIN_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz")
+TEST_FILES = ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+UNSIGNED_BYTES = 0x08
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Images as bytes (count, height, width, channels) with a label each."""
+
+    images: Bytes
+    labels: Indices
+    shards: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> Shape:
+        height, width, channels = self.images.shape[1:]
+        return height, width, channels
+
+    def works(self, part: Part) -> Iterator[list[Work]]:
+        # All samples of a step at once: numpy is slower at starting than at copying so little.
+        return ([partial(self._fill, chosen)] for chosen, _ in part.steps)
+
+    def _fill(self, chosen: Indices, images: Pixels, labels: Indices) -> None:
+        put(self.images[chosen], images[: len(chosen)])
+        labels[: len(chosen)] = self.labels[chosen]
+
+
+def read_idx_files(store: Store, images_name: str, labels_name: str) -> Arrays:
+    """Return the samples of two files. Raises StorageError or DataError when they cannot be had or used."""
+    images = _read_idx(store, images_name, dimensions=3)[..., np.newaxis]
+    labels = _read_idx(store, labels_name, dimensions=1).astype(np.int64)
+    if len(images) != len(labels):
+        raise DataError(
+            f"data.uri: {store.uri} has {len(images)} images in {images_name} and {len(labels)} labels in "
+            f"{labels_name}; upload the two files that belong together"
+        )
+    if len(images) == 0:
+        raise DataError(f"data.uri: {store.uri}/{images_name} holds no image; upload one that does")
+    return Arrays(images, labels)
+
+
+def _read_idx(store: Store, name: str, *, dimensions: int) -> Bytes:
+    content = store.read(name)
+    try:
+        return parse_idx(gzip.decompress(content), dimensions=dimensions)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise DataError(f"data.uri: {store.uri.rstrip('/')}/{name} is damaged ({error}); upload it again") from None
+
+
+def parse_idx(content: bytes, *, dimensions: int) -> Bytes:
+    """Return the array of an idx file: two zero bytes, the type, the number of dimensions, each one's size, the data.
+
+    Raises ValueError when it is none, or not of unsigned bytes in so many dimensions.
+    """
+    if content[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
+        raise ValueError(f"it starts with {content[:4].hex()}, not with 0000{UNSIGNED_BYTES:02x}{dimensions:02x}")
+    start = 4 + 4 * dimensions
+    shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -1,0 +1,118 @@
+"""JPEG and PNG images: one folder per class, each image read when its turn comes; and what decodes them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from distrain_trainer.data.dealing import Indices, Part
+from distrain_trainer.data.samples import Pixels, Shape, Work, put, size_text
+from distrain_trainer.errors import DataError
+from distrain_trainer.storage import Store
+
+SUFFIXES = (".jpg", ".jpeg", ".png")
+REMEDY = "add --image-size={} to trainer.extraArgs, which scales and crops every image"
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Turns files into images of one shape.
+
+    Without `scales` they have it as they are, and `first` is the one that it was taken from. With it their shorter side
+    is scaled, and the rest cropped: at the centre, or, for training, anywhere, and half of them mirrored.
+    """
+
+    shape: Shape
+    scales: bool
+    first: str
+    augments: bool
+    seed: int
+
+    def decode(self, content: bytes, name: str, *, epoch: int, sample: int) -> npt.NDArray[np.uint8]:
+        """Return the image. Raises DataError for one that is damaged or of another size."""
+        height, width, _ = self.shape
+        try:
+            image = _open(content)
+            if self.scales:
+                _decode_small(image, height)
+            decoded = image.convert("RGB")
+        # Pillow's decoders raise whatever they come upon.
+        except Exception as error:
+            raise _damaged(name, error) from None
+        if self.scales:
+            decoded = self._crop(decoded, np.random.default_rng((self.seed, epoch, sample)))
+        elif (decoded.height, decoded.width) != (height, width):
+            raise DataError(
+                f"data.uri: {self.first} is {size_text(self.shape)} and {name} {decoded.height}x{decoded.width}x3; "
+                f"{REMEDY.format(min(height, width))}"
+            )
+        return np.asarray(decoded)
+
+    def _crop(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
+        height, width, _ = self.shape
+        across, down = random.random(2) if self.augments else (0.5, 0.5)
+        cropped = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR, centering=(across, down))
+        return ImageOps.mirror(cropped) if self.augments and random.random() < 0.5 else cropped
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """Images by name, with a label each."""
+
+    store: Store
+    names: Sequence[str]
+    labels: Indices
+    decoder: Decoder
+    shards: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def shape(self) -> Shape:
+        return self.decoder.shape
+
+    def works(self, part: Part) -> Iterator[list[Work]]:
+        for chosen, _ in part.steps:
+            yield [partial(self._fill, slot, int(sample), part.epoch) for slot, sample in enumerate(chosen)]
+
+    def _fill(self, slot: int, sample: int, epoch: int, images: Pixels, labels: Indices) -> None:
+        name = self.names[sample]
+        content = self.store.read(name)
+        put(self.decoder.decode(content, self.store.path(name), epoch=epoch, sample=sample), images[slot])
+        labels[slot] = self.labels[sample]
+
+
+def is_image(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES)
+
+
+def shape_of(content: bytes, name: str) -> Shape:
+    """Return an image's height, width and 3, from its first bytes. Raises DataError when it is none."""
+    try:
+        image = _open(content)
+    except Exception as error:
+        raise _damaged(name, error) from None
+    return image.height, image.width, 3
+
+
+def _open(content: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(content), formats=("JPEG", "PNG"))
+
+
+def _decode_small(image: Image.Image, side: int) -> None:
+    """Have a JPEG decoded at a half, a quarter or an eighth of its size where that is enough: it is faster."""
+    shorter = min(image.size)
+    image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))
+
+
+def _damaged(name: str, error: Exception) -> DataError:
+    # Pillow's own words for a file that is no image end in an address in memory.
+    reason = "no JPEG or PNG image" if isinstance(error, UnidentifiedImageError) else str(error)
+    return DataError(f"data.uri: {name} is damaged ({reason}); upload it again")

@@ -1,0 +1,253 @@
+"""Tar shards in WebDataset's layout: an image `key.jpg` and its class number `key.cls`, sample after sample.
+
+A shard is read from one of its samples on, in a row, and never held whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import tarfile
+from collections.abc import Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distrain_trainer.data.dealing import Indices, Part
+from distrain_trainer.data.images import SUFFIXES, Decoder
+from distrain_trainer.data.samples import Pixels, Shape, Work, put
+from distrain_trainer.errors import DataError
+from distrain_trainer.storage import Store
+
+SIZES = "sizes.json"
+# One request to S3 brings so many bytes: few and large where all is read, small ones from header to header.
+READING, WALKING = 8 * 1024**2, 4096
+WALKERS = 16
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A tar file with its number of samples, and where each begins when that is known."""
+
+    name: str
+    samples: int
+    starts: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample as it was read, not decoded yet; without its image where only headers were looked at."""
+
+    start: int
+    name: str
+    image: bytes
+    label: int
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The samples of all shards, numbered through, in the order of the shards' names."""
+
+    store: Store
+    files: Sequence[Shard]
+    classes: int
+    decoder: Decoder
+
+    def __len__(self) -> int:
+        return sum(self.shards)
+
+    @property
+    def shape(self) -> Shape:
+        return self.decoder.shape
+
+    @property
+    def shards(self) -> list[int]:
+        return [file.samples for file in self.files]
+
+    def works(self, part: Part) -> Iterator[list[Work]]:
+        stream = self._read(part.reading)
+        held: dict[int, Sample] = {}
+        for chosen, _ in part.steps:
+            while missing := [number for number in chosen.tolist() if number not in held]:
+                held.update(itertools.islice(stream, len(missing)))
+            yield [
+                partial(self._fill, slot, held.pop(number), part.epoch, number)
+                for slot, number in enumerate(chosen.tolist())
+            ]
+
+    def _fill(self, slot: int, sample: Sample, epoch: int, number: int, images: Pixels, labels: Indices) -> None:
+        put(self.decoder.decode(sample.image, sample.name, epoch=epoch, sample=number), images[slot])
+        labels[slot] = sample.label
+
+    def _read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
+        """Yield samples by their number in the order of `reading`, which goes through each shard without a gap."""
+        starts = np.cumsum([0, *self.shards])
+        # From the right: an empty shard begins where the next one does, and owns nothing.
+        owners = np.searchsorted(starts, reading, side="right") - 1
+        pairs = zip(owners.tolist(), reading.tolist(), strict=True)
+        for shard, group in itertools.groupby(pairs, key=lambda pair: pair[0]):
+            numbers = [number for _, number in group]
+            first = numbers[0] - int(starts[shard])
+            samples = read_samples(self.store, self.files[shard], first, len(numbers), classes=self.classes)
+            yield from zip(numbers, samples, strict=True)
+
+
+def read_samples(store: Store, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:
+    """Yield so many samples of a shard from the first-th on. Raises DataError when they are not as they should be."""
+    start, skipped = (shard.starts[first], 0) if shard.starts else (0, first)
+    path = store.path(shard.name)
+    with _damage_told(path), _open(store, shard.name, start, READING) as tar:
+        samples = itertools.islice(_samples(tar, path, {".cls", *SUFFIXES}), skipped, None)
+        for number in range(first, first + count):
+            sample = next(samples, None)
+            is_last = number + 1 == shard.samples
+            if sample is None or (is_last and next(samples, None) is not None):
+                raise DataError(
+                    f"data.uri: {path} holds {'fewer' if sample is None else 'more'} than the {shard.samples} samples "
+                    f"that {SIZES} beside it says; correct {SIZES} or remove it"
+                )
+            _require_class(sample, classes)
+            yield sample
+
+
+def find_shards(store: Store, names: Sequence[str], folder: str) -> tuple[list[Shard], int | None]:
+    """Return the shards below a folder with their sizes, and the number of classes where all were looked at.
+
+    The sizes stand in sizes.json; where there is none, the tar headers are read, by threads.
+    """
+    tars = [name for name in names if name.endswith(".tar")]
+    if f"{folder}{SIZES}" in names:
+        sizes = _read_sizes(store, f"{folder}{SIZES}", [name.removeprefix(folder) for name in tars])
+        return [Shard(name, sizes[name.removeprefix(folder)]) for name in tars], None
+    with ThreadPoolExecutor(WALKERS) as walkers:
+        walked = list(walkers.map(partial(_walk, store), tars))
+    return [shard for shard, _ in walked], max(classes for _, classes in walked)
+
+
+def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
+    path = store.path(name)
+    try:
+        sizes = json.loads(store.read(name))
+        good = all(type(size) is int and size >= 0 for size in sizes.values())
+    except (ValueError, AttributeError):
+        good = False
+    if not good:
+        raise DataError(f'data.uri: {path} is no map of sizes; make it one such as {{"shard-000000.tar": 1000}}')
+    if sizes.keys() != set(tars):
+        odd = min(sizes.keys() ^ set(tars))
+        where = "is named in it and not there" if odd in sizes else "is there and not named in it"
+        raise DataError(f"data.uri: {path} does not match its folder: {odd} {where}; correct one of the two")
+    return dict(sizes)
+
+
+def _walk(store: Store, name: str) -> tuple[Shard, int]:
+    """Return a shard by its headers alone, and the number of classes that it knows of."""
+    path, starts, labels = store.path(name), [], [-1]
+    with _damage_told(path), _open(store, name, 0, WALKING) as tar:
+        for sample in _samples(tar, path, {".cls"}):
+            starts.append(sample.start)
+            labels.append(sample.label)
+    return Shard(name, len(starts), starts), max(labels) + 1
+
+
+def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Sample]:
+    """Yield a shard's samples, with what is in the members of the wanted suffixes. Raises DataError without a part."""
+    files = (member for member in tar if member.isfile())
+    for key, group in itertools.groupby(files, key=lambda member: _split(member.name)[0]):
+        found = {}
+        for member in group:
+            suffix = _split(member.name)[1]
+            # Before the next header, or a block of S3's would be read twice.
+            found[suffix] = member, _content(tar, member) if suffix in wanted else b""
+        picture = next((suffix for suffix in SUFFIXES if suffix in found), None)
+        if picture is None or ".cls" not in found:
+            lacks = "no .jpg, .jpeg or .png" if picture is None else "no .cls"
+            raise DataError(f"data.uri: {path}: {key} has {lacks} beside it; make the shard again, each key with both")
+        (image, content), (label, text) = found[picture], found[".cls"]
+        start = min(member.offset for member, _ in found.values())
+        yield Sample(start, f"{path}: {image.name}", content, _class_number(text, f"{path}: {label.name}"))
+    _require_end(tar)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return a member's key and suffix, which begins at the first dot of the file's name."""
+    folder, slash, file = name.rpartition("/")
+    key, dot, suffix = file.partition(".")
+    return f"{folder}{slash}{key}", f"{dot}{suffix}".lower()
+
+
+def _require_end(tar: tarfile.TarFile) -> None:
+    """Raise tarfile.ReadError unless the archive ends here: at a damaged header tarfile stops without a word."""
+    assert tar.fileobj is not None
+    tar.fileobj.seek(tar.offset)
+    block = tar.fileobj.read(tarfile.BLOCKSIZE)
+    if block != bytes(tarfile.BLOCKSIZE):
+        raise tarfile.ReadError(f"no header and no end of the archive at byte {tar.offset}")
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    assert file is not None
+    return file.read()
+
+
+def _class_number(content: bytes, name: str) -> int:
+    text = content.decode(errors="replace").strip()
+    if not (text.isascii() and text.isdecimal()):
+        raise DataError(f"data.uri: {name} holds {text[:20]!r} and no class number; write one, counted from 0")
+    return int(text)
+
+
+def _require_class(sample: Sample, classes: int) -> None:
+    if sample.label >= classes:
+        raise DataError(
+            f"data.uri: {sample.name} is of class {sample.label}, and there are {classes}, counted from 0; correct its "
+            f".cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
+        )
+
+
+def _open(store: Store, name: str, start: int, block: int) -> tarfile.TarFile:
+    file = io.BufferedReader(_Ranges(store, name), block)
+    file.seek(start)
+    return tarfile.open(fileobj=file, mode="r:")
+
+
+class _Ranges(io.RawIOBase):
+    """A stored file, of which each read asks for a range."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._name, self._at = store, name, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_END:
+            raise io.UnsupportedOperation("the end is not known")
+        self._at = offset + (self._at if whence == io.SEEK_CUR else 0)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._store.read(self._name, start=self._at, length=len(buffer))
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+
+@contextlib.contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, EOFError) as error:
+        raise DataError(f"data.uri: {path} is damaged ({error}); upload it again") from None
