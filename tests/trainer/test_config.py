@@ -108,6 +108,10 @@ def test_later_argument_overrides_an_earlier_one() -> None:
         pytest.param(
             "--steps 1 --batch-size x", r"^trainer\.batchSize: invalid int value: 'x'", id="batch-not-a-number"
         ),
+        pytest.param("--steps 1 --image-size 0", r"^trainer\.extraArgs: --image-size: 0 is below 1", id="no-size"),
+        pytest.param(
+            "--steps 1 --classes x", r"^trainer\.extraArgs: --classes: invalid int", id="classes-not-a-number"
+        ),
         pytest.param("--steps 1 --learning-rate inf", r"^trainer\.learningRate: inf is no rate", id="infinite-rate"),
         pytest.param("--steps 1 --model lenet", r"^trainer\.model: invalid choice: 'lenet'", id="unknown-model"),
         pytest.param("--steps 1 --strategy ring", r"^strategy: invalid choice: 'ring'", id="unknown-strategy"),

@@ -40,6 +40,18 @@ def test_batches_have_one_shape_and_pixels_from_0_to_1() -> None:
     assert batches[0].images.max() == 1.0
 
 
+def test_last_batch_is_filled_up_with_its_own_images_which_weigh_nothing() -> None:
+    images = np.arange(1, 6, dtype=np.uint8).repeat(64).reshape(5, 8, 8, 1)
+    dataset = Dataset(Arrays(images, np.zeros(5, dtype=np.int64)), test=None, classes=1)
+
+    _, last = itertools.islice(train_batches(config_of(batch_size=4), dataset, rank=0, ranks=1), 2)
+
+    assert last.samples == 1
+    assert last.weights.tolist() == [1, 0, 0, 0]
+    assert len(np.unique(last.images)) == 1
+    assert last.images.min() > 0
+
+
 def test_epochs_count_the_last_short_batch_as_a_step() -> None:
     assert count_steps(config_of(batch_size=32, epochs=20), dataset_of(1437), ranks=2) == 20 * 23
 

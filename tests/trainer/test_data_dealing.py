@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from distrain_trainer.data.dealing import deal_epoch, deal_tests, through_buffer
+from distrain_trainer.data.dealing import deal_epoch, deal_tests, order_of_shards, through_buffer
 
 
 def indices_of(
@@ -69,6 +69,16 @@ def test_rank_reads_few_shards_and_each_in_a_row() -> None:
     breaks = np.flatnonzero(np.diff(part.reading) != 1)
     assert len(breaks) <= 9
     assert set(part.reading % 100) == set(range(100))
+
+
+def test_shards_have_another_order_in_another_epoch_and_with_another_seed() -> None:
+    sizes = (2, 3) * 10
+
+    orders = [order_of_shards(sizes, seed=seed, epoch=epoch).tolist() for seed, epoch in ((0, 0), (0, 1), (1, 0))]
+
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+    assert order_of_shards(sizes, seed=0, epoch=0).tolist() == orders[0]
 
 
 def test_buffer_holds_no_more_than_its_size() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from distrain_trainer.data import evaluation_batches, load, train_batches
 from distrain_trainer.errors import DataError
@@ -75,12 +76,20 @@ def test_image_size_crops_and_mirrors_by_the_seed_for_training(tmp_path: Path) -
     assert epochs_of(1) != epochs
 
 
-@pytest.mark.parametrize("size", [32, 64], ids=["smaller", "exactly-half"])
-def test_large_jpeg_is_scaled(tmp_path: Path, size: int) -> None:
-    write_image_folder(tmp_path, photographs(2, size=128, classes=1), ".jpg")
+@pytest.mark.parametrize("size", [24, 32, 60, 128], ids=["smaller", "an-eighth", "a-quarter", "half"])
+def test_large_jpeg_is_scaled_without_loss(tmp_path: Path, size: int) -> None:
+    # Of 256 pixels, in squares of 32, and so not to be told from grey at an eighth of a small size.
+    squares = (np.indices((256, 256, 3))[:2].sum(axis=0) // 32 % 2 * 255).astype(np.uint8)
+    for part in ("train/a", "val/a"):
+        (tmp_path / part).mkdir(parents=True)
+        (tmp_path / part / "1.jpg").write_bytes(encode(squares, "JPEG"))
     config = config_of(tmp_path, image_size=size, batch_size=1)
 
-    assert next(train_batches(config, load(config), rank=0, ranks=1)).images.shape == (1, size, size, 3)
+    [batch] = evaluation_batches(config, load(config), rank=0, ranks=1)
+
+    expected = np.asarray(Image.fromarray(squares).resize((size, size), Image.Resampling.BILINEAR)) / 255
+    assert batch.images.shape == (1, size, size, 3)
+    assert np.abs(batch.images[0] - expected).mean() < 0.05
 
 
 def replace_image(folder: Path, content: bytes) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from distrain_trainer.data import dealing, load, shards, train_batches
 from distrain_trainer.data.dealing import deal_epoch
-from distrain_trainer.data.shards import Shard, Shards, read_samples
+from distrain_trainer.data.shards import Shard, Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
-from lab.pictures import add, numbered, write_shards
+from lab.pictures import add, numbered, photographs, write_shards
 
 from .reading import config_of, epoch_of, go_through, numbers_in
 
@@ -25,14 +25,16 @@ Reads = list[tuple[str, int]]
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Which file was read, and how many bytes of it, each time."""
+def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Which file of this test's was read, and how many bytes of it, each time."""
     seen: Reads = []
     original = FolderStore.read
 
     def watched(self: FolderStore, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         content = original(self, name, start=start, length=length)
-        seen.append((name, len(content)))
+        # Another test's threads may still be at their last file.
+        if self.uri == str(tmp_path):
+            seen.append((name, len(content)))
         return content
 
     monkeypatch.setattr(FolderStore, "read", watched)
@@ -85,6 +87,15 @@ def test_shard_is_read_once_and_never_held_whole(tmp_path: Path, monkeypatch: py
     assert sum(length for _, length in reads) <= size
 
 
+def test_walk_through_the_headers_passes_over_the_images(tmp_path: Path, reads: Reads) -> None:
+    write_shards(tmp_path, photographs(4, size=512, classes=1), (4,), ".jpg")
+
+    shards, classes = find_shards(open_store(str(tmp_path), value="data.uri"), ["shard-000000.tar"], "")
+
+    assert ([shard.samples for shard in shards], classes) == ([4], 1)
+    assert sum(length for _, length in reads) < (tmp_path / "shard-000000.tar").stat().st_size / 2
+
+
 def test_run_inside_a_walked_shard_reads_that_part_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads
 ) -> None:
@@ -107,6 +118,14 @@ def test_sizes_spare_the_look_at_the_labels_and_the_model_tells_the_classes(tmp_
 
     assert load(config_of(tmp_path)).classes == 10
     assert load(config_of(tmp_path, classes=4)).classes == 4
+
+
+def test_labels_of_walked_test_shards_count_as_classes(tmp_path: Path) -> None:
+    written = write_shards(tmp_path / "train", numbered(SAMPLES), SIZES)
+    (tmp_path / "train" / "sizes.json").write_text(json.dumps(written))
+    write_shards(tmp_path / "val", numbered(SAMPLES, classes=12), SIZES)
+
+    assert load(config_of(tmp_path)).classes == 12
 
 
 def shard_of(*members: tuple[str, bytes]) -> bytes:
