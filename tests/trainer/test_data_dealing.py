@@ -65,7 +65,9 @@ def test_rank_reads_few_shards_and_each_in_a_row() -> None:
 
     part = deal_epoch(4000, 8, seed=0, epoch=0, rank=1, ranks=4, shards=sizes)
 
+    later = deal_epoch(4000, 8, seed=0, epoch=1, rank=1, ranks=4, shards=sizes)
     assert len(set(part.reading // 100)) == 10
+    assert set(later.reading // 100) != set(part.reading // 100)
     breaks = np.flatnonzero(np.diff(part.reading) != 1)
     assert len(breaks) <= 9
     assert set(part.reading % 100) == set(range(100))
