@@ -1,0 +1,86 @@
+# PyTorch 2.9 and Horovod 0.28 over Open MPI, with the trainer, and distrain for checks inside a cluster. Built by docker
+# (BuildKit) and by buildah, from the repository's root:
+#
+#   docker build -f trainer/pytorch.Dockerfile -t REGISTRY/distrain/pytorch:0.1.0 \
+#       --build-arg BASE_IMAGE=debian:bookworm-slim .
+#
+# For GPUs add --build-arg ACCELERATOR=cuda and an image that compiles Horovod with nvcc and NCCL's headers, such as
+# BASE_IMAGE=nvidia/cuda:12.8.1-devel-ubuntu22.04, with RUNTIME_IMAGE=nvidia/cuda:12.8.1-runtime-ubuntu22.04. The cuda
+# variant was written by the books and never built: no GPU was at hand.
+#
+# Where the network re-signs TLS, pip needs its CA bundle: --secret id=ca-bundle,src=/etc/ssl/certs/ca-certificates.crt.
+# apt needs none, as Debian's and Ubuntu's sources are plain HTTP with signed contents.
+
+ARG BASE_IMAGE=debian:bookworm-slim
+ARG RUNTIME_IMAGE=${BASE_IMAGE}
+
+FROM ${BASE_IMAGE} AS build
+# Python 3.11 is Debian 12's own, and stands in Ubuntu 22.04's universe beside its 3.10.
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+        cmake g++ libopenmpi-dev make python3.11-dev python3.11-venv \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+RUN python3.11 -m venv /opt/venv
+COPY trainer/pip-install /usr/local/bin/
+
+# PyPI's torch for Linux is built for GPUs and brings CUDA: 6.8 GB, kept four times over by a machine that builds and runs
+# the image. On CPUs nothing of it is called, so that image does without: 0.9 GB. One layer, so that no other holds it.
+ARG ACCELERATOR=cpu
+COPY trainer/pytorch_without_cuda.py trainer/requirements/pytorch-${ACCELERATOR}.txt /requirements/
+RUN --mount=type=secret,id=ca-bundle \
+    pip-install --no-deps -r /requirements/pytorch-${ACCELERATOR}.txt \
+    && if [ "${ACCELERATOR}" = cpu ]; then /opt/venv/bin/python3 /requirements/pytorch_without_cuda.py; fi
+
+# Horovod's extension fits only the PyTorch it was compiled against. Horovod asks for C++14, and PyTorch's headers since
+# 2.1 need C++17; no option says so, hence the change of its CMakeLists.
+COPY trainer/requirements/horovod.txt /requirements/
+RUN --mount=type=secret,id=ca-bundle \
+    if [ -s /run/secrets/ca-bundle ]; then export PIP_CERT=/run/secrets/ca-bundle; fi \
+    && export PATH="/opt/venv/bin:${PATH}" \
+    && pip download --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --require-hashes \
+        --dest /horovod -r /requirements/horovod.txt \
+    && tar --extract --gzip --strip-components=1 --directory /horovod --file /horovod/horovod-*.tar.gz \
+    && find /horovod -name CMakeLists.txt -exec sed -i 's/CMAKE_CXX_STANDARD 14/CMAKE_CXX_STANDARD 17/' {} + \
+    && export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 \
+        HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 MAKEFLAGS="-j$(nproc)" \
+    && if [ "${ACCELERATOR}" = cuda ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi \
+    && pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --no-index /horovod \
+    && rm -r /horovod \
+    && strip --strip-unneeded /opt/venv/lib/python3.11/site-packages/horovod/torch/*.so
+COPY trainer/requirements/trainer.txt /requirements/
+RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/trainer.txt
+# What only compiling or measuring on a GPU needs, and the packages' own tests.
+RUN cd /opt/venv/lib/python3.11/site-packages \
+    && rm -rf torch/include torch/share torch/bin/protoc* nvidia/*/include \
+        nvidia/cuda_cupti/lib/libnvperf_*.so nvidia/cuda_cupti/lib/libpcsamplingutil.so \
+    && find . -type d -name tests -prune -exec rm -rf {} +
+
+# distrain's packages are apart: no version of theirs must suit PyTorch's. Without pip's own programs, which would run
+# with PyTorch's Python.
+FROM build AS plugin
+RUN python3.11 -m venv --without-pip /opt/plugin
+COPY plugin/requirements.txt /requirements/plugin.txt
+RUN --mount=type=secret,id=ca-bundle \
+    pip-install --target /opt/plugin/lib/python3.11/site-packages -r /requirements/plugin.txt \
+    && rm -rf /opt/plugin/lib/python3.11/site-packages/bin
+
+FROM ${RUNTIME_IMAGE} AS environment
+# Debian makes SSH host keys at installation; the same ones in every copy of an image would be nobody's secret.
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+        ca-certificates openmpi-bin openssh-client openssh-server python3.11 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /etc/ssh/ssh_host_* \
+    && groupadd --gid 1000 distrain \
+    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/sh distrain
+COPY --from=build /opt/venv /opt/venv
+COPY --from=plugin /opt/plugin /opt/plugin
+COPY trainer/plugin/distrain /usr/local/bin/
+COPY trainer/plugin/distrain.py /opt/venv/lib/python3.11/site-packages/
+ENV PATH=/opt/venv/bin:${PATH}
+USER 1000:1000
+WORKDIR /home/distrain
+
+# Apart, so that a change of our code builds small layers alone.
+FROM environment
+COPY plugin/distrain /opt/plugin/lib/python3.11/site-packages/distrain
+COPY trainer/distrain_trainer /opt/venv/lib/python3.11/site-packages/distrain_trainer
