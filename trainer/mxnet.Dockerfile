@@ -1,0 +1,75 @@
+# MXNet 1.9 and Horovod 0.28 over Open MPI, with the trainer, and distrain for checks inside a cluster. Built by
+# docker (BuildKit) and by buildah, from the repository's root:
+#
+#   docker build -f trainer/mxnet.Dockerfile -t REGISTRY/distrain/mxnet:0.1.0 \
+#       --build-arg BASE_IMAGE=debian:bookworm-slim .
+#
+# For GPUs add --build-arg ACCELERATOR=cuda and an image that brings CUDA 11.7 and cuDNN 8, such as
+# BASE_IMAGE=nvidia/cuda:11.7.1-cudnn8-devel-ubuntu22.04 (nvcc and NCCL's headers compile Horovod) with
+# RUNTIME_IMAGE=nvidia/cuda:11.7.1-cudnn8-runtime-ubuntu22.04. The cuda variant was written by the books and
+# never built: no GPU was at hand.
+#
+# Where the network re-signs TLS, pip needs its CA bundle: --secret id=ca-bundle,src=/etc/ssl/certs/ca-certificates.crt.
+# apt needs none, as Debian's and Ubuntu's sources are plain HTTP with signed contents.
+
+ARG BASE_IMAGE=debian:bookworm-slim
+ARG RUNTIME_IMAGE=${BASE_IMAGE}
+
+FROM ${BASE_IMAGE} AS build
+# Python 3.11 is Debian 12's own, and stands in Ubuntu 22.04's universe beside its 3.10.
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+        cmake g++ libopenmpi-dev make python3.11-dev python3.11-venv \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+RUN python3.11 -m venv /opt/venv
+COPY trainer/pip-install /usr/local/bin/
+
+# Horovod's extension fits only the MXNet it was compiled against, and takes minutes: what may change without
+# compiling it again is installed after it.
+ARG ACCELERATOR=cpu
+COPY trainer/requirements/mxnet-${ACCELERATOR}.txt /requirements/mxnet.txt
+RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/mxnet.txt
+COPY trainer/requirements/horovod.txt /requirements/
+RUN --mount=type=secret,id=ca-bundle \
+    export HOROVOD_WITH_MXNET=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 \
+        HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 MAKEFLAGS="-j$(nproc)" \
+    && if [ "${ACCELERATOR}" = cuda ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi \
+    && PATH="/opt/venv/bin:${PATH}" pip-install --no-deps --no-build-isolation -r /requirements/horovod.txt \
+    && strip --strip-unneeded /opt/venv/lib/python3.11/site-packages/horovod/mxnet/*.so
+COPY trainer/requirements/trainer.txt /requirements/
+RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/trainer.txt
+# What only compiling needs (headers), and the packages' own tests.
+RUN cd /opt/venv/lib/python3.11/site-packages \
+    && rm -rf mxnet/include \
+    && find . -type d -name tests -prune -exec rm -rf {} +
+
+# distrain's packages are apart: no version of theirs must suit MXNet's. Without pip's own programs, which would run
+# with the trainer's Python.
+FROM build AS plugin
+RUN python3.11 -m venv --without-pip /opt/plugin
+COPY plugin/requirements.txt /requirements/plugin.txt
+RUN --mount=type=secret,id=ca-bundle \
+    pip-install --target /opt/plugin/lib/python3.11/site-packages -r /requirements/plugin.txt \
+    && rm -rf /opt/plugin/lib/python3.11/site-packages/bin
+
+FROM ${RUNTIME_IMAGE} AS environment
+# MXNet's library needs libgomp and libquadmath, and brings no copies.
+# Debian makes SSH host keys at installation; the same ones in every copy of an image would be nobody's secret.
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+        ca-certificates libgomp1 libquadmath0 openmpi-bin openssh-client openssh-server python3.11 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /etc/ssh/ssh_host_* \
+    && groupadd --gid 1000 distrain \
+    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/sh distrain
+COPY --from=build /opt/venv /opt/venv
+COPY --from=plugin /opt/plugin /opt/plugin
+COPY trainer/plugin/distrain /usr/local/bin/
+COPY trainer/plugin/distrain.py /opt/venv/lib/python3.11/site-packages/
+ENV PATH=/opt/venv/bin:${PATH}
+USER 1000:1000
+WORKDIR /home/distrain
+
+# Apart, so that a change of our code builds small layers alone.
+FROM environment
+COPY plugin/distrain /opt/plugin/lib/python3.11/site-packages/distrain
+COPY trainer/distrain_trainer /opt/venv/lib/python3.11/site-packages/distrain_trainer
