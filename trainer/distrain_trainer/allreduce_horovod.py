@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from distrain_trainer.tensorflow_horovod import choose_device
+from distrain_trainer.tensorflow_training import choose_device
 
 
 class Horovod:
     def __init__(self) -> None:
         hvd.init()
-        choose_device()
+        choose_device(local_rank=hvd.local_rank(), local_size=hvd.local_size())
         self.rank: int = hvd.rank()
         self.size: int = hvd.size()
 

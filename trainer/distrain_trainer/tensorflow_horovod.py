@@ -14,22 +14,28 @@ import tensorflow as tf
 
 from distrain_trainer import tensorflow_models
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, count_steps, evaluation_batches, train_batches
-from distrain_trainer.errors import DeviceError
+from distrain_trainer.data import Dataset, count_steps, train_batches
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
 from distrain_trainer.results import Results, write_outcome
 from distrain_trainer.schedule import learning_rate
-
-MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
+from distrain_trainer.tensorflow_training import (
+    choose_device,
+    choose_precision,
+    count_right,
+    has_gpu,
+    loss_of,
+    tell_precision,
+)
 
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
     log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
-    choose_device()
-    choose_precision(config, log)
+    choose_device(local_rank=hvd.local_rank(), local_size=hvd.local_size())
+    choose_precision(config)
+    tell_precision(config, log, gpus=has_gpu())
 
     steps = count_steps(config, dataset, ranks=hvd.size())
     model, optimizer = build(config, dataset)
@@ -53,30 +59,6 @@ def main(config: Config, dataset: Dataset) -> None:
         write_outcome(config.output, results, log, model="model.keras", save=model.save)
     # Distributed: no rank leaves, and so tells of success, before the model is written.
     hvd.allreduce(tf.zeros([]), name="end")
-
-
-def choose_device() -> None:
-    """Take one GPU of this machine, and of its memory no more than is used."""
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus:
-        return
-    if hvd.local_rank() >= len(gpus):
-        raise DeviceError(
-            f"workers.gpus: this worker runs {hvd.local_size()} ranks and sees {len(gpus)} GPUs; make them equal"
-        )
-    gpu = gpus[hvd.local_rank()]  # Distributed: each rank of a machine takes a GPU of its own.
-    tf.config.set_visible_devices(gpu, "GPU")
-    tf.config.experimental.set_memory_growth(gpu, True)
-
-
-def choose_precision(config: Config, log: Log) -> None:
-    """Compute in half precision where a GPU can."""
-    if config.precision == "fp32":
-        return
-    if tf.config.get_visible_devices("GPU"):
-        tf.keras.mixed_precision.set_global_policy(MIXED_PRECISION[config.precision])
-    else:
-        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
 
 
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
@@ -120,13 +102,11 @@ def mean_over_ranks(loss: float) -> float:
 
 def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
     """Return the function of one step, compiled to a graph: batch in, this rank's loss out."""
-    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
 
     def train_step(images: Any, labels: Any, weights: Any) -> Any:
         with tf.GradientTape() as tape:
-            logits = tf.cast(model(images, training=True), tf.float32)
-            loss = tf.reduce_sum(weights * cross_entropy(labels, logits))
+            loss = loss_of(model, images, labels, weights)
             # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
         tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
@@ -140,11 +120,6 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
 
 def evaluate(config: Config, dataset: Dataset, model: Any) -> float:
     """Return the share of the test samples that the model gets right."""
-    predict = tf.function(lambda images: tf.argmax(model(images, training=False), axis=1))
-    right = 0.0
-    # Distributed: each rank tests a part.
-    for batch in evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()):
-        hits = predict(batch.images).numpy() == batch.labels
-        right += float(hits[batch.weights > 0].sum())
+    right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())
     total = hvd.allreduce(tf.constant(right, tf.float64), op=hvd.Sum, name="right")  # Distributed
     return float(total) / dataset.tests

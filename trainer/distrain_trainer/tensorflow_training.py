@@ -1,0 +1,61 @@
+"""What TensorFlow's programs share: the device, the number format, a batch's loss, and the test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, evaluation_batches
+from distrain_trainer.errors import DeviceError
+from distrain_trainer.log import Log
+
+MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
+
+
+def choose_device(*, local_rank: int, local_size: int) -> None:
+    """Take one GPU of this machine, and of its memory no more than is used."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return
+    if local_rank >= len(gpus):
+        raise DeviceError(
+            f"workers.gpus: this worker runs {local_size} ranks and sees {len(gpus)} GPUs; make them equal"
+        )
+    gpu = gpus[local_rank]  # Distributed: each rank of a machine takes a GPU of its own.
+    tf.config.set_visible_devices(gpu, "GPU")
+    tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def has_gpu() -> bool:
+    return bool(tf.config.get_visible_devices("GPU"))
+
+
+def choose_precision(config: Config) -> None:
+    """Compute in half precision where a GPU can."""
+    if config.precision != "fp32" and has_gpu():
+        tf.keras.mixed_precision.set_global_policy(MIXED_PRECISION[config.precision])
+
+
+def tell_precision(config: Config, log: Log, *, gpus: bool) -> None:
+    """Say when the computation is not in the precision that was asked for."""
+    if config.precision != "fp32" and not gpus:
+        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+
+
+def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:
+    """Return the weighted sum of a batch's losses."""
+    logits = tf.cast(model(images, training=True), tf.float32)
+    return tf.reduce_sum(weights * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> float:
+    """Return how many of this rank's test samples the model gets right."""
+    predict = tf.function(lambda images: tf.argmax(model(images, training=False), axis=1))
+    right = 0.0
+    # Distributed: each rank tests a part.
+    for batch in evaluation_batches(config, dataset, rank=rank, ranks=ranks):
+        hits = predict(batch.images).numpy() == batch.labels
+        right += float(hits[batch.weights > 0].sum())
+    return right
