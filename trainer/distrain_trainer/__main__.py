@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 
 from distrain_trainer.config import Config, parse
-from distrain_trainer.data import load
+from distrain_trainer.data import Dataset, load
 from distrain_trainer.errors import ArgumentError, end_rank, rank_from_environment
 from distrain_trainer.storage import open_store
+from distrain_trainer.user_model import find, is_users
 
 # By framework and strategy. PyTorch's own all-reduce is started by torchrun, Horovod's by mpirun.
 PROGRAMS = {
@@ -29,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     try:
         config = parse(argv)
         program = program_of(config)
-        dataset = load(config)
+        dataset = read_input(config)
         require_writable_output(config)
         # Only now: a mistake above shows before the framework's seconds of loading.
         importlib.import_module(program).main(config, dataset)
@@ -53,6 +54,13 @@ def program_of(config: Config) -> str:
             f"set strategy: {known}, or command to a program of your own"
         )
     return f"distrain_trainer.{programs[config.strategy]}"
+
+
+def read_input(config: Config) -> Dataset:
+    """Return the data, after a look at a model of the user's own: a mistake in that shows before much is read."""
+    if is_users(config.model):
+        find(config.model)
+    return load(config)
 
 
 def require_writable_output(config: Config) -> None:

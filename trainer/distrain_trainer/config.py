@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from distrain_trainer.errors import ArgumentError
+from distrain_trainer.user_model import is_users
 
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 STRATEGIES = ("allreduce", "parameter-server")
@@ -42,6 +43,10 @@ class Config:
 
     def __post_init__(self) -> None:
         """Raise ArgumentError, naming the value's path, unless the values make a run."""
+        if not (self.model in MODELS or is_users(self.model)):
+            raise ArgumentError(
+                f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function, a model of your own"
+            )
         _require_at_least("trainer.batchSize", self.batch_size, 1)
         _require_at_least("trainer.logEvery", self.log_every, 1)
         _require_at_least("trainer.warmup", self.warmup, 0)
@@ -103,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--framework", choices=FRAMEWORKS, default=Config.framework)
     add("--strategy", choices=STRATEGIES, default=Config.strategy, help="how ranks exchange gradients")
-    add("--model", choices=MODELS, default=Config.model)
+    add("--model", default=Config.model, help=f"{', '.join(MODELS)}, or module:function, which makes one of your own")
     add("--batch-size", type=int, default=Config.batch_size, help="samples per rank and step")
     add("--steps", type=int, help="train this many steps; or give --epochs")
     add("--epochs", type=int, help="go through the data this many times")

@@ -6,10 +6,25 @@ from typing import Any
 
 import tensorflow as tf
 
+from distrain_trainer import user_model
+
 
 def build(name: str, *, shape: tuple[int, ...], classes: int) -> Any:
-    """Return a model of the given name, for images of a shape (height, width, channels)."""
+    """Return a model of the given name, for images of a shape (height, width, channels).
+
+    Raises ArgumentError when a user's own is none, or does not fit the data.
+    """
+    if user_model.is_users(name):
+        return _users(name, shape, classes)
     return {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
+
+
+def _users(name: str, shape: tuple[int, ...], classes: int) -> Any:
+    model = user_model.build(name, shape=shape, classes=classes, kind=tf.keras.Model, kind_name="Keras model")
+    # One image through it also makes the weights of a model that Keras builds at its first call.
+    blank = tf.zeros([1, *shape])
+    user_model.require_logits(name, shape=shape, classes=classes, forward=lambda: model(blank, training=False).shape)
+    return model
 
 
 def _mnist(shape: tuple[int, ...], classes: int) -> Any:

@@ -1,0 +1,148 @@
+"""A model of the user's own: `trainer.model: module:function`, with every mistake in it told in one line.
+
+The function is called as function(shape, classes), shape being (height, width, channels) in every framework, and
+returns that framework's model: images in, a logit per class out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from distrain_trainer.errors import ArgumentError
+
+Shape = tuple[int, ...]
+
+
+def is_users(name: str) -> bool:
+    """Tell whether a model's name is of the form module:function."""
+    return re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", name) is not None
+
+
+def find(name: str) -> Callable[[Shape, int], Any]:
+    """Return the function of a name module:function. Raises ArgumentError when it cannot be had or called."""
+    module_name, _, function_name = name.partition(":")
+    if os.getcwd() not in sys.path:  # `python3 -m` puts it there, other ways of starting do not.
+        sys.path.insert(0, os.getcwd())
+    module = _import(name, module_name)
+    function = getattr(module, function_name, None)
+    if function is None:
+        held = ", ".join(key for key, value in vars(module).items() if _is_its_own(value, module_name)) or "none"
+        raise ArgumentError(
+            f"trainer.model: {module.__file__} has no {function_name} (its functions: {held}); correct {name}"
+        )
+    if not callable(function):
+        raise ArgumentError(
+            f"trainer.model: {name} is of the type {type(function).__name__} and cannot be called; name a function"
+        )
+    _require_signature(name, function)
+    return function  # type: ignore[no-any-return]
+
+
+def build(name: str, *, shape: Shape, classes: int, kind: type, kind_name: str) -> Any:
+    """Return what the function of a name makes. Raises ArgumentError unless it is a model of the type `kind`."""
+    function = find(name)
+    with told_in_a_line(name, f"{name}({shape}, {classes})"):
+        model = function(shape, classes)
+    if not isinstance(model, kind):
+        raise ArgumentError(
+            f"trainer.model: {name} returned {_described(model)}, and the model must be a {kind_name}; return one"
+        )
+    return model
+
+
+def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[], Shape]) -> None:
+    """Raise ArgumentError unless `forward`, the model's way with one image, gives a logit per class.
+
+    `forward` returns the shape of the output, one image being its first dimension.
+    """
+    with told_in_a_line(name, f"the model of {name}, given an image of {'x'.join(map(str, shape))},"):
+        output = tuple(forward())
+    if output != (1, classes):
+        raise ArgumentError(
+            f"trainer.model: the model of {name} gives {output} for one image, and the data has {classes} classes; "
+            f"end it with a logit per class, (1, {classes})"
+        )
+
+
+@contextmanager
+def told_in_a_line(name: str, what: str) -> Iterator[None]:
+    """Turn whatever the user's code raises into an ArgumentError that names the line."""
+    try:
+        yield
+    except Exception as error:
+        file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
+        place = _place(error, file)
+        raise ArgumentError(f"trainer.model: {what} failed{place}: {_reason(error)}; correct it") from None
+
+
+def _import(name: str, module_name: str) -> Any:
+    file = _file_of(name, module_name)
+    try:
+        return importlib.import_module(module_name)
+    except Exception as error:
+        raise ArgumentError(
+            f"trainer.model: {module_name} does not import{_place(error, file)}: {_reason(error)}; correct it"
+        ) from None
+
+
+def _file_of(name: str, module_name: str) -> str | None:
+    """Return a module's file. Raises ArgumentError when there is no such module."""
+    try:
+        spec = importlib.util.find_spec(module_name)
+    except ModuleNotFoundError as error:
+        if not module_name.startswith(f"{error.name}."):
+            return None  # The package that it lies in does not import: importing it again says why.
+        spec = None
+    except Exception:
+        return None
+    if spec is None:
+        raise ArgumentError(
+            f"trainer.model: there is no module {module_name} for {name} in {os.getcwd()} or "
+            f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}; put it into the image or a volume, and PYTHONPATH into env"
+        )
+    return spec.origin
+
+
+def _require_signature(name: str, function: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # Written in C, without one.
+        return
+    try:
+        signature.bind((1, 1, 1), 1)
+    except TypeError as error:
+        raise ArgumentError(
+            f"trainer.model: {name}{signature} cannot be called with (shape, classes): {error}; make it take these two"
+        ) from None
+
+
+def _place(error: Exception, file: str | None) -> str:
+    """Return where the user's file raised the error, or called what did, as " (file, line n)"."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename}, line {error.lineno})"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({file}, line {lines[-1]})" if lines else ""
+
+
+def _reason(error: Exception) -> str:
+    """Return the error in a line: frameworks' own go on with pages of circumstances."""
+    said = (error.msg if isinstance(error, SyntaxError) else str(error)).splitlines()
+    lines = [line.strip() for line in said if line.strip()]
+    return ": ".join([type(error).__name__, " ".join(lines[:2])[:300]] if lines else [type(error).__name__])
+
+
+def _is_its_own(value: Any, module_name: str) -> bool:
+    return inspect.isfunction(value) and value.__module__ == module_name
+
+
+def _described(value: Any) -> str:
+    return "nothing" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"
