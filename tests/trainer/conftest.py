@@ -1,9 +1,11 @@
-"""A real mpirun inside the trainer's image, over the working tree's code, and real digits in a real S3 server."""
+"""The trainer's programs inside their images, over the working tree's code, and real digits in a real S3 server."""
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +19,50 @@ PACKAGE_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 DIGITS_IN_IMAGE = "/data/digits"
 
 
+SCRIPTS = Path(__file__).parent
+
+Run = subprocess.CompletedProcess[str]
+
+
+def mpirun_of(ranks: int) -> list[str]:
+    # Ranks outnumber the cores of a small machine: they must not be bound to one, nor wait for each other busily.
+    options = ["--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+    return ["mpirun", "-np", str(ranks), *options, "python3"]
+
+
+def tfjob_of(workers: int) -> list[str]:
+    return ["python3", "/tfjob.py", str(workers), str(min(2, workers)), "python3"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the trainer: its image, the arguments that choose it, and what starts so many ranks of python3."""
+
+    framework: str
+    arguments: tuple[str, ...]
+    starter: Callable[[int], list[str]]
+
+
+# Each behaves as the others do: the tests that take the fixture `program` run over all of them.
+PROGRAMS = {
+    "tensorflow-horovod": Program("tensorflow", ("--framework=tensorflow",), mpirun_of),
+    "tensorflow-ps": Program("tensorflow", ("--framework=tensorflow", "--strategy=parameter-server"), tfjob_of),
+}
+
+# A model of the user's own, by framework; small.py in a folder that is on PYTHONPATH.
+USER_MODELS = {
+    "tensorflow": """
+from tensorflow.keras import Sequential, layers
+
+def net(shape, classes):
+    return Sequential([layers.Input(shape), layers.Flatten(), layers.Dense(classes)])
+
+def wrong_classes(shape, classes):
+    return net(shape, classes + 1)
+""",
+}
+
+
 class Mpirun(Protocol):
     def __call__(
         self,
@@ -25,33 +71,82 @@ class Mpirun(Protocol):
         env: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
         timeout: int = 120,
-    ) -> subprocess.CompletedProcess[str]:
+    ) -> Run:
         """Run a command as so many ranks on this machine."""
+
+
+@dataclass(frozen=True)
+class ProgramInImage:
+    """Runs `python3 -m distrain_trainer` with a program's own arguments and more, as so many ranks."""
+
+    name: str
+    program: Program
+    digits: Path
+
+    @classmethod
+    def named(cls, name: str, digits: Path) -> ProgramInImage:
+        return cls(name, PROGRAMS[name], digits)
+
+    def __call__(
+        self,
+        *arguments: str,
+        ranks: int = 2,
+        env: Mapping[str, str] | None = None,
+        mounts: Mapping[Path, str] | None = None,
+        timeout: int = 240,
+        script: str | None = None,
+        starter: Callable[[int], list[str]] | None = None,
+    ) -> Run:
+        what = [script] if script else ["-m", "distrain_trainer"]
+        command = [*(starter or self.program.starter)(ranks), *what, *self.program.arguments, *arguments]
+        return run_in_image(self.program.framework, command, self.digits, env=env, mounts=mounts, timeout=timeout)
+
+
+def run_in_image(
+    framework: str,
+    command: Sequence[str],
+    digits: Path,
+    *,
+    env: Mapping[str, str] | None,
+    mounts: Mapping[Path, str] | None,
+    timeout: int,
+) -> Run:
+    code = Path(distrain_trainer.__file__).parent
+    ours = {code: PACKAGE_IN_IMAGE, digits: DIGITS_IN_IMAGE, SCRIPTS / "tfjob.py": "/tfjob.py"}
+    return images.run_in_image(
+        images.trainer_environment(framework), command, env=env, mounts={**ours, **(mounts or {})}, timeout=timeout
+    )
+
+
+def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -> None:
+    """Assert that a run ended on one line that says `message`, and on nothing worse."""
+    lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
+    assert run.returncode in (code if isinstance(code, tuple) else (code,)), run.stderr
+    assert len(lines) == 1, run.stderr
+    assert re.match(f"distrain: {message}", lines[0]), lines[0]
+    assert run.stderr.startswith("distrain: ")
+    assert "Traceback" not in run.stderr
 
 
 @pytest.fixture(scope="session")
 def mpirun(digits: Path) -> Mpirun:
-    environment = images.trainer_environment("tensorflow")
-    code = Path(distrain_trainer.__file__).parent
-
     def run(
         *argv: str,
         ranks: int = 2,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
         timeout: int = 120,
-    ) -> subprocess.CompletedProcess[str]:
-        # Ranks outnumber the cores of a small machine: they must not be bound to one, nor wait for each other busily.
-        options = ["--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
-        return images.run_in_image(
-            environment,
-            ["mpirun", "-np", str(ranks), *options, *argv],
-            env=env,
-            mounts={code: PACKAGE_IN_IMAGE, digits: DIGITS_IN_IMAGE, **(mounts or {})},
-            timeout=timeout,
-        )
+    ) -> Run:
+        command = [*mpirun_of(ranks)[:-1], *argv]
+        return run_in_image("tensorflow", command, digits, env=env, mounts=mounts, timeout=timeout)
 
     return run
+
+
+@pytest.fixture(params=PROGRAMS)
+def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
+    """Each program of the trainer in turn."""
+    return ProgramInImage.named(request.param, digits)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from distrain_trainer.config import Config, parse
 from distrain_trainer.data import Dataset, load
-from distrain_trainer.errors import ArgumentError, end_rank, rank_from_environment
+from distrain_trainer.errors import ArgumentError, end_rank, holds_weights_only, rank_from_environment
 from distrain_trainer.storage import open_store
 from distrain_trainer.user_model import find, is_users
 
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     try:
         config = parse(argv)
         program = program_of(config)
-        dataset = read_input(config)
+        dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)
         # Only now: a mistake above shows before the framework's seconds of loading.
         importlib.import_module(program).main(config, dataset)

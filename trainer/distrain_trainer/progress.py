@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.results import LoggedStep
+
+
+class Counted(Protocol):
+    """What was trained on in a step: a Batch, or what a worker tells of one."""
+
+    @property
+    def samples(self) -> int: ...
+
+    @property
+    def global_samples(self) -> int: ...
 
 
 @dataclass
@@ -28,7 +38,7 @@ class Progress:
         log.print(HEADER)
         return cls(log, steps, config.log_every, Speed(untimed_steps(steps)))
 
-    def add(self, batch: Batch, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
+    def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
 
         Raises DivergedError when the loss is no number any more.

@@ -1,0 +1,84 @@
+"""Run in the image: a command as every process of a TFJob on loopback, told by TF_CONFIG who it is.
+
+What the chief prints is printed; what the others say, where the chief says nothing. As with the operator, the job ends
+with the chief: with its exit code, and, when that is an error, with an end of those that still run (cleanPodPolicy
+Running). With `--without-operator` they must end of themselves. One that does not end is named on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import IO
+
+SECONDS_TO_END = 60
+DOES_NOT_END = 99
+
+
+class Process:
+    def __init__(self, name: str, command: list[str], told: dict[str, object]) -> None:
+        self.name = name
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it ends with us
+        out = None if name == "chief 0" else self._said
+        environment = {**os.environ, "TF_CONFIG": json.dumps(told)}
+        if name.startswith(
+            "ps"
+        ):  # The chart mounts a user's volumes, and so their modules, in chief and workers alone.
+            environment.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=self._said)
+
+    def ends(self) -> bool:
+        try:
+            self.process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return False
+        return True
+
+    def said(self) -> str:
+        self._said.seek(0)
+        return self._said.read().decode(errors="replace")
+
+
+def main(workers: int, servers: int, command: list[str], *, operator: bool) -> int:
+    chief, *others = start(workers, servers, command)
+    code = chief.process.wait()
+    if code != 0 and operator:
+        for other in others:
+            other.process.terminate()
+    late = [other.name for other in others if not other.ends()]
+    print(chief.said() or "".join(other.said() for other in others), file=sys.stderr, end="")
+    codes = {other.name: other.process.returncode for other in others}
+    alike = all(codes.values()) if code else not any(codes.values())
+    if late or not alike:
+        print(f"the chief ended with {code}, the others with {codes}; ended by force: {late}", file=sys.stderr)
+        return DOES_NOT_END
+    return code
+
+
+def start(workers: int, servers: int, command: list[str]) -> list[Process]:
+    chief, *others = addresses(1 + servers + workers)
+    cluster = {"chief": [chief], "ps": others[:servers], "worker": others[servers:]}
+    return [
+        Process(f"{task} {index}", command, {"cluster": cluster, "task": {"type": task, "index": index}})
+        for task, places in cluster.items()
+        for index in range(len(places))
+    ]
+
+
+def addresses(count: int) -> list[str]:
+    """Return free ports: each is another's as long as all are held."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
+    for one in held:
+        one.close()
+    return found
+
+
+arguments = [argument for argument in sys.argv[1:] if argument != "--without-operator"]
+sys.exit(main(int(arguments[0]), int(arguments[1]), arguments[2:], operator="--without-operator" not in sys.argv[1:4]))

@@ -1,0 +1,68 @@
+"""Notice within seconds that another process of the job is gone: one that waits for it would wait for ever."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from typing import NoReturn
+
+from distrain_trainer.errors import LostPeerError, end_rank
+
+SECONDS_BETWEEN = 1.0
+SECONDS_TO_ANSWER = 5.0
+# A port that refuses says that nothing listens there; silence may be the network's.
+REFUSALS = 2
+SECONDS_OF_SILENCE = 20.0
+# As long as distrain-launch waits for workers: images are pulled, nodes are started.
+SECONDS_TO_START = 1800.0
+
+
+class Watch:
+    """Ends this process with a line when one of the named processes, each listening at host:port, is gone."""
+
+    def __init__(self, peers: Mapping[str, str]) -> None:
+        self._stopped = threading.Event()
+        for name, address in peers.items():
+            threading.Thread(target=self._follow, args=(name, address), daemon=True).start()
+
+    def stop(self) -> None:
+        """Let the others end: they may now."""
+        self._stopped.set()
+
+    def explain(self, reason: str) -> NoReturn:
+        """Tell why a message to another process failed: the watch is about to find out which one is gone, and ends us.
+
+        Raises LostPeerError when it finds everyone there.
+        """
+        time.sleep(2 * SECONDS_OF_SILENCE)
+        raise LostPeerError(f"the connection to another process broke; see the logs of the others: {reason[:300]}")
+
+    def _follow(self, name: str, address: str) -> None:
+        try:
+            wait_until_gone(name, address, self._stopped)
+        except LostPeerError as error:
+            end_rank(error)
+
+
+def wait_until_gone(name: str, address: str, stopped: threading.Event) -> None:
+    """Raise LostPeerError once a process that answered answers no more, or never did. Return when stopped."""
+    begun = time.monotonic()
+    answered, refusals = 0.0, 0
+    while not stopped.wait(SECONDS_BETWEEN):
+        try:
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
+            answered, refusals = time.monotonic(), 0
+        except ConnectionRefusedError:
+            refusals += 1
+        except OSError:  # No answer in time, no route, or no such name yet.
+            pass
+        now = time.monotonic()
+        if not answered and now - begun > SECONDS_TO_START:
+            raise LostPeerError(
+                f"{name} at {address} has not started in {SECONDS_TO_START:.0f} s; see its log, and its pod's events"
+            )
+        if answered and (refusals >= REFUSALS or now - answered > SECONDS_OF_SILENCE) and not stopped.is_set():
+            raise LostPeerError(f"{name} at {address} is gone; see why in its log, and its pod's events")

@@ -1,0 +1,162 @@
+"""The processes of a TFJob: who they are, and the words and figures that they pass to each other.
+
+Each process runs a TensorFlow server and a session. An op of a session's graph under another process's device runs
+there; what lies there (a queue, a variable) is found by its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from distrain_trainer.errors import ArgumentError
+from distrain_trainer.peers import Watch
+
+TASKS = ("chief", "worker", "ps")
+# Whose loss each one notices. All hear of a lost worker by the chief's end.
+WATCHED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
+# What the sessions of each one reach; a session starts when all that is there.
+REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
+# What a session says of a process that is gone.
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Who this process is, and at which host:port every process is, by its task: chief, worker and ps."""
+
+    addresses: dict[str, list[str]]
+    task: str
+    index: int
+
+    @classmethod
+    def from_environment(cls) -> Cluster:
+        """Return what TF_CONFIG says, which the operator sets in every pod of a TFJob. Raises ArgumentError."""
+        told = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        addresses = told.get("cluster", {})
+        if not all(addresses.get(task) for task in TASKS):
+            raise ArgumentError(
+                "strategy: parameter-server needs a chief, workers and servers, and TF_CONFIG does not name them; "
+                "start the run as a TFJob (job.kind=TFJob), or set strategy=allreduce"
+            )
+        return cls({task: addresses[task] for task in TASKS}, told["task"]["type"], int(told["task"]["index"]))
+
+    @property
+    def workers(self) -> int:
+        return len(self.addresses["worker"])
+
+    @property
+    def servers(self) -> int:
+        return len(self.addresses["ps"])
+
+    def watched(self) -> dict[str, str]:
+        tasks = WATCHED[self.task]
+        return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
+
+    def hear(self) -> list[tuple[str, int]]:
+        """Return who hears words that this process has to do with: the others hear the chief's."""
+        if self.task == "chief":
+            return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
+        return [(self.task, self.index)]
+
+    def tell(self) -> list[int]:
+        """Return the workers whose figures this process has to do with: they tell them to the chief."""
+        return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
+
+    def reached(self) -> list[str]:
+        others = [device_of(task, index) for task in REACHED[self.task] for index in range(len(self.addresses[task]))]
+        return sorted({*others, device_of(self.task, self.index)})
+
+
+def device_of(task: str, index: int) -> str:
+    return f"/job:{task}/task:{index}"
+
+
+class Box:
+    """A letter box in the memory of the process that reads it. Letters wait in it, in their order."""
+
+    def __init__(self, name: str, *, reader: tuple[str, int], dtype: Any) -> None:
+        with tf.device(f"{device_of(*reader)}/device:CPU:0"):
+            queue = tf.queue.FIFOQueue(capacity=1_000_000, dtypes=[dtype], shared_name=name)
+            self.take = queue.dequeue()
+            self.content = tf.compat.v1.placeholder(dtype)
+            self.put = queue.enqueue([self.content])
+
+
+class Member:
+    """This process's part in the job: its server, its graph and session, and its letter boxes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        # Letters and weights pass through the server; the GPU is left to the model, which runs beside it.
+        self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
+        self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
+        self._watch = Watch(cluster.watched())
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            self._words = {reader: Box("words", reader=reader, dtype=tf.string) for reader in cluster.hear()}
+            self._figures = {
+                worker: Box(f"figures-{worker}", reader=("chief", 0), dtype=tf.float64) for worker in cluster.tell()
+            }
+
+    def connect(self) -> None:
+        """Open the session, now that the graph is whole. Waits for the processes that it reaches."""
+        with self.graph.as_default():
+            hello = tf.group(*(self._no_op(device) for device in self.cluster.reached()))
+        self.graph.finalize()
+        while True:
+            self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
+            try:
+                self._session.run(hello)
+                return
+            except LOST:  # One that is just starting may refuse. The watch ends us when one has gone.
+                self._session.close()
+                time.sleep(1)
+
+    def run(self, ops: Any, feed: dict[Any, Any] | None = None) -> Any:
+        """Run ops of the graph, wherever they lie. Ends this process with a line when another one is gone."""
+        try:
+            return self._session.run(ops, feed)
+        except LOST as error:
+            self._watch.explain(error.message)
+
+    @staticmethod
+    def _no_op(device: str) -> Any:
+        with tf.device(f"{device}/device:CPU:0"):
+            return tf.no_op()
+
+    def tell_workers(self, word: str) -> None:
+        """By the chief: let the workers go on."""
+        for (task, _), box in self._words.items():
+            if task == "worker":
+                self.run(box.put, {box.content: word})
+
+    def wait_for(self, word: str) -> None:
+        """By the others: wait for the chief's next word."""
+        heard = self.run(self._words[self.cluster.task, self.cluster.index].take).decode()
+        assert heard == word, f"the chief says {heard}, and not {word}"
+        if word == "end":
+            self._watch.stop()
+
+    def report(self, *figures: float) -> None:
+        """By a worker: tell the chief figures."""
+        box = self._figures[self.cluster.index]
+        self.run(box.put, {box.content: figures})
+
+    def gather(self) -> list[list[float]]:
+        """By the chief: wait for the next figures of each worker."""
+        return [list(self.run(box.take)) for box in self._figures.values()]
+
+    def end_all(self) -> None:
+        """By the chief: let everyone leave."""
+        self._watch.stop()
+        for box in self._words.values():
+            # Who has heard it may be gone before it has answered.
+            with contextlib.suppress(tf.errors.OpError):
+                self._session.run(box.put, {box.content: "end"})

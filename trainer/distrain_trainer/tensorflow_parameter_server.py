@@ -1,0 +1,173 @@
+"""Train with TensorFlow, the weights on parameter servers that every worker changes in its own time.
+
+The same command runs in every process of a TFJob. The servers (ps) hold the weights and the optimizer; a worker pulls
+the weights, computes the gradients of its own batch, and pushes them, without waiting for another worker; the chief
+starts the weights, tells how the training goes, and writes what came of it.
+
+A line that exists only because the training is distributed says so: `# Distributed:`. Here it is most of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import tensorflow as tf
+
+from distrain_trainer import tensorflow_models
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, count_steps, train_batches
+from distrain_trainer.log import Log
+from distrain_trainer.progress import Progress
+from distrain_trainer.results import Results, write_outcome
+from distrain_trainer.schedule import learning_rate
+from distrain_trainer.tensorflow_cluster import Cluster, Member
+from distrain_trainer.tensorflow_training import (
+    choose_device,
+    choose_precision,
+    count_right,
+    has_gpu,
+    loss_of,
+    tell_precision,
+)
+from distrain_trainer.tensorflow_weights import SharedWeights
+
+# fp16 holds no small gradients: they are computed of a loss so many times as large, and divided again.
+FP16_SCALE = 1024.0
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a worker tells the chief of a step."""
+
+    samples: int
+    global_samples: int
+    loss: float
+    seconds: float
+
+
+def main(config: Config, dataset: Dataset | None) -> None:
+    """Do this process's part, which TF_CONFIG names; returns once the chief has written the outcome."""
+    cluster = Cluster.from_environment()  # Distributed: the operator tells each pod what it is, and where all are.
+    if cluster.task == "ps":
+        serve(cluster)
+        return
+    assert dataset is not None
+    if cluster.task == "chief":
+        lead(cluster, config, dataset)
+    else:
+        work(cluster, config, dataset)
+
+
+def serve(cluster: Cluster) -> None:
+    """Hold weights for the others, until the chief says that all is done."""
+    tf.config.set_visible_devices([], "GPU")
+    member = Member(cluster)
+    member.connect()
+    member.wait_for("end")
+
+
+def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
+    """Start the weights, follow the workers' steps, and write the outcome; a chief trains nothing, so needs no GPU."""
+    tf.config.set_visible_devices([], "GPU")
+    log = Log(speaks=True)  # Distributed: the chief speaks for all.
+    steps = count_steps(config, dataset, ranks=cluster.workers)
+    tf.keras.utils.set_random_seed(config.seed)
+    model = tensorflow_models.build(config.model, shape=dataset.shape, classes=dataset.classes)
+    member = Member(cluster)
+    weights = SharedWeights(config, model, member)
+    member.connect()  # Distributed: waits for every worker and server.
+    weights.put()  # Distributed: all start from the chief's weights.
+    tell_precision(config, log, gpus=all(gpus for (gpus,) in member.gather()))
+
+    member.tell_workers("train")
+    progress = follow(config, steps, member, log)
+    member.tell_workers("test")  # Distributed: no one changes the weights any more.
+    right = sum(figures[0] for figures in member.gather())
+    accuracy = right / dataset.tests if dataset.tests else None
+    progress.end(accuracy)
+
+    results = Results(
+        framework=config.framework,
+        model=config.model,
+        world_size=cluster.workers,
+        batch_size=config.batch_size,
+        steps=steps,
+        images_per_sec=progress.speed.total,
+        accuracy=accuracy,
+        history=progress.history,
+    )
+    if config.output:
+        weights.pull()  # Distributed: what the workers made of them.
+        write_outcome(config.output, results, log, model="model.keras", save=model.save)
+    member.end_all()  # Distributed: no one leaves, and so tells of success, before the model is written.
+
+
+def follow(config: Config, steps: int, member: Member, log: Log) -> Progress:
+    """Take each worker's report of each step. Raises DivergedError when the loss is lost."""
+    progress = Progress.start(config, steps, log)
+    for _ in range(steps):
+        reports = [StepReport(int(own), int(all_), *rest) for own, all_, *rest in member.gather()]
+        loss = fmean(report.loss for report in reports)
+        seconds = fmean(report.seconds for report in reports)
+        progress.add(reports[0], loss=loss, seconds=seconds, mean=lambda mean: mean)
+    return progress
+
+
+def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
+    """Train on this worker's part of the samples, and test on its part."""
+    count_steps(config, dataset, ranks=cluster.workers)
+    choose_device(local_rank=0, local_size=1)
+    choose_precision(config)
+    tf.keras.utils.set_random_seed(config.seed + cluster.index)  # Distributed: workers that drop out alike learn less.
+    model = tensorflow_models.build(config.model, shape=dataset.shape, classes=dataset.classes)
+    member = Member(cluster)
+    weights = SharedWeights(config, model, member)
+    member.connect()
+    member.report(has_gpu())
+
+    member.wait_for("train")  # Distributed: the chief has put the weights there.
+    train(config, dataset, model, weights, member)
+    member.wait_for("test")  # Distributed: all have trained.
+    weights.pull()
+    member.report(count_right(config, dataset, model, rank=cluster.index, ranks=cluster.workers))
+    member.wait_for("end")
+
+
+def train(config: Config, dataset: Dataset, model: Any, weights: SharedWeights, member: Member) -> None:
+    """Make this worker's steps."""
+    gradients_of = make_gradients(model)
+    rank, ranks = member.cluster.index, member.cluster.workers
+    # Distributed: each worker has its own part of the samples.
+    batches = train_batches(config, dataset, rank=rank, ranks=ranks)
+    for step in range(count_steps(config, dataset, ranks=ranks)):
+        started = time.perf_counter()
+        batch = next(batches)
+        weights.pull()  # Distributed: others have changed them since the last step.
+        loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
+        # Distributed: the servers make a step for each worker's batch, and not one for all, so the rate is for one.
+        weights.push(gradients, rate=learning_rate(config, step=step, ranks=1))
+        report = StepReport(batch.samples, batch.global_samples, float(loss), time.perf_counter() - started)
+        member.report(report.samples, report.global_samples, report.loss, report.seconds)  # Distributed
+
+
+def make_gradients(model: Any) -> Callable[..., Any]:
+    """Return the function of one step, compiled to a graph: batch in, loss and gradients out."""
+    is_scaled = tf.keras.mixed_precision.global_policy().name == "mixed_float16"
+
+    def gradients_of(images: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+        with tf.GradientTape() as tape:
+            loss = loss_of(model, images, labels, weights)
+            target = loss * FP16_SCALE if is_scaled else loss
+        gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
+        return loss, [unscaled(gradient) for gradient in gradients] if is_scaled else gradients
+
+    return tf.function(gradients_of)  # type: ignore[no-any-return]
+
+
+def unscaled(gradient: Any) -> Any:
+    """Return a gradient of the loss itself; what has become too large for fp16 makes no step."""
+    return tf.where(tf.math.is_finite(gradient), gradient / FP16_SCALE, 0.0)

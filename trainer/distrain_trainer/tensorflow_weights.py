@@ -1,0 +1,85 @@
+"""A model's weights on parameter servers: pulled whole before a step, and changed by what each step pushes.
+
+Per step a worker pulls K bytes and pushes K bytes, K being 4 times the number of its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from distrain_trainer.config import Config
+from distrain_trainer.placement import spread
+from distrain_trainer.tensorflow_cluster import Member, device_of
+
+v1 = tf.compat.v1
+
+
+class SharedWeights:
+    """The variables of one model, on the servers of a cluster, as this process reaches them.
+
+    Every process makes the same ones, in the same order, so that they have the same names.
+    """
+
+    def __init__(self, config: Config, model: Any, member: Member) -> None:
+        self._member = member
+        self._trained = list(model.trainable_variables)
+        # Such as the means of a batch normalization. The state of random numbers stays each worker's own.
+        self._counted = [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
+        with member.graph.as_default():
+            self._make(config)
+
+    def _make(self, config: Config) -> None:
+        mine = self._trained + self._counted
+        servers = spread([variable.shape.num_elements() for variable in mine], self._member.cluster.servers)
+        self._shared = [
+            _variable(f"weight-{number}", variable.shape, server)
+            for number, (variable, server) in enumerate(zip(mine, servers, strict=True))
+        ]
+        self._read = [variable.read_value() for variable in self._shared]
+        self._given = [v1.placeholder(tf.float32, variable.shape) for variable in mine]
+        self._write = [old.assign(new, read_value=False) for old, new in zip(self._shared, self._given, strict=True)]
+        self._rate = v1.placeholder(tf.float32, [])
+        pairs = list(zip(self._given, self._shared, strict=True))
+        trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
+        self._change = [
+            # Each variable's update is one op on its server, so that no other worker's comes in between.
+            _optimizer(config, self._rate).apply_gradients(trained),
+            *(old.assign_add(difference, read_value=False) for difference, old in counted),
+        ]
+        self._start = v1.global_variables_initializer()
+
+    def put(self) -> None:
+        """By the chief: write its model's values, which all start from, and an optimizer that has seen nothing."""
+        self._member.run(self._start)
+        self._member.run(self._write, self._feed([variable.numpy() for variable in self._trained + self._counted]))
+
+    def pull(self) -> None:
+        """Bring the model up to date."""
+        self._pulled = self._member.run(self._read)
+        for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
+            variable.assign(value)
+
+    def push(self, gradients: Sequence[Any], *, rate: float) -> None:
+        """Have the servers make an optimizer's step with the gradients, and add what the step changed besides."""
+        before = self._pulled[len(self._trained) :]
+        changes = [new.numpy() - old for new, old in zip(self._counted, before, strict=True)]
+        feed = self._feed([*(gradient.numpy() for gradient in gradients), *changes])
+        self._member.run(self._change, {**feed, self._rate: rate})
+
+    def _feed(self, values: list[Any]) -> dict[Any, Any]:
+        return dict(zip(self._given, values, strict=True))
+
+
+def _variable(name: str, shape: Any, server: int) -> Any:
+    with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
+        return v1.get_variable(name, shape, tf.float32, v1.zeros_initializer(), use_resource=True)
+
+
+def _optimizer(config: Config, rate: Any) -> Any:
+    """Return the optimizer that runs on the servers, with the constants that Keras' own have."""
+    if config.optimizer == "adam":
+        return v1.train.AdamOptimizer(rate, epsilon=1e-7, use_locking=True)
+    return v1.train.MomentumOptimizer(rate, momentum=0.9, use_locking=True)
