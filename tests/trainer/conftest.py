@@ -17,8 +17,8 @@ from lab.digits import write_digits
 
 PACKAGE_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 DIGITS_IN_IMAGE = "/data/digits"
-
-
+# Some warn on stderr where these are not set: torchrun starts one thread per rank, and gloo looks this host's name up.
+OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 SCRIPTS = Path(__file__).parent
 
 Run = subprocess.CompletedProcess[str]
@@ -30,23 +30,39 @@ def mpirun_of(ranks: int) -> list[str]:
     return ["mpirun", "-np", str(ranks), *options, "python3"]
 
 
+def torchrun_of(ranks: int) -> list[str]:
+    return ["torchrun", f"--nproc-per-node={ranks}", "--no-python", "python3"]
+
+
 def tfjob_of(workers: int) -> list[str]:
     return ["python3", "/tfjob.py", str(workers), str(min(2, workers)), "python3"]
 
 
+def mxjob_of(workers: int, servers: int = 1, after_failure: str = "end") -> list[str]:
+    return ["python3", "/mxjob.py", str(workers), str(servers), after_failure, "python3"]
+
+
 @dataclass(frozen=True)
 class Program:
-    """A program of the trainer: its image, the arguments that choose it, and what starts so many ranks of python3."""
+    """A program of the trainer: its image, the arguments that choose it, what starts so many ranks of python3, and the
+    file of the model that it writes."""
 
     framework: str
     arguments: tuple[str, ...]
     starter: Callable[[int], list[str]]
+    model: str
 
 
 # Each behaves as the others do: the tests that take the fixture `program` run over all of them.
 PROGRAMS = {
-    "tensorflow-horovod": Program("tensorflow", ("--framework=tensorflow",), mpirun_of),
-    "tensorflow-ps": Program("tensorflow", ("--framework=tensorflow", "--strategy=parameter-server"), tfjob_of),
+    "tensorflow-horovod": Program("tensorflow", ("--framework=tensorflow",), mpirun_of, "model.keras"),
+    "tensorflow-ps": Program(
+        "tensorflow", ("--framework=tensorflow", "--strategy=parameter-server"), tfjob_of, "model.keras"
+    ),
+    "pytorch-ddp": Program("pytorch", ("--framework=pytorch",), torchrun_of, "model.pt"),
+    "pytorch-horovod": Program("pytorch", ("--framework=pytorch",), mpirun_of, "model.pt"),
+    "mxnet-horovod": Program("mxnet", ("--framework=mxnet",), mpirun_of, "model.params"),
+    "mxnet-kvstore": Program("mxnet", ("--framework=mxnet", "--strategy=parameter-server"), mxjob_of, "model.params"),
 }
 
 # A model of the user's own, by framework; small.py in a folder that is on PYTHONPATH.
@@ -56,6 +72,27 @@ from tensorflow.keras import Sequential, layers
 
 def net(shape, classes):
     return Sequential([layers.Input(shape), layers.Flatten(), layers.Dense(classes)])
+
+def wrong_classes(shape, classes):
+    return net(shape, classes + 1)
+""",
+    "pytorch": """
+from torch import nn
+
+def net(shape, classes):
+    height, width, channels = shape
+    return nn.Sequential(nn.Flatten(), nn.Linear(height * width * channels, classes))
+
+def wrong_classes(shape, classes):
+    return net(shape, classes + 1)
+""",
+    "mxnet": """
+from mxnet.gluon import nn
+
+def net(shape, classes):
+    model = nn.HybridSequential()
+    model.add(nn.Flatten(), nn.Dense(classes))
+    return model
 
 def wrong_classes(shape, classes):
     return net(shape, classes + 1)
@@ -112,20 +149,28 @@ def run_in_image(
     timeout: int,
 ) -> Run:
     code = Path(distrain_trainer.__file__).parent
-    ours = {code: PACKAGE_IN_IMAGE, digits: DIGITS_IN_IMAGE, SCRIPTS / "tfjob.py": "/tfjob.py"}
+    starters = {SCRIPTS / name: f"/{name}" for name in ("tfjob.py", "mxjob.py")}
     return images.run_in_image(
-        images.trainer_environment(framework), command, env=env, mounts={**ours, **(mounts or {})}, timeout=timeout
+        images.trainer_environment(framework),
+        command,
+        env={**OF_THIS_MACHINE, **(env or {})},
+        mounts={code: PACKAGE_IN_IMAGE, digits: DIGITS_IN_IMAGE, **starters, **(mounts or {})},
+        timeout=timeout,
     )
 
 
 def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -> None:
     """Assert that a run ended on one line that says `message`, and on nothing worse."""
     lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
-    assert run.returncode in (code if isinstance(code, tuple) else (code,)), run.stderr
+    by_torchrun = "torchrun" in run.args
+    # torchrun ends with 1 whatever the rank's code, shows where in torchrun that was, and then our line once more.
+    codes = (1,) if by_torchrun else code if isinstance(code, tuple) else (code,)
+    assert run.returncode in codes, run.stderr
     assert len(lines) == 1, run.stderr
     assert re.match(f"distrain: {message}", lines[0]), lines[0]
     assert run.stderr.startswith("distrain: ")
-    assert "Traceback" not in run.stderr
+    assert run.stderr.count("Traceback") == (1 if by_torchrun else 0)
+    assert not by_torchrun or f"  traceback : {lines[0]}\n" in run.stderr
 
 
 @pytest.fixture(scope="session")

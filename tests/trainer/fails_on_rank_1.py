@@ -1,4 +1,4 @@
-"""Run as a program's ranks: rank 1 fails before its second step, when the others may already wait for its gradients."""
+"""Run as a program's ranks: rank 1 fails after its first step, when the others may already wait for its gradients."""
 
 from __future__ import annotations
 
@@ -7,16 +7,29 @@ from typing import Any
 
 from distrain_trainer import __main__, schedule
 from distrain_trainer.errors import DataError, rank_from_environment
+from distrain_trainer.progress import Progress
 
-learning_rate = schedule.learning_rate
+learning_rate, add = schedule.learning_rate, Progress.add
 
 
-def failing(config: Any, *, step: int, ranks: int) -> float:
-    if step == 1 and rank_from_environment() == 1:
+def fail_on_rank_1() -> None:
+    if rank_from_environment() == 1:
         raise DataError("data.uri: gone from rank 1")
+
+
+def failing_rate(config: Any, *, step: int, ranks: int) -> float:
+    if step == 1:
+        fail_on_rank_1()
     return learning_rate(config, step=step, ranks=ranks)
 
 
-# Before the program is imported, and takes it from there.
-setattr(schedule, "learning_rate", failing)  # noqa: B010
+def failing_add(self: Progress, *arguments: Any, **named: Any) -> None:
+    add(self, *arguments, **named)
+    fail_on_rank_1()
+
+
+# Workers of a parameter server count no steps of their own, or leave the rate to the servers. Both are set before the
+# program is imported, and takes them from there.
+setattr(schedule, "learning_rate", failing_rate)  # noqa: B010
+setattr(Progress, "add", failing_add)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -12,8 +12,8 @@ import pytest
 
 from lab.pictures import encode, numbered, write_image_folder, write_shards
 
-from .conftest import Mpirun
-from .test_training import TRAINER, assert_refused
+from .conftest import Mpirun, assert_refused
+from .test_training import TRAINER
 
 DATA = ("--data", "/data/images")
 

@@ -27,6 +27,8 @@ PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 def main(argv: Sequence[str]) -> None:
     # TensorFlow's C++ side tells of its CPU features and more, before any line of ours.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # OpenMP's threads wait for each other by running in circles: on processors that others use too, 40 times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
         program = program_of(config)

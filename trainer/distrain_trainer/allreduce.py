@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -20,7 +21,11 @@ from numpy.typing import NDArray
 
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
-BACKENDS = {"horovod": "distrain_trainer.allreduce_horovod", "torch": "distrain_trainer.allreduce_torch"}
+# By the framework that the image holds: Horovod all-reduces the tensors of each.
+BACKENDS = {
+    "horovod": {"tensorflow": "allreduce_horovod", "torch": "allreduce_horovod_torch"},
+    "torch": {"torch": "allreduce_torch"},
+}
 UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 SIZES = "1Ki,8Ki,64Ki,512Ki,4Mi,64Mi"
 HEADER = "     size     time/us  alg GB/s  bus GB/s"
@@ -73,11 +78,19 @@ def main(argv: Sequence[str]) -> None:
     try:
         options = parse(argv)
         # Only now: a mistake above shows before the framework's seconds of loading.
-        backend: Backend = importlib.import_module(BACKENDS[options.backend]).connect()
+        backend: Backend = importlib.import_module(module_of(options.backend)).connect()
         run(options, backend)
         backend.close()
     except (Exception, KeyboardInterrupt) as error:
         end_rank(error)
+
+
+def module_of(backend: str) -> str:
+    """Return the module that all-reduces so in this image. Raises ArgumentError when it holds no framework for it."""
+    for package, module in BACKENDS[backend].items():
+        if importlib.util.find_spec(package) is not None:
+            return f"distrain_trainer.{module}"
+    raise ArgumentError(f"--backend: {backend} needs {' or '.join(BACKENDS[backend])}, which this image does not hold")
 
 
 def run(options: Options, backend: Backend) -> None:

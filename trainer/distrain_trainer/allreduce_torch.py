@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,15 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from distrain_trainer.errors import DeviceError
+from distrain_trainer.config import Config
+from distrain_trainer.log import Log
+from distrain_trainer.pytorch_ddp import choose_computer, join
 
 
 class Torch:
     def __init__(self) -> None:
-        self.device = choose_device()
-        dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+        join()
+        self.device = choose_computer(Config(steps=1), Log(speaks=False)).device
         self.rank: int = dist.get_rank()
         self.size: int = dist.get_world_size()
 
@@ -37,17 +38,6 @@ class Torch:
 
     def close(self) -> None:
         dist.destroy_process_group()
-
-
-def choose_device() -> Any:
-    """Take one GPU of this machine, if it has any."""
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    local_rank, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if local_rank >= gpus:
-        raise DeviceError(f"workers.gpus: this worker runs rank {local_rank} and sees {gpus} GPUs; make them equal")
-    torch.cuda.set_device(local_rank)
-    return torch.device("cuda", local_rank)
 
 
 connect = Torch

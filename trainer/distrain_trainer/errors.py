@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import NoReturn
+
+TERMINATION_LOG = Path("/dev/termination-log")
 
 # Rank 0's line about a mistake that every rank meets. The others wait this long for mpirun to end them on its account.
 SECONDS_FOR_RANK_0 = 5.0
@@ -40,7 +44,7 @@ class DivergedError(TrainerError):
 
 
 class LostPeerError(TrainerError):
-    """Another process of the job has ended, or cannot be reached."""
+    """Another process of the job has ended, or cannot be reached, for a reason that it alone knows."""
 
     exit_code = 1
 
@@ -77,10 +81,29 @@ def end_rank(error: BaseException) -> NoReturn:
         time.sleep(SECONDS_FOR_RANK_0)
     if isinstance(error, TrainerError):
         code = error.exit_code
-        print(f"distrain: {' '.join(str(error).split())}", file=sys.stderr)
+        line = f"distrain: {' '.join(str(error).split())}"
+        print(line, file=sys.stderr)
+        tell_torchrun(line)
     else:
         code = 1
         traceback.print_exception(error)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def tell_torchrun(line: str) -> None:
+    """Have torchrun say why a rank ended: it prints forty lines of its own below ours.
+
+    And leave the line where Kubernetes takes a container's termination message from, rather than the end of those.
+    """
+    error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if error_file is None:
+        return
+    with contextlib.suppress(OSError):
+        extra = {"py_callstack": line, "timestamp": str(int(time.time()))}
+        Path(error_file).write_text(json.dumps({"message": {"message": line, "extraInfo": extra}}))
+    # Not created: outside Kubernetes it is missing and nobody looks for it.
+    with contextlib.suppress(OSError), TERMINATION_LOG.open("r+") as log:
+        log.write(line)
+        log.truncate()

@@ -1,0 +1,122 @@
+"""PyTorch's own: its models, and that the ranks together compute what one alone would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run, mpirun_of, run_in_image, torchrun_of
+
+Weights = Mapping[str, npt.NDArray[np.float32]]
+
+
+@pytest.fixture(params=["pytorch-ddp", "pytorch-horovod"])
+def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
+    return ProgramInImage.named(request.param, digits)
+
+
+def python(digits: Path, *arguments: str, mounts: Mapping[Path, str] | None = None) -> Run:
+    """Run python3 in PyTorch's image."""
+    return run_in_image("pytorch", ["python3", *arguments], digits, env=None, mounts=mounts, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "classes", "parameters"),
+    [
+        pytest.param("vgg16", (224, 224, 3), 1000, 138_357_544, id="vgg16"),
+        pytest.param("resnet50", (224, 224, 3), 1000, 25_557_032, id="resnet50"),
+        # 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
+        pytest.param("mnist", (8, 8, 1), 10, 53_002, id="mnist"),
+    ],
+)
+def test_model_has_its_published_parameters(
+    model: str, shape: tuple[int, ...], classes: int, parameters: int, digits: Path
+) -> None:
+    count = (
+        "from distrain_trainer.pytorch_models import build; "
+        f"model = build({model!r}, shape={shape}, classes={classes}); "
+        "print(sum(parameter.numel() for parameter in model.parameters()))"
+    )
+
+    run = python(digits, "-c", count)
+
+    assert run.stdout == f"{parameters}\n", run.stderr
+
+
+def test_resnet50_trains(program: ProgramInImage) -> None:
+    run = program("--model", "resnet50", "--steps", "2", "--batch-size", "1")
+
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"^total images/sec: \d", run.stdout, re.MULTILINE)
+    assert run.stderr == ""
+
+
+def weights_after(
+    program: ProgramInImage, folder: Path, *, ranks: int, batch_size: int, optimizer: str
+) -> list[Weights]:
+    """Return each rank's weights at the end of an epoch and a step of the next one."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "24", "--batch-size", str(batch_size), "--optimizer", optimizer]
+    learning_rate = ["--learning-rate", "0.01"]
+
+    mounts = {SCRIPTS / "pytorch_weights.py": "/weights.py", folder: "/out"}
+    run = program(*arguments, *learning_rate, ranks=ranks, script="/weights.py", mounts=mounts)
+
+    assert run.returncode == 0, run.stderr
+    return [dict(np.load(folder / f"end-{rank}.npz")) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_two_ranks_end_where_one_with_the_whole_batch_does(
+    optimizer: str, program: ProgramInImage, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    # The digits are 1437: of the 23 global batches of 64 the last has 29, 15 for one rank and 14 for the other.
+    [alone] = weights_after(program, tmp_path / "alone", ranks=1, batch_size=64, optimizer=optimizer)
+    first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=32, optimizer=optimizer)
+
+    own_start = [dict(np.load(tmp_path / "two" / f"start-{rank}.npz")) for rank in range(2)]
+    for name, expected in alone.items():
+        assert not np.array_equal(own_start[0][name], own_start[1][name])
+        np.testing.assert_array_equal(first[name], second[name])
+        assert not np.array_equal(expected, own_start[0][name])
+        np.testing.assert_allclose(first[name], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_saved_weights_load_into_the_model(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    load = (
+        "import torch; from distrain_trainer.pytorch_models import build; "
+        "print(build('mnist', shape=(28, 28, 1), classes=10).load_state_dict(torch.load('/out/model.pt')))"
+    )
+
+    run = program("--steps", "1", "--output", "/out", mounts={tmp_path: "/out"})
+    loaded = python(program.digits, "-c", load, mounts={tmp_path: "/out"})
+
+    assert run.returncode == 0, run.stderr
+    assert loaded.stdout == "<All keys matched successfully>\n", loaded.stderr
+
+
+def test_one_rank_needs_nothing_to_start_it(digits: Path) -> None:
+    run = python(digits, "-m", "distrain_trainer", "--framework=pytorch", "--steps=2")
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("Step\tImg/sec\ttotal_loss\n")
+
+
+@pytest.mark.parametrize(("backend", "starter"), [("torch", torchrun_of), ("horovod", mpirun_of)])
+def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int], list[str]], digits: Path) -> None:
+    command = [*starter(2), "-m", "distrain_trainer.allreduce", f"--backend={backend}", "--sizes=1Ki,1Mi"]
+
+    run = run_in_image("pytorch", command, digits, env=None, mounts=None, timeout=120)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[0] == f"all-reduce of float32 over 2 ranks, by {backend}"
+    assert run.stdout.splitlines()[-1] == "all-reduce is right on 2 ranks"
+    assert run.stderr == ""

@@ -1,0 +1,23 @@
+"""How many processors a container may use: programs see all of the machine's, and start a thread for each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+# Where cgroup v2 and v1 keep the limit: microseconds of processor time per period, and the period.
+LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+
+
+def count_processors(cgroups: Path = CGROUPS) -> int:
+    """Return the processors of this container by its CPU limit, all it can see where it has none."""
+    seen = len(os.sched_getaffinity(0))
+    for files in LIMITS:
+        try:
+            quota, period = map(int, " ".join((cgroups / file).read_text() for file in files).split())
+        except (OSError, ValueError):
+            continue  # Another version's files, or "max" for no limit.
+        if quota > 0:
+            return max(1, min(seen, quota // period))
+    return seen

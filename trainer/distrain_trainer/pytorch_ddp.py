@@ -1,0 +1,140 @@
+"""Train with PyTorch, one process per rank, the gradients averaged by DistributedDataParallel.
+
+torchrun starts the ranks. A line that exists only because the training is distributed says so: `# Distributed:`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError
+from distrain_trainer.log import Log
+from distrain_trainer.progress import Progress
+from distrain_trainer.pytorch_training import MODEL_FILE, Computer, make_optimizer, run_steps, save
+from distrain_trainer.results import Results, write_outcome
+
+
+@contextlib.contextmanager
+def lost_ranks_named() -> Iterator[None]:
+    """Tell in a line that another rank is gone, but only after it had the time to tell why."""
+    try:
+        yield
+    except RuntimeError as error:
+        finding = str(error).splitlines()[0]
+        if not isinstance(error, dist.DistError) and "gloo" not in finding:
+            raise
+        time.sleep(SECONDS_FOR_RANK_0)
+        raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
+
+
+@lost_ranks_named()  # Distributed
+def main(config: Config, dataset: Dataset) -> None:
+    """Train, test and write the outcome; returns once every rank has come to the end."""
+    join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.
+    log = Log(speaks=dist.get_rank() == 0)  # Distributed: one rank speaks for all.
+    computer = choose_computer(config, log)
+
+    steps = count_steps(config, dataset, ranks=dist.get_world_size())
+    model = computer.build(config, dataset, rank=dist.get_rank())
+
+    progress = train(config, dataset, computer, model, Progress.start(config, steps, log))
+    accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
+    progress.end(accuracy)
+
+    results = Results(
+        framework=config.framework,
+        model=config.model,
+        world_size=dist.get_world_size(),
+        batch_size=config.batch_size,
+        steps=steps,
+        images_per_sec=progress.speed.total,
+        accuracy=accuracy,
+        history=progress.history,
+    )
+    if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+        write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
+    dist.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.
+    dist.destroy_process_group()  # Distributed
+
+
+def join() -> None:
+    """Join the other ranks, or be the only one where nothing says that there are others."""
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    with stdout_silenced():
+        if "WORLD_SIZE" in os.environ:
+            dist.init_process_group(backend)  # Distributed: RANK, MASTER_ADDR and the like say how.
+        else:
+            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+
+
+@contextlib.contextmanager
+def stdout_silenced() -> Iterator[None]:
+    """Keep what C++ prints out of the log: gloo tells, on every rank, how many others it is connected to."""
+    stdout = os.dup(1)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+def choose_computer(config: Config, log: Log) -> Computer:
+    # Distributed: without torchrun there is one rank per pod.
+    local_rank, local_ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks)
+
+
+def train(config: Config, dataset: Dataset, computer: Computer, model: Any, progress: Progress) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost."""
+    replica = DistributedDataParallel(model)  # Distributed: starts every rank from rank 0's weights.
+    optimizer = make_optimizer(config, model)
+    train_step = make_train_step(computer, replica, optimizer)
+    # Distributed: each rank has its own part of the samples.
+    batches = train_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
+    return run_steps(config, batches, optimizer, train_step, progress, ranks=dist.get_world_size(), mean=mean_of_ranks)
+
+
+def make_train_step(computer: Computer, replica: Any, optimizer: Any) -> Callable[[Batch], Any]:
+    """Return the function of one step: batch in, this rank's loss out."""
+    scaler = computer.scaler()
+
+    def train_step(batch: Batch) -> Any:
+        optimizer.zero_grad()
+        loss = computer.loss(replica, batch)
+        scaler.scale(loss).backward()  # Distributed: the replica averages the gradients over the ranks meanwhile.
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
+
+    return train_step
+
+
+def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:
+    """Return the share of the test samples that the model gets right."""
+    # Distributed: each rank tests a part.
+    batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
+    return sum_of_ranks(computer.count_right(model, batches)) / dataset.tests
+
+
+def mean_of_ranks(value: float) -> float:
+    ranks: int = dist.get_world_size()
+    return sum_of_ranks(value) / ranks  # Distributed
+
+
+def sum_of_ranks(value: float) -> float:
+    total = torch.tensor(value, dtype=torch.float64, device="cuda" if torch.cuda.is_available() else "cpu")
+    dist.all_reduce(total)  # Distributed
+    return float(total)

@@ -1,0 +1,131 @@
+"""What training with PyTorch is, whoever averages the gradients: the device, the precision, a step, a test."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from distrain_trainer import pytorch_models
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset
+from distrain_trainer.errors import DeviceError
+from distrain_trainer.log import Log
+from distrain_trainer.processors import count_processors
+from distrain_trainer.progress import Progress
+from distrain_trainer.schedule import learning_rate
+
+MODEL_FILE = "model.pt"
+PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Computer:
+    """What this rank computes on, and how precisely."""
+
+    device: torch.device
+    precision: torch.dtype
+
+    @classmethod
+    def choose(cls, config: Config, log: Log, *, local_rank: int, local_ranks: int) -> Computer:
+        """Take one GPU of this machine; without any, this rank's part of the processors."""
+        gpus = torch.cuda.device_count()
+        if gpus == 0:
+            choose_threads(local_ranks)
+            if config.precision != "fp32":
+                log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+            return cls(torch.device("cpu"), torch.float32)
+        if local_rank >= gpus:
+            raise DeviceError(
+                f"workers.gpus: this worker runs {local_ranks} ranks and sees {gpus} GPUs; make them equal"
+            )
+        torch.cuda.set_device(local_rank)  # Distributed: each rank of a machine takes a GPU of its own.
+        return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision])
+
+    def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
+        """Return the untrained model."""
+        torch.manual_seed(config.seed + rank)  # Distributed: ranks that drop out alike would learn less.
+        model = pytorch_models.build(config.model, shape=dataset.shape, classes=dataset.classes)
+        return model.to(self.device)
+
+    def loss(self, model: Any, batch: Batch) -> Any:
+        """Return this rank's loss of a batch; the mean of the ranks' is that of the global batch."""
+        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
+            logits = model(self._images(batch))
+        labels, weights = (torch.from_numpy(array).to(self.device) for array in (batch.labels, batch.weights))
+        return (weights * torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")).sum()
+
+    def scaler(self) -> Any:
+        """Return what scales losses: fp16 holds no small gradients, so they are computed of a larger loss."""
+        return torch.amp.GradScaler(self.device.type, enabled=self.precision == torch.float16)
+
+    def count_right(self, model: Any, batches: Iterator[Batch]) -> float:
+        """Return how many samples of the batches the model gets right."""
+        model.eval()
+        right = 0.0
+        with torch.no_grad():
+            for batch in batches:
+                hits = model(self._images(batch)).argmax(dim=1).cpu().numpy() == batch.labels
+                right += float(hits[batch.weights > 0].sum())
+        return right
+
+    def _images(self, batch: Batch) -> Any:
+        """Return the images with their channels before height and width, as PyTorch wants them.
+
+        In memory as well: of images with the channels last it makes gradients so, which Horovod refuses to average.
+        """
+        return (
+            torch.from_numpy(batch.images)
+            .to(self.device)
+            .permute(0, 3, 1, 2)
+            .clone(memory_format=torch.contiguous_format)
+        )
+
+
+def choose_threads(local_ranks: int) -> None:
+    """Share this container's processors among its ranks, or each would start a thread for every one of the machine's.
+
+    A number that the user gave stays, and so does the 1 that torchrun gives each of several ranks.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, count_processors() // local_ranks))
+
+
+def make_optimizer(config: Config, model: Any) -> Any:
+    """Return the optimizer; each step sets its learning rate."""
+    if config.optimizer == "adam":
+        return torch.optim.Adam(model.parameters())
+    return torch.optim.SGD(model.parameters(), momentum=0.9)
+
+
+def run_steps(
+    config: Config,
+    batches: Iterator[Batch],
+    optimizer: Any,
+    train_step: Callable[[Batch], Any],
+    progress: Progress,
+    *,
+    ranks: int,
+    mean: Callable[[float], float],
+) -> Progress:
+    """Make all steps. Raises DivergedError when the loss is lost."""
+    for step in range(progress.steps):
+        started = time.perf_counter()
+        batch = next(batches)
+        for group in optimizer.param_groups:
+            # Distributed: the rate grows with the ranks, as the global batch does.
+            group["lr"] = learning_rate(config, step=step, ranks=ranks)
+        # As a number at once: it waits for a GPU, which else only has the step in its queue.
+        loss = float(train_step(batch))
+        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
+    return progress
+
+
+def save(model: Any, path: Path) -> None:
+    """Write the weights, for `load_state_dict` on a machine with or without GPUs."""
+    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, path)
