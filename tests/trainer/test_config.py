@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shlex
 
 import pytest
@@ -66,6 +67,28 @@ def test_program_of_pytorch_is_the_starters(
     assert program_of(parse(["--steps", "1", "--framework", "pytorch"])) == program
 
 
+@pytest.mark.parametrize(
+    ("task", "program"),
+    [
+        pytest.param("worker", "distrain_trainer.mxnet_kvstore", id="worker"),
+        pytest.param("server", "distrain_trainer.mxnet_server", id="server"),
+        pytest.param("scheduler", "distrain_trainer.mxnet_server", id="scheduler"),
+    ],
+)
+def test_program_of_an_mxjob_is_the_roles(
+    image_of_all: None, monkeypatch: pytest.MonkeyPatch, task: str, program: str
+) -> None:
+    monkeypatch.setenv("MX_CONFIG", json.dumps({"task": {"type": task, "index": 1}}))
+
+    assert program_of(parse(["--steps", "1", "--framework", "mxnet", "--strategy", "parameter-server"])) == program
+
+
+def test_kind_of_kvstore_is_taken() -> None:
+    arguments = ["--steps", "1", "--framework", "mxnet", "--strategy", "parameter-server", "--kvstore", "dist_async"]
+
+    assert parse(arguments).kvstore == "dist_async"
+
+
 def test_strategy_without_a_program_is_refused(image_of_all: None) -> None:
     config = parse(["--steps", "1", "--framework", "pytorch", "--strategy", "parameter-server"])
 
@@ -115,6 +138,16 @@ def test_later_argument_overrides_an_earlier_one() -> None:
         pytest.param("--steps 1 --learning-rate inf", r"^trainer\.learningRate: inf is no rate", id="infinite-rate"),
         pytest.param("--steps 1 --model lenet", r"^trainer\.model: 'lenet' is neither mnist, ", id="unknown-model"),
         pytest.param("--steps 1 --strategy ring", r"^strategy: invalid choice: 'ring'", id="unknown-strategy"),
+        pytest.param(
+            "--steps 1 --framework mxnet --strategy parameter-server --kvstore ring",
+            r"^trainer\.extraArgs: --kvstore: invalid choice: 'ring'",
+            id="unknown-kvstore",
+        ),
+        pytest.param(
+            "--steps 1 --framework mxnet --kvstore dist_async",
+            r"^trainer\.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is mxnet's with ",
+            id="kvstore-of-another",
+        ),
         pytest.param("--steps 1 --framework caffe", r"^framework: invalid choice: 'caffe'", id="unknown-framework"),
         pytest.param("--steps 1 --data digits", r"^data\.uri: 'digits' is neither", id="relative-data"),
         pytest.param("--steps 1 --data s3:///digits", r"^data\.uri: 's3:///digits' is neither", id="no-bucket"),

@@ -21,6 +21,8 @@ PROGRAMS = {
     "pytorch under mpirun": {"allreduce": "pytorch_horovod"},
     "mxnet": {"allreduce": "mxnet_horovod", "parameter-server": "mxnet_kvstore"},
 }
+# What the processes without a rank run in a program's place.
+SERVERS = {"mxnet_kvstore": "mxnet_server"}
 PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 
@@ -55,7 +57,8 @@ def program_of(config: Config) -> str:
             f"strategy: the trainer trains {config.framework} with {known}, not with {config.strategy}; "
             f"set strategy: {known}, or command to a program of your own"
         )
-    return f"distrain_trainer.{programs[config.strategy]}"
+    program = programs[config.strategy]
+    return f"distrain_trainer.{SERVERS.get(program, program) if holds_weights_only() else program}"
 
 
 def read_input(config: Config) -> Dataset:

@@ -17,6 +17,7 @@ STRATEGIES = ("allreduce", "parameter-server")
 MODELS = ("mnist", "resnet50", "vgg16")
 PRECISIONS = ("fp32", "fp16", "bf16")
 OPTIMIZERS = ("sgd", "adam")
+KVSTORES = ("dist_sync", "dist_async", "dist_device_sync")
 SYNTHETIC = "synthetic"
 
 
@@ -40,6 +41,7 @@ class Config:
     image_size: int | None = None
     classes: int | None = None
     output: str = ""
+    kvstore: str | None = None
 
     def __post_init__(self) -> None:
         """Raise ArgumentError, naming the value's path, unless the values make a run."""
@@ -63,6 +65,11 @@ class Config:
             raise ArgumentError(f"data.uri: {self.data!r} is neither s3://bucket/prefix nor an absolute folder")
         if self.output and not _is_uri(self.output):
             raise ArgumentError(f"output.uri: {self.output!r} is neither s3://bucket/prefix nor an absolute folder")
+        if self.kvstore and (self.framework, self.strategy) != ("mxnet", "parameter-server"):
+            raise ArgumentError(
+                f"trainer.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is {self.framework}'s "
+                f"with {self.strategy}; remove it, or set framework=mxnet and strategy=parameter-server"
+            )
 
     def _check_length(self) -> None:
         if self.steps is not None and self.epochs is not None:
@@ -135,10 +142,18 @@ def _parser() -> argparse.ArgumentParser:
         default=Config.output,
         help="s3://bucket/prefix or a folder for the model, log and results; '' writes none",
     )
+    add(
+        "--kvstore",
+        choices=KVSTORES,
+        help="MXNet's parameter server alone: dist_sync (if not given) waits for every worker's gradients at each "
+        "step, dist_async for none, dist_device_sync adds up those of a worker's GPUs on a GPU first",
+    )
     return parser
 
 
 def _value_path(flag: str) -> str:
+    if flag == "kvstore":
+        return "trainer.extraArgs: --kvstore"
     if flag in ("framework", "strategy"):
         return flag
     if flag in ("data", "output"):

@@ -52,23 +52,24 @@ class LostPeerError(TrainerError):
 def rank_from_environment() -> int:
     """Return this process's rank as mpirun or torchrun tells it at start, long before a framework is up; else 0.
 
-    In a TFJob the chief speaks for all, so it comes first, and the others after it.
+    In a TFJob the chief speaks for all, in an MXJob worker 0: that one comes first, and the others after it.
     """
     task, index = task_from_environment()
     if task:
-        return 0 if task == "chief" else index + 1
+        speaks = "chief" if "TF_CONFIG" in os.environ else "worker"
+        return index if task == speaks else index + 1
     return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("RANK") or "0")
 
 
 def task_from_environment() -> tuple[str, int]:
-    """Return what this process is in a TFJob, such as ("worker", 0), as the operator tells it; else ("", 0)."""
-    task = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
+    """Return what the operator says this process is in a TFJob or MXJob, such as ("worker", 0); else ("", 0)."""
+    task = json.loads(os.environ.get("TF_CONFIG") or os.environ.get("MX_CONFIG") or "{}").get("task", {})
     return task.get("type", ""), int(task.get("index", 0))
 
 
 def holds_weights_only() -> bool:
-    """Tell whether this process is a parameter server: it trains nothing, and needs no data."""
-    return task_from_environment()[0] == "ps"
+    """Tell whether this process is a parameter server, or their scheduler: it trains nothing, and needs no data."""
+    return task_from_environment()[0] in ("ps", "server", "scheduler")
 
 
 def end_rank(error: BaseException) -> NoReturn:

@@ -1,0 +1,37 @@
+"""Run as the ranks of one of MXNet's programs: leaves each rank's weights after the training in /out/<rank>.npz.
+
+The model has no dropout, so that the same samples give the same weights on any number of ranks.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import numpy as np
+
+from distrain_trainer import __main__
+from distrain_trainer.config import parse
+from distrain_trainer.errors import holds_weights_only, rank_from_environment
+
+
+def small(shape: Any, classes: int) -> Any:
+    from mxnet.gluon import nn
+
+    model = nn.HybridSequential()
+    model.add(nn.Conv2D(8, 3, activation="relu"), nn.Flatten(), nn.Dense(classes))
+    return model
+
+
+def save(config: Any, dataset: Any, model: Any, *rest: Any) -> float:
+    weights = [parameter.data().asnumpy() for parameter in model.collect_params().values()]
+    np.savez(f"/out/{rank_from_environment()}.npz", *weights)
+    return 0.0
+
+
+if not holds_weights_only():
+    module: Any = importlib.import_module(__main__.program_of(parse(sys.argv[1:])))
+    module.evaluate = save
+    module.mxnet_models._mnist = small
+__main__.main(sys.argv[1:])

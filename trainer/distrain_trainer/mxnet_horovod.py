@@ -1,0 +1,143 @@
+"""Train with MXNet, one process per rank, the gradients averaged by Horovod.
+
+A line that exists only because the training is distributed says so: `# Distributed:`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import horovod.mxnet as hvd
+import mxnet as mx
+
+from distrain_trainer import mxnet_models
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.errors import DeviceError
+from distrain_trainer.log import Log
+from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, make_optimizer, saver
+from distrain_trainer.progress import Progress
+from distrain_trainer.results import Results, write_outcome
+from distrain_trainer.schedule import learning_rate
+
+
+def main(config: Config, dataset: Dataset) -> None:
+    """Train, test and write the outcome; returns once every rank has come to the end."""
+    hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
+    device = choose_device()
+    is_half = choose_precision(config, device, log)
+
+    steps = count_steps(config, dataset, ranks=hvd.size())
+    model, optimizer = build(config, dataset, device)
+    share_start(model)
+
+    progress = train(config, dataset, model, optimizer, steps, log, device=device, is_half=is_half)
+    accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
+    progress.end(accuracy)
+
+    results = Results(
+        framework=config.framework,
+        model=config.model,
+        world_size=hvd.size(),
+        batch_size=config.batch_size,
+        steps=steps,
+        images_per_sec=progress.speed.total,
+        accuracy=accuracy,
+        history=progress.history,
+    )
+    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+        write_outcome(config.output, results, log, model="model.params", save=saver(model))
+    # Distributed: no rank leaves, and so tells of success, before the model is written.
+    hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
+
+
+def choose_device() -> Any:
+    """Return one GPU of this machine, or its CPU."""
+    gpus = mx.context.num_gpus()
+    if not gpus:
+        return mx.cpu()
+    if hvd.local_rank() >= gpus:
+        raise DeviceError(
+            f"workers.gpus: this worker runs {hvd.local_size()} ranks and sees {gpus} GPUs; make them equal"
+        )
+    return mx.gpu(hvd.local_rank())  # Distributed: each rank of a machine takes a GPU of its own.
+
+
+def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
+    """Return the untrained model and its optimizer."""
+    mx.random.seed(config.seed + hvd.rank())  # Distributed: ranks that drop out alike would learn less.
+    model = mxnet_models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=[device])
+    return model, make_optimizer(config)
+
+
+def share_start(model: Any) -> None:
+    """Start every rank from rank 0's weights, or averaged gradients would mean nothing."""
+    # Distributed: the optimizer's state needs none of this, as it starts from zeros everywhere.
+    hvd.broadcast_parameters(model.collect_params(), root_rank=0)
+
+
+def train(
+    config: Config,
+    dataset: Dataset,
+    model: Any,
+    optimizer: Any,
+    steps: int,
+    log: Log,
+    *,
+    device: Any,
+    is_half: bool = False,
+) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost."""
+    train_step, trainer = make_train_step(model, optimizer, device, is_half)
+    # Distributed: each rank has its own part of the samples.
+    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
+    progress = Progress.start(config, steps, log)
+    for step in range(steps):
+        started = time.perf_counter()
+        batch = next(batches)
+        # Distributed: the rate grows with the ranks, as the global batch does.
+        trainer.set_learning_rate(learning_rate(config, step=step, ranks=hvd.size()))
+        loss = train_step(batch)
+        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
+    return progress
+
+
+def mean_over_ranks(loss: float) -> float:
+    """Return the loss of the global batch."""
+    return float(hvd.allreduce(mx.nd.array([loss]), name="loss").asscalar())  # Distributed
+
+
+def make_train_step(model: Any, optimizer: Any, device: Any, is_half: bool) -> tuple[Callable[[Batch], float], Any]:
+    """Return the function of one step, batch in and this rank's loss out, and the trainer that it steps."""
+    loss_of = make_loss(model)
+    # Distributed: averages the gradients over the ranks before the optimizer sees them.
+    trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
+    if is_half:
+        mx.contrib.amp.init_trainer(trainer)
+
+    def train_step(batch: Batch) -> float:
+        with mx.autograd.record():
+            loss = loss_of(batch, device)
+            if is_half:
+                # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
+                with mx.contrib.amp.scale_loss(loss, trainer) as scaled:
+                    mx.autograd.backward(scaled)
+        if not is_half:
+            loss.backward()
+        # Not the batch's size: the samples' weights have made a mean of the sum already.
+        trainer.step(1)
+        # As a number at once: it waits for the step, which else is only in MXNet's queue.
+        return float(loss.asscalar())
+
+    return train_step, trainer
+
+
+def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> float:
+    """Return the share of the test samples that the model gets right."""
+    # Distributed: each rank tests a part.
+    right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
+    total = hvd.allreduce(mx.nd.array([right], dtype="float64"), op=hvd.Sum, name="right")  # Distributed
+    return float(total.asscalar()) / dataset.tests

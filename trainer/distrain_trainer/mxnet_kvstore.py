@@ -1,0 +1,197 @@
+"""Train with MXNet and a parameter server: workers push gradients to it, and pull the weights that it made of them.
+
+A line that exists only because the training is distributed says so: `# Distributed:`. This is the workers' program;
+mxnet_server.py is the servers' and the scheduler's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mxnet as mx
+
+from distrain_trainer import mxnet_models
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.log import Log
+from distrain_trainer.mxnet_server import Place
+from distrain_trainer.mxnet_server_optimizer import ServerOptimizer
+from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, saver
+from distrain_trainer.progress import Progress
+from distrain_trainer.results import Results, write_outcome
+
+# fp16 holds no small gradients: they are computed of a loss so many times as large, and divided again.
+FP16_LOSS_SCALE = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Worker:
+    """One worker of the job. Each of its GPUs, or its CPU, is a rank."""
+
+    index: int
+    devices: Sequence[Any]
+    store: Any
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of the whole job."""
+        return int(self.store.num_workers) * len(self.devices)
+
+    @property
+    def own_ranks(self) -> range:
+        return range(self.index * len(self.devices), (self.index + 1) * len(self.devices))
+
+
+def main(config: Config, dataset: Dataset) -> None:
+    """Train, test and write the outcome; returns once every worker has come to the end."""
+    place = Place.from_environment()
+    lifeline = place.join()  # Distributed: where one process of the job fails, all end.
+    # Distributed: waits until the scheduler, all servers and all workers are there.
+    worker = Worker(place.index, choose_devices(), mx.kv.create(config.kvstore or "dist_sync"))
+    log = Log(speaks=worker.index == 0)  # Distributed: one worker speaks for all.
+    loss_scale = FP16_LOSS_SCALE if choose_precision(config, worker.devices[0], log) else 1
+
+    steps = count_steps(config, dataset, ranks=worker.ranks)
+    model = build(config, dataset, worker)
+    parameters = share_start(config, model, worker, loss_scale)
+
+    progress = train(config, dataset, model, parameters, steps, log, worker=worker, loss_scale=loss_scale)
+    take_final_weights(parameters, worker)
+    accuracy = evaluate(config, dataset, model, parameters, worker) if dataset.tests else None
+    progress.end(accuracy)
+
+    results = Results(
+        framework=config.framework,
+        model=config.model,
+        world_size=worker.ranks,
+        batch_size=config.batch_size,
+        steps=steps,
+        images_per_sec=progress.speed.total,
+        accuracy=accuracy,
+        history=progress.history,
+    )
+    if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so one writes it.
+        write_outcome(config.output, results, log, model="model.params", save=saver(model))
+    # Distributed: no worker leaves, and so tells of success, before the model is written.
+    worker.store._barrier()
+    lifeline.leave()
+
+
+def choose_devices() -> list[Any]:
+    """Return all GPUs that this worker sees, or its CPU."""
+    return [mx.gpu(number) for number in range(mx.context.num_gpus())] or [mx.cpu()]
+
+
+def build(config: Config, dataset: Dataset, worker: Worker) -> Any:
+    """Return the untrained model."""
+    # Distributed: all alike, so that the seed decides on them: the store takes those of the worker that came first.
+    mx.random.seed(config.seed)
+    model = mxnet_models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=worker.devices)
+    mx.random.seed(config.seed + worker.index)  # Distributed: ranks that drop out alike would learn less.
+    return model
+
+
+def share_start(config: Config, model: Any, worker: Worker, loss_scale: int) -> list[Any]:
+    """Put one worker's weights on the servers, and start every worker from them. Returns the model's parameters.
+
+    The servers have the optimizer, and so its state.
+    """
+    parameters = [each for each in model.collect_params().values() if each.grad_req != "null"]
+    store = worker.store
+    if worker.index == 0:  # Distributed: the servers' optimizer is the same whoever sends it, so one does.
+        is_async = "async" in store.type
+        pushes, ranks = (store.num_workers, len(worker.devices)) if is_async else (1, worker.ranks)
+        sum_key = len(parameters)
+        store.set_optimizer(ServerOptimizer(config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, sum_key=sum_key))
+    store._barrier()  # Distributed: from here on a server knows what to do with what it gets.
+    for key, parameter in enumerate(parameters):
+        store.init(key, parameter.list_data()[0])  # Distributed: of all workers' weights, the store takes one's.
+        store.pull(key, out=parameter.list_data())  # Distributed
+    store.init(len(parameters), mx.nd.zeros(1, dtype="float64"))  # Distributed: for sum_over_workers.
+    return parameters
+
+
+def train(
+    config: Config,
+    dataset: Dataset,
+    model: Any,
+    parameters: Sequence[Any],
+    steps: int,
+    log: Log,
+    *,
+    worker: Worker,
+    loss_scale: int = 1,
+) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost."""
+    train_step = make_train_step(model, parameters, worker, loss_scale)
+    # Distributed: each rank has its own part of the samples.
+    parts = [train_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
+    progress = Progress.start(config, steps, log)
+    for _ in range(steps):
+        started = time.perf_counter()
+        batches = [next(part) for part in parts]
+        loss = train_step(batches)
+        whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
+        progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, parameters))
+    return progress
+
+
+def mean_over(worker: Worker, parameters: Sequence[Any]) -> Callable[[float], float]:
+    """Return the function that makes the global batch's loss of a worker's."""
+    if "async" in worker.store.type:
+        return lambda loss: loss  # Distributed: no worker waits for another's, and the log shows worker 0's own.
+    return lambda loss: sum_over_workers(loss, worker, parameters) / worker.store.num_workers  # Distributed
+
+
+def make_train_step(
+    model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int
+) -> Callable[[Sequence[Batch]], float]:
+    """Return the function of one step: a batch per device in, this worker's loss out."""
+    loss_of = make_loss(model)
+
+    def train_step(batches: Sequence[Batch]) -> float:
+        with mx.autograd.record():
+            losses = [loss_of(batch, device) for batch, device in zip(batches, worker.devices, strict=True)]
+            targets = [loss * loss_scale for loss in losses]
+        mx.autograd.backward(targets)
+        for key, parameter in enumerate(parameters):
+            # Distributed: the gradients go to the servers and the new weights come back, the first layer's first, as
+            # the next step begins with it.
+            worker.store.pushpull(key, parameter.list_grad(), out=parameter.list_data(), priority=-key)
+        # As a number at once: it waits for the step, which else is only in MXNet's queue.
+        return float(sum(loss.asscalar() for loss in losses)) / len(losses)
+
+    return train_step
+
+
+def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
+    """Take the weights that the servers have after every worker's last step."""
+    mx.nd.waitall()
+    worker.store._barrier()  # Distributed
+    for key, parameter in enumerate(parameters):
+        worker.store.pull(key, out=parameter.list_data())  # Distributed
+
+
+def evaluate(config: Config, dataset: Dataset, model: Any, parameters: Sequence[Any], worker: Worker) -> float:
+    """Return the share of the test samples that the model gets right."""
+    # Distributed: each rank tests a part.
+    parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
+    right = sum(count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True))
+    return sum_over_workers(right, worker, parameters) / dataset.tests  # Distributed
+
+
+def sum_over_workers(value: float, worker: Worker, parameters: Sequence[Any]) -> float:
+    """Return the sum of all workers' values. The servers add up all that were ever pushed: it is what was added."""
+    key, before, after = len(parameters), *(mx.nd.zeros(1, dtype="float64") for _ in range(2))
+    store = worker.store
+    store.pull(key, out=before)
+    before.wait_to_read()
+    store._barrier()  # Distributed: all know what was there before.
+    store.pushpull(key, mx.nd.array([value], dtype="float64"), out=after)
+    after.wait_to_read()
+    store._barrier()  # Distributed: all have added theirs.
+    store.pull(key, out=after)
+    return float(after.asscalar() - before.asscalar())

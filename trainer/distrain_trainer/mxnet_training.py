@@ -1,0 +1,61 @@
+"""What both MXNet programs do alike, however their ranks exchange gradients: precision, optimizer, loss and hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch
+from distrain_trainer.log import Log
+from distrain_trainer.mxnet_models import to_model
+
+
+def choose_precision(config: Config, device: Any, log: Log) -> bool:
+    """Compute in fp16 where a GPU can, and tell whether. Before the model is built: it changes MXNet's operators."""
+    if config.precision == "fp32":
+        return False
+    if device.device_type != "gpu":
+        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+        return False
+    if config.precision == "bf16":
+        log.print("trainer.precision: MXNet has no bf16 on GPUs; training in fp32. Set fp16")
+        return False
+    mx.contrib.amp.init()
+    return True
+
+
+def make_optimizer(config: Config, **options: Any) -> Any:
+    if config.optimizer == "adam":
+        return mx.optimizer.Adam(**options)
+    return mx.optimizer.SGD(momentum=0.9, **options)
+
+
+def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
+    """Return the function of one rank's loss: batch and device in, an array of one number out."""
+    model.hybridize(static_alloc=True)
+    cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def loss(batch: Batch, device: Any) -> Any:
+        labels, weights = (mx.nd.array(each, ctx=device) for each in (batch.labels, batch.weights))
+        logits = model(to_model(batch.images, device)).astype("float32")
+        return (weights * cross_entropy(logits, labels)).sum()
+
+    return loss
+
+
+def count_right(model: Any, batches: Iterable[Batch], device: Any) -> float:
+    """Return how many samples the model gets right."""
+    right = 0.0
+    for batch in batches:
+        hits = model(to_model(batch.images, device)).argmax(axis=1).asnumpy() == batch.labels
+        right += float(hits[batch.weights > 0].sum())
+    return right
+
+
+def saver(model: Any) -> Callable[[Path], None]:
+    """Return the function that writes the model's weights to a file, for Gluon's load_parameters."""
+    return lambda path: model.save_parameters(str(path))
