@@ -9,15 +9,35 @@ import mxnet as mx
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
 
+from distrain_trainer import user_model
+
 
 def build(name: str, *, shape: tuple[int, ...], classes: int, devices: Sequence[Any] = ()) -> Any:
-    """Return an untrained model of the given name on the devices, for images of a shape (height, width, channels)."""
-    model = {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
+    """Return an untrained model of the given name on the devices, for images of a shape (height, width, channels).
+
+    Raises ArgumentError when a user's own is none, or does not fit the data.
+    """
+    if user_model.is_users(name):
+        model = _users(name, shape, classes)
+    else:
+        model = {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
     # Gluon learns the layers' sizes from images. Not by a forward pass: that leaves the weights in a layout of
     # oneDNN's, which neither Horovod nor a parameter server can send.
     height, width, channels = shape
     model.infer_shape(mx.nd.zeros((1, channels, height, width)))
     model.initialize(mx.init.Xavier(), ctx=list(devices) or [mx.cpu()])
+    return model
+
+
+def _users(name: str, shape: tuple[int, ...], classes: int) -> Any:
+    model = user_model.build(name, shape=shape, classes=classes, kind=mx.gluon.HybridBlock, kind_name="HybridBlock")
+    height, width, channels = shape
+
+    def output_shape() -> tuple[int, ...]:
+        _, [shape_of_one], _ = model(mx.sym.var("data")).infer_shape(data=(1, channels, height, width))
+        return tuple(shape_of_one)
+
+    user_model.require_logits(name, shape=shape, classes=classes, forward=output_shape)
     return model
 
 

@@ -7,14 +7,33 @@ from typing import Any
 import torch
 from torch import nn
 
+from distrain_trainer import user_model
+
 VGG16_CONVOLUTIONS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 # Of each stage: its blocks, its width inside a block, and the stride of its first block.
 RESNET50_STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
 
 
 def build(name: str, *, shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """Return a model of the given name, for images of a shape (height, width, channels)."""
+    """Return a model of the given name, for images of a shape (height, width, channels).
+
+    Raises ArgumentError when a user's own is none, or does not fit the data.
+    """
+    if user_model.is_users(name):
+        return _users(name, shape, classes)
     return {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
+
+
+def _users(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
+    model: nn.Module = user_model.build(name, shape=shape, classes=classes, kind=nn.Module, kind_name="torch.nn.Module")
+    height, width, channels = shape
+
+    def output_shape() -> tuple[int, ...]:
+        with torch.no_grad():
+            return tuple(model.eval()(torch.zeros(1, channels, height, width)).shape)
+
+    user_model.require_logits(name, shape=shape, classes=classes, forward=output_shape)
+    return model.train()
 
 
 def _mnist(shape: tuple[int, int, int], classes: int) -> nn.Module:
