@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
+import itertools
 import json
 import os
 import platform
@@ -37,6 +38,7 @@ VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 CONTEXT = (".dockerignore", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
+_containers = itertools.count()
 ARCHIVES = CACHE_DIR / "images"
 STORE = CACHE_DIR / "buildah"
 LOGS = CACHE_DIR / "logs"
@@ -132,14 +134,15 @@ def run_in_image(
         options += ["--env", f"{name}={value}"]
     for source, target in (mounts or {}).items():
         options += ["--volume", f"{source}:{target}"]
-    return subprocess.run(
-        _buildah("run", *options, _container(reference), "--", *argv),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    with _container(reference) as container:
+        return subprocess.run(
+            _buildah("run", *options, container, "--", *argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
 
 def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:
@@ -216,21 +219,30 @@ def _remove_working_containers() -> None:
     """Remove what an interrupted build left: its half-filled layers take gigabytes."""
     listing = _buildah("containers", "--noheading", "--format", "{{.ContainerName}}")
     names = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split()
-    left = [name for name in names if "-working-container" in name]
+    left = [name for name in names if "-working-container" in name or _is_of_the_dead(name)]
     if left:
         subprocess.run(_buildah("rm", *left), capture_output=True, check=False)
 
 
-def _container(reference: str) -> str:
-    """Return a container to run the image's commands in; it is made once and kept."""
-    name = "run-" + re.sub(r"\W", "-", reference)
-    with _lock():
-        if subprocess.run(_buildah("inspect", name), capture_output=True, check=False).returncode != 0:
-            command = _buildah("from", "--pull-never", "--name", name, reference)
-            made = subprocess.run(command, capture_output=True, text=True, check=False)
-            if made.returncode != 0:
-                raise LabError(f"{reference}: buildah makes no container of it: {made.stderr.strip()}")
-    return name
+def _is_of_the_dead(name: str) -> bool:
+    """Tell whether a container was for one command of a process that was killed meanwhile."""
+    run = re.fullmatch(r"run-(\d+)-\d+", name)
+    return run is not None and not Path("/proc", run[1]).exists()
+
+
+@contextmanager
+def _container(reference: str) -> Iterator[str]:
+    """Give a container of the image, for one command: two at once would meet in its /tmp, and buildah fails over it."""
+    name = f"run-{os.getpid()}-{next(_containers)}"
+    made = subprocess.run(
+        _buildah("from", "--pull-never", "--name", name, reference), capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        raise LabError(f"{reference}: buildah makes no container of it: {made.stderr.strip()}")
+    try:
+        yield name
+    finally:
+        subprocess.run(_buildah("rm", name), capture_output=True, check=False)
 
 
 def _is_in_store(reference: str) -> bool:

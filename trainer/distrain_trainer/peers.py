@@ -24,6 +24,7 @@ class Watch:
 
     def __init__(self, peers: Mapping[str, str]) -> None:
         self._stopped = threading.Event()
+        self._telling = threading.Lock()
         for name, address in peers.items():
             threading.Thread(target=self._follow, args=(name, address), daemon=True).start()
 
@@ -43,6 +44,7 @@ class Watch:
         try:
             wait_until_gone(name, address, self._stopped)
         except LostPeerError as error:
+            self._telling.acquire()  # For good: who is gone first is the cause of the others' end.
             end_rank(error)
 
 
