@@ -59,10 +59,10 @@ def test_resnet50_trains(program: ProgramInImage) -> None:
 def weights_after(
     program: ProgramInImage, folder: Path, *, ranks: int, batch_size: int, optimizer: str
 ) -> list[Weights]:
-    """Return each rank's weights at the end of an epoch and a step of the next one."""
+    """Return each rank's weights at the end of an epoch of two steps and of a step of the next one."""
     folder.mkdir()
     folder.chmod(0o777)
-    arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "24", "--batch-size", str(batch_size), "--optimizer", optimizer]
+    arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "3", "--batch-size", str(batch_size), "--optimizer", optimizer]
     learning_rate = ["--learning-rate", "0.01"]
 
     mounts = {SCRIPTS / "pytorch_weights.py": "/weights.py", folder: "/out"}
@@ -77,9 +77,9 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(
     optimizer: str, program: ProgramInImage, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
-    # The digits are 1437: of the 23 global batches of 64 the last has 29, 15 for one rank and 14 for the other.
-    [alone] = weights_after(program, tmp_path / "alone", ranks=1, batch_size=64, optimizer=optimizer)
-    first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=32, optimizer=optimizer)
+    # Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
+    [alone] = weights_after(program, tmp_path / "alone", ranks=1, batch_size=1436, optimizer=optimizer)
+    first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=optimizer)
 
     own_start = [dict(np.load(tmp_path / "two" / f"start-{rank}.npz")) for rank in range(2)]
     for name, expected in alone.items():
