@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from lab import images
 from lab.operators import Operators
 from lab.paths import CHART
 from tests.cluster.testbed import Namespace, settings
@@ -13,8 +16,13 @@ OPERATORS = Operators(mpijob="v1")
 POD_SECURITY = "baseline"
 
 
-def test_digits_are_learned_through_kubectl_exec(namespace: Namespace, helm4: Path, digits_settings: list[str]) -> None:
-    installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings)
+@pytest.mark.parametrize("framework", images.FRAMEWORKS)
+def test_digits_are_learned_through_kubectl_exec(
+    namespace: Namespace, helm4: Path, digits_settings: list[str], all_images: None, framework: str
+) -> None:
+    chosen = {"framework": framework, "job.kind": "MPIJob", "image.repository": f"distrain/{framework}"}
+
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings, *settings(chosen))
 
     assert installed.returncode == 0, installed.stderr
     assert namespace.get("mpijobs")[0]["apiVersion"] == "kubeflow.org/v1"
