@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from lab.paths import CHART
-from tests.cluster.testbed import PROBE_VALUES, VALUES, Namespace, settings
+from tests.cluster.testbed import PROBE_VALUES, SECRET, VALUES, Namespace, settings
 
 # The small network has 320 + 18 496 + 401 536 + 1 290 parameters for images of 28x28x1 and 10 classes, in fp32.
 MODEL_BYTES = 4 * (320 + 18_496 + 401_536 + 1_290)
 WITHIN = 0.05
 TRAINER = ["--model=mnist", "--data=synthetic", "--batch-size=4", "--steps=30", "--log-every=100"]
-COMMON = {**PROBE_VALUES, "workers.gpus": 0, "data.source": "synthetic", "data.uri": "", "output.uri": ""}
+SYNTHETIC = {"data.source": "synthetic", "data.uri": "", "output.uri": "", "s3.secretName": SECRET}
+COMMON = {**PROBE_VALUES, **SYNTHETIC, "workers.gpus": 0}
 # Open MPI's ring, which sends the least; of itself it takes another algorithm for another size.
 RING = {"mpi.mca.coll_tuned_use_dynamic_rules": 1, "mpi.mca.coll_tuned_allreduce_algorithm": 4}
 
@@ -41,7 +42,9 @@ def test_all_reduce_sends_twice_the_model_less_one_share(namespace: Namespace, h
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
-def test_parameter_server_is_sent_the_model_and_sends_it_back(namespace: Namespace, helm4: Path, workers: int) -> None:
+def test_parameter_server_is_sent_the_model_and_sends_it_back(
+    namespace: Namespace, helm4: Path, all_images: None, workers: int
+) -> None:
     arguments = ["--framework=mxnet", "--strategy=parameter-server"]
     values = {"workers.replicas": workers, "arguments": arguments, "image.repository": "distrain/mxnet"}
 
