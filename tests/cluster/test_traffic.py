@@ -13,9 +13,10 @@ from tests.cluster.testbed import PROBE_VALUES, SECRET, VALUES, Namespace, setti
 # The small network has 320 + 18 496 + 401 536 + 1 290 parameters for images of 28x28x1 and 10 classes, in fp32.
 MODEL_BYTES = 4 * (320 + 18_496 + 401_536 + 1_290)
 WITHIN = 0.05
-TRAINER = ["--model=mnist", "--data=synthetic", "--batch-size=4", "--steps=30", "--log-every=100"]
+TRAINER = ["--model=mnist", "--data=synthetic", "--batch-size=4", "--steps=70", "--log-every=100"]
 SYNTHETIC = {"data.source": "synthetic", "data.uri": "", "output.uri": "", "s3.secretName": SECRET}
-COMMON = {**PROBE_VALUES, **SYNTHETIC, "workers.gpus": 0}
+# The pods stay after the end, for what they said.
+COMMON = {**PROBE_VALUES, **SYNTHETIC, "workers.gpus": 0, "job.cleanPodPolicy": "None"}
 # Open MPI's ring, which sends the least; of itself it takes another algorithm for another size.
 RING = {"mpi.mca.coll_tuned_use_dynamic_rules": 1, "mpi.mca.coll_tuned_allreduce_algorithm": 4}
 

@@ -19,7 +19,7 @@ from distrain_trainer.errors import DeviceError
 from distrain_trainer.log import Log
 from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, make_optimizer, saver
 from distrain_trainer.progress import Progress
-from distrain_trainer.results import Results, write_outcome
+from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
 
 
@@ -36,18 +36,8 @@ def main(config: Config, dataset: Dataset) -> None:
 
     progress = train(config, dataset, model, optimizer, steps, log, device=device, is_half=is_half)
     accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
-    progress.end(accuracy)
+    results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
-    results = Results(
-        framework=config.framework,
-        model=config.model,
-        world_size=hvd.size(),
-        batch_size=config.batch_size,
-        steps=steps,
-        images_per_sec=progress.speed.total,
-        accuracy=accuracy,
-        history=progress.history,
-    )
     if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
         write_outcome(config.output, results, log, model="model.params", save=saver(model))
     # Distributed: no rank leaves, and so tells of success, before the model is written.

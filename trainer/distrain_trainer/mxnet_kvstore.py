@@ -21,7 +21,7 @@ from distrain_trainer.mxnet_server import Place
 from distrain_trainer.mxnet_server_optimizer import ServerOptimizer
 from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, saver
 from distrain_trainer.progress import Progress
-from distrain_trainer.results import Results, write_outcome
+from distrain_trainer.results import write_outcome
 
 # fp16 holds no small gradients: they are computed of a loss so many times as large, and divided again.
 FP16_LOSS_SCALE = 128
@@ -61,18 +61,8 @@ def main(config: Config, dataset: Dataset) -> None:
     progress = train(config, dataset, model, parameters, steps, log, worker=worker, loss_scale=loss_scale)
     take_final_weights(parameters, worker)
     accuracy = evaluate(config, dataset, model, parameters, worker) if dataset.tests else None
-    progress.end(accuracy)
+    results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
 
-    results = Results(
-        framework=config.framework,
-        model=config.model,
-        world_size=worker.ranks,
-        batch_size=config.batch_size,
-        steps=steps,
-        images_per_sec=progress.speed.total,
-        accuracy=accuracy,
-        history=progress.history,
-    )
     if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so one writes it.
         write_outcome(config.output, results, log, model="model.params", save=saver(model))
     # Distributed: no worker leaves, and so tells of success, before the model is written.

@@ -10,7 +10,7 @@ from typing import Protocol
 from distrain_trainer.config import Config
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
-from distrain_trainer.results import LoggedStep
+from distrain_trainer.results import LoggedStep, Results
 
 
 class Counted(Protocol):
@@ -54,12 +54,22 @@ class Progress:
             self.log.print(step_line(self.speed, mean_loss))
             self.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
-    def end(self, accuracy: float | None) -> None:
-        """Print the figures of the whole run."""
+    def end(self, config: Config, *, world_size: int, accuracy: float | None) -> Results:
+        """Print the figures of the whole run, and return its record."""
         for line in total_lines(self.speed.total):
             self.log.print(line)
         if accuracy is not None:
             self.log.print(f"test accuracy: {accuracy:.4f}")
+        return Results(
+            framework=config.framework,
+            model=config.model,
+            world_size=world_size,
+            batch_size=config.batch_size,
+            steps=self.steps,
+            images_per_sec=self.speed.total,
+            accuracy=accuracy,
+            history=self.history,
+        )
 
     def _is_logged(self) -> bool:
         step, first = self.speed.steps, self.speed.untimed + 1

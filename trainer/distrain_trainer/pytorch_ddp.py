@@ -22,7 +22,7 @@ from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
 from distrain_trainer.pytorch_training import MODEL_FILE, Computer, make_optimizer, run_steps, save
-from distrain_trainer.results import Results, write_outcome
+from distrain_trainer.results import write_outcome
 
 
 @contextlib.contextmanager
@@ -50,18 +50,8 @@ def main(config: Config, dataset: Dataset) -> None:
 
     progress = train(config, dataset, computer, model, Progress.start(config, steps, log))
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
-    progress.end(accuracy)
+    results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
 
-    results = Results(
-        framework=config.framework,
-        model=config.model,
-        world_size=dist.get_world_size(),
-        batch_size=config.batch_size,
-        steps=steps,
-        images_per_sec=progress.speed.total,
-        accuracy=accuracy,
-        history=progress.history,
-    )
     if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
         write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
     dist.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.

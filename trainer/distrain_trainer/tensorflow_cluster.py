@@ -106,14 +106,17 @@ class Member:
             }
 
     def connect(self) -> None:
-        """Open the session, now that the graph is whole. Waits for the processes that it reaches."""
+        """Open the session, now that the graph is whole. Waits for the processes that it reaches, both ways."""
+        own = device_of(self.cluster.task, self.cluster.index)
         with self.graph.as_default():
-            hello = tf.group(*(self._no_op(device) for device in self.cluster.reached()))
+            with tf.device(f"{own}/device:CPU:0"):
+                given = tf.compat.v1.placeholder(tf.float32, [])
+            answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
             try:
-                self._session.run(hello)
+                self._session.run(answers, {given: 0.0})
                 return
             except LOST:  # One that is just starting may refuse. The watch ends us when one has gone.
                 self._session.close()
@@ -127,9 +130,10 @@ class Member:
             self._watch.explain(error.message)
 
     @staticmethod
-    def _no_op(device: str) -> Any:
+    def _answer(device: str, given: Any) -> Any:
+        # Another process fetches a number from this one by a connection of its own, which it may still have to make.
         with tf.device(f"{device}/device:CPU:0"):
-            return tf.no_op()
+            return given + 1
 
     def tell_workers(self, word: str) -> None:
         """By the chief: let the workers go on."""

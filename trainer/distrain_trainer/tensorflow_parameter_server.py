@@ -22,7 +22,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, count_steps, train_batches
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
-from distrain_trainer.results import Results, write_outcome
+from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow_cluster import Cluster, Member
 from distrain_trainer.tensorflow_training import (
@@ -88,18 +88,8 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member.tell_workers("test")  # Distributed: no one changes the weights any more.
     right = sum(figures[0] for figures in member.gather())
     accuracy = right / dataset.tests if dataset.tests else None
-    progress.end(accuracy)
+    results = progress.end(config, world_size=cluster.workers, accuracy=accuracy)
 
-    results = Results(
-        framework=config.framework,
-        model=config.model,
-        world_size=cluster.workers,
-        batch_size=config.batch_size,
-        steps=steps,
-        images_per_sec=progress.speed.total,
-        accuracy=accuracy,
-        history=progress.history,
-    )
     if config.output:
         weights.pull()  # Distributed: what the workers made of them.
         write_outcome(config.output, results, log, model="model.keras", save=model.save)
