@@ -1,7 +1,8 @@
-"""What every part's tests share: the tools the lab builds, and a real S3 server."""
+"""What every part's tests share: the tools the lab builds, a real S3 server, and which tests are for `make bench`."""
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -16,12 +17,19 @@ MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": 
 TESTS = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its part, so that `pytest -m unit` and the like run one part."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark each test with its part, so that `pytest -m unit` and the like run one part; leave out the rest of a matrix.
+
+    FULL=1 runs the whole matrix.
+    """
     for item in items:
         if not item.get_closest_marker("install"):
             part = item.path.relative_to(TESTS).parts[0]
             item.add_marker(MARKERS[part])
+    if os.environ.get("FULL") != "1":
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chart.rendering import CHART, Yaml, parse, run, set_arguments
+from tests.chart.rendering import Yaml, parse, set_arguments, template
 
 HOOK = "helm.sh/hook"
 WEIGHT = "helm.sh/hook-weight"
@@ -16,7 +16,7 @@ REAL_CLUSTER = ("--api-versions", "apiregistration.k8s.io/v1", "--api-versions",
 
 def documents(helm: Path, *assignments: str, release: str = "run1", namespace: str = "team") -> list[Yaml]:
     """Render the chart with these values (as for --set); fail with Helm's words where it is refused."""
-    done = run(helm, "template", release, str(CHART), "--namespace", namespace, *set_arguments(*assignments))
+    done = template(helm, "--namespace", namespace, *set_arguments(*assignments), release=release)
     assert done.returncode == 0, done.stderr
     return parse(done.stdout)
 

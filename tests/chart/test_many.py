@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.chart.many import Pod, Rendering, Request, render_many, violations
-from tests.chart.rendering import CHART, VALUES, run
+from tests.chart.rendering import CHART, VALUES, run, template
 
 FILES = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(VALUES.glob("*.yaml"))}
 ODD = {
@@ -34,14 +34,35 @@ def test_renders_and_refuses_as_helm_template_does(helm: str, tmp_path: Path, re
         for name, answer in zip(cases, render_many(Request(name, cases[name]) for name in cases), strict=True)
     }
 
-    assert rendered == {name: template(program, values, tmp_path / f"{name}.yaml") for name, values in cases.items()}
+    assert rendered == {name: by_helm(program, values, tmp_path / f"{name}.yaml") for name, values in cases.items()}
 
 
-def template(helm: Path, values: dict[str, Any], file: Path) -> Rendering:
+def by_helm(helm: Path, values: dict[str, Any], file: Path) -> Rendering:
     """Return what Helm itself prints."""
     file.write_text(json.dumps(values), encoding="utf-8")
     done = run(helm, "template", "run1", str(CHART), "--namespace", "default", "--values", str(file))
     return Rendering(manifest=done.stdout, error=done.stderr.removeprefix("Error: ").removesuffix("\n"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("--set workers.replicas=3,workers.gpus=10000000 --set trainer.learningRate=1e-3", id="numbers"),
+        pytest.param("--set-string podAnnotations.a=1 --set podAnnotations.b=2", id="text-for-a-number"),
+        pytest.param('--set-json trainer.extraArgs=["--a",1] --set image.tag=v1', id="json"),
+        pytest.param(f"--values {VALUES / 'vgg16.yaml'} --set workers.gpus=null -n team", id="file-and-namespace"),
+        pytest.param("--set job.kind=auto --api-versions kubeflow.org/v1/MPIJob", id="api-versions"),
+        pytest.param("--set workers.replicas=0", id="refused-by-the-schema"),
+        pytest.param("--set gpus=5", id="refused-by-a-rule"),
+        pytest.param("--set =", id="no-assignment"),
+        pytest.param("--values /absent.yaml", id="no-file"),
+    ],
+)
+def test_takes_arguments_as_helm_template_does(helm: Path, arguments: str) -> None:
+    ours, helms = template(helm, *arguments.split()), run(helm, "template", "run1", str(CHART), *arguments.split())
+
+    assert (ours.returncode, ours.stdout, ours.stderr) == (helms.returncode, helms.stdout, helms.stderr)
 
 
 def test_pods_are_judged_by_the_standard_they_name() -> None:

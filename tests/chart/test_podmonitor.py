@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.chart.documents import REAL_CLUSTER, documents, of_kind, only
-from tests.chart.rendering import CHART, Yaml, refusal, run, set_arguments
+from tests.chart.rendering import Yaml, refusal, set_arguments, template
 
 ON = "monitoring.podMonitor=true"
 SERVED = ("--api-versions", "monitoring.coreos.com/v1/PodMonitor")
@@ -77,4 +77,4 @@ def test_cluster_without_the_operator_is_refused(helm: Path) -> None:
     words = refusal(helm, *REAL_CLUSTER, *set_arguments(ON))
 
     assert "distrain: monitoring.podMonitor: this cluster does not serve PodMonitor v1; install the" in words
-    assert run(helm, "template", "run1", str(CHART), *REAL_CLUSTER, *SERVED, *set_arguments(ON)).returncode == 0
+    assert template(helm, *REAL_CLUSTER, *SERVED, *set_arguments(ON)).returncode == 0

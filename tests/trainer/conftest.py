@@ -173,6 +173,19 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
     assert not by_torchrun or f"  traceback : {lines[0]}\n" in run.stderr
 
 
+@pytest.hookimpl(tryfirst=True)  # Before what is marked so is left out.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave each test of what all programs share to one of them, to the next each time; the rest is the full matrix."""
+    programs = list(PROGRAMS)
+    tests: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("shared"):
+            program = item.callspec.params["program"]
+            test = tests.setdefault(item.nodeid.replace(program, ""), len(tests))
+            if programs.index(program) != test % len(programs):
+                item.add_marker("full")
+
+
 @pytest.fixture(scope="session")
 def mpirun(digits: Path) -> Mpirun:
     def run(

@@ -39,7 +39,8 @@ def test_half_precision_without_a_gpu_is_said_and_trains_on(program: ProgramInIm
     assert run.stdout.startswith("trainer.precision: fp16 needs a GPU and none is visible; training in fp32\n")
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
+# Two ranks learn them in the next test.
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.full), 4])
 def test_same_values_reach_the_same_accuracy_with_any_number_of_ranks(program: ProgramInImage, ranks: int) -> None:
     run = program(*LEARNS_DIGITS, "--data", DIGITS_IN_IMAGE, ranks=ranks)
 

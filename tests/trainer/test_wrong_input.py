@@ -17,8 +17,10 @@ from .conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS, ProgramInImage, ass
 
 EPOCH = ("--epochs", "1", "--batch-size", "32")
 DIGITS = (*EPOCH, "--data", DIGITS_IN_IMAGE)
+SHARED = pytest.mark.shared
 
 
+@SHARED
 def test_damaged_file(program: ProgramInImage, digits: Path, tmp_path: Path) -> None:
     shutil.copytree(digits, tmp_path / "digits")
     images = tmp_path / "digits" / "train-images-idx3-ubyte.gz"
@@ -29,18 +31,21 @@ def test_damaged_file(program: ProgramInImage, digits: Path, tmp_path: Path) -> 
     assert_refused(run, r"data\.uri: /data/damaged/train-images-idx3-ubyte\.gz is damaged \(.*\); upload it again")
 
 
+@SHARED
 def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_env: dict[str, str]) -> None:
     run = program(*EPOCH, "--data", "s3://datasets/none", env=s3_env)
 
     assert_refused(run, r"data\.uri: s3://datasets/none holds nothing; put .* there")
 
 
+@SHARED
 def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
     run = program(*DIGITS, "--batch-size", "719")
 
     assert_refused(run, r"trainer\.batchSize: 2 ranks of 719 take 1438 samples a step, and /data/digits has 1437;")
 
 
+@SHARED
 def test_more_ranks_than_samples(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for part in ("train", "t10k"):
@@ -78,19 +83,26 @@ def models(program: ProgramInImage, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        pytest.param("absent:net", r"trainer\.model: there is no module absent for absent:net in ", id="no-module"),
+        pytest.param("absent:net", r"trainer\.model: there is no module absent for absent:net in ", marks=SHARED, id="no-module"),
         pytest.param(
             "broken:net",
             r"trainer\.model: broken does not import \(/models/broken\.py, line 1\): ModuleNotFoundError: ",
+            marks=SHARED,
             id="import-fails",
         ),
-        pytest.param("small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", id="no-function"),
+        pytest.param("small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", marks=SHARED, id="no-function"),
         pytest.param(
             "small:one_argument",
             r"trainer\.model: small:one_argument\(shape\) cannot be called with \(shape, classes\)",
+            marks=SHARED,
             id="signature",
         ),
-        pytest.param("small:nothing", r"trainer\.model: small:nothing returned nothing, and the model ", id="no-model"),
+        pytest.param(
+            "small:nothing",
+            r"trainer\.model: small:nothing returned nothing, and the model ",
+            marks=SHARED,
+            id="no-model",
+        ),
         pytest.param(
             "small:wrong_classes",
             r"trainer\.model: the model of small:wrong_classes gives \(1, 11\) for one image, and the data has 10 ",

@@ -3,6 +3,7 @@ module distrain.dev/lab/render
 go 1.26.0
 
 require (
+	github.com/spf13/pflag v1.0.10
 	helm.sh/helm/v3 v3.21.4
 	helm.sh/helm/v4 v4.2.4
 	k8s.io/api v0.36.2
@@ -83,7 +84,6 @@ require (
 	github.com/shopspring/decimal v1.4.0 // indirect
 	github.com/spf13/cast v1.7.0 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
-	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/tetratelabs/wabin v0.0.0-20230304001439-f6f874872834 // indirect
 	github.com/tetratelabs/wazero v1.12.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect

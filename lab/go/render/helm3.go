@@ -9,7 +9,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"sigs.k8s.io/yaml"
 )
 
 type helm3 struct{ chart *chart.Chart }
@@ -21,8 +20,8 @@ func loadHelm3(path string) (helm3, error) {
 
 // render does what cmd/helm/template.go of Helm 3 does.
 func (helm helm3) render(asked request) (string, string, error) {
-	values := map[string]interface{}{}
-	if err := yaml.Unmarshal(asked.Values, &values); err != nil {
+	values, err := asked.values3()
+	if err != nil {
 		return "", "", err
 	}
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...interface{}) {}})

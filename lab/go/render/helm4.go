@@ -10,7 +10,6 @@ import (
 	"helm.sh/helm/v4/pkg/chart"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/loader"
-	values4 "helm.sh/helm/v4/pkg/chart/v2/loader"
 	release4 "helm.sh/helm/v4/pkg/release/v1"
 )
 
@@ -23,7 +22,7 @@ func loadHelm4(path string) (helm4, error) {
 
 // render does what pkg/cmd/template.go of Helm 4 does.
 func (helm helm4) render(asked request) (string, string, error) {
-	values, err := values4.LoadValues(bytes.NewReader(asked.Values))
+	values, err := asked.values4()
 	if err != nil {
 		return "", "", err
 	}

@@ -7,6 +7,10 @@
 //	 "helms": ["helm3", "helm4"], "again": true}
 //	{"id": "a", "helm3": {"manifest": "...", "notes": "..."}, "helm4": {"error": "..."}}
 //
+// In place of values, apiVersions, kubeVersion and namespace there may be arguments, as of `helm template RELEASE CHART`:
+//
+//	{"id": "c", "arguments": ["--values", "file.yaml", "--set", "a=1"], "release": "run1", "helms": ["helm4"]}
+//
 // Again renders a second time, which must give the same; the values are not checked against the schema again.
 //
 //	{"id": "b", "pods": [{"level": "restricted", "metadata": {...}, "spec": {...}}]}
@@ -28,10 +32,12 @@ type request struct {
 	Namespace   string          `json:"namespace"`
 	APIVersions []string        `json:"apiVersions"`
 	KubeVersion string          `json:"kubeVersion"`
+	Arguments   []string        `json:"arguments"`
 	Helms       []string        `json:"helms"`
 	Again       bool            `json:"again"`
+	Pods        []pod           `json:"pods"`
+	options     *valueOptions
 	skipSchema  bool
-	Pods        []pod `json:"pods"`
 }
 
 type answer struct {
@@ -75,11 +81,17 @@ func serve(chart string) error {
 		if err := in.Decode(&asked); err != nil {
 			return err
 		}
+		if err := asked.parse(); err != nil {
+			return err
+		}
 		if err := answers.Encode(respond(asked, three, four)); err != nil {
 			return err
 		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // respond lets both Helms work at the same time.
