@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema lock images cluster cluster-status bench clean
+.PHONY: help setup demo test lint schema lock images cluster cluster-status bench bench-full clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -16,9 +16,9 @@ setup: ## install Debian packages, a Python environment and Go where they are mi
 demo: setup ## train on an embedded Kubernetes, or on KUBECONFIG's cluster; FRAMEWORK=pytorch or mxnet
 	@$(PYTHON) -m lab demo
 
-test: setup ## run every test; PYTEST_ARGS="-k words" picks some
+test: setup ## run every test, the cluster's beside the others; PYTEST_ARGS="-k words" picks some
 	@$(PYTHON) -m lab build
-	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 test-%: setup ## run one part: unit, install, chart, trainer or cluster
 	@$(PYTHON) -m pytest -m $* $(PYTEST_ARGS)
@@ -42,8 +42,12 @@ cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or
 cluster-status: setup ## say what runs of the embedded Kubernetes
 	@$(PYTHON) -m lab status
 
-bench: setup ## measure the rendering, the lab's start and the trainer's speed
+bench: setup ## measure the rendering, the data layer, the lab's start and the trainer's speed
 	@$(PYTHON) -m lab bench
+
+bench-full: setup ## run the rest of each matrix of which the tests try one path
+	@$(PYTHON) -m lab build
+	@FULL=1 $(PYTHON) -m pytest -m full $(PYTEST_ARGS)
 
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m lab down; fi

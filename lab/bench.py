@@ -1,4 +1,5 @@
-"""`make bench`: what rendering costs, how long the lab takes to start, warm, and how the trainer's speed grows.
+"""`make bench`: what rendering costs, whether data keeps the trainer fed, how long the lab takes to start, and how the
+trainer's speed grows.
 
 Two cores do the work of all workers here, so the last figure says what distribution costs, not what it gains.
 """
@@ -34,6 +35,8 @@ def main() -> None:
         print(f"{helm} template: {_rendering(helm):.2f} x a chart of one ConfigMap (median of {RENDERINGS} pairs)")
     random_values = ["-m", "pytest", "-q", "tests/chart/test_random_values.py"]
     subprocess.run([sys.executable, *random_values], env={**os.environ, "RANDOM_VALUES": "10000"}, check=True)
+    data = {**os.environ, "PYTHONPATH": "trainer"}
+    subprocess.run([sys.executable, "-m", "lab.bench_data"], cwd=REPOSITORY, env=data, check=True)
     starts = [_start() for _ in range(STARTS)]
     print(f"cluster ready, warm: {statistics.median(starts):.1f} s (median of {STARTS}, at most {max(starts):.1f} s)")
     cluster.prepare_namespace(NAMESPACE, "s3")

@@ -1,6 +1,7 @@
-"""How fast the trainer's data layer delivers by itself: no model takes part, so a training can be no faster.
+"""How fast the trainer's data layer delivers by itself, and whether it keeps a model fed.
 
-`PYTHONPATH=trainer python -m lab.bench_data` prints it.
+By itself no model takes part, so a training can be no faster. A fed model trains on real data from S3 as fast as on
+synthetic images of the same size, which are there already. `PYTHONPATH=trainer python -m lab.bench_data` prints both.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ import itertools
 import json
 import os
 import socket
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from distrain_trainer.config import Config
 from distrain_trainer.data import load, train_batches
-from lab import s3
-from lab.digits import write_digits
+from lab import images, s3
+from lab.digits import write_digits, write_idx
+from lab.errors import LabError
 from lab.pictures import photographs, write_image_folder, write_shards
 from lab.waiting import wait_for_port
 
@@ -27,27 +32,52 @@ BATCH = 32
 PHOTOGRAPHS, SIZE, CLASSES = 512, 224, 8
 SHARD = 128
 SECONDS = 5.0
+PAIRS = 3
+TOTAL = "total images/sec:"
+# What each model trains on, and as much of it as takes a quarter of a minute on two cores.
+FED = {
+    "mnist": ("mnist", "--batch-size=32 --steps=600"),
+    "resnet50": ("shards", "--batch-size=4 --steps=12"),
+}
 
 
 def main() -> None:
-    """Measure, and print a line per format and place."""
-    for what, rate in measure().items():
-        print(f"data layer, {what}: {rate:8.0f} images/sec")
-
-
-def measure() -> dict[str, float]:
-    """Return the images per second of one rank, by format and place."""
+    """Measure, and print a line per figure."""
     with tempfile.TemporaryDirectory() as scratch, _s3_server(Path(scratch) / "s3") as server:
         folder = Path(scratch) / "data"
         names = _write(folder)
         _upload(server, folder)
-        places = {"folder": str(folder), "S3 on loopback": "s3://bench"}
-        with _environment(server):
-            return {
-                f"{what}, {place}": _images_per_second(f"{uri}/{name}")
-                for what, name in names.items()
-                for place, uri in places.items()
-            }
+        _tell_delivery(folder, names, server)
+        _tell_feeding(server)
+
+
+def _tell_delivery(folder: Path, names: Mapping[str, str], server: s3.Server) -> None:
+    """Print the images per second that one rank is given, by format and place."""
+    with _environment(server):
+        for what, name in names.items():
+            for place, uri in {"folder": str(folder), "S3 on loopback": "s3://bench"}.items():
+                print(f"data layer, {what}, {place}: {_images_per_second(f'{uri}/{name}'):8.0f} images/sec", flush=True)
+
+
+def _tell_feeding(server: s3.Server) -> None:
+    """Print how fast each model trains on data from S3, as a share of its speed on synthetic images."""
+    for framework in images.FRAMEWORKS:
+        for model, (name, size) in FED.items():
+            options = [f"--framework={framework}", f"--model={model}", "--log-every=1000", *size.split()]
+            shares = [
+                _rate(framework, [*options, f"--data=s3://bench/{name}"], server) / _rate(framework, options, server)
+                for _ in range(PAIRS)
+            ]
+            told = f"{statistics.median(shares):.3f} x synthetic (median of {PAIRS} pairs)"
+            print(f"{framework}, {model}, {name} from S3: {told}", flush=True)
+
+
+def _rate(framework: str, options: Sequence[str], server: s3.Server) -> float:
+    command = ["mpirun", "-np", "1", "--bind-to", "none", "python3", "-m", "distrain_trainer", *options]
+    done = images.run_trainer(framework, command, env=_variables(server), timeout=600)
+    if done.returncode != 0:
+        raise LabError(f"{framework}: the trainer ended with {done.returncode}: {done.stderr}")
+    return float(done.stdout.partition(TOTAL)[2].split()[0])
 
 
 def _write(folder: Path) -> dict[str, str]:
@@ -58,8 +88,18 @@ def _write(folder: Path) -> dict[str, str]:
     sizes = [SHARD] * (PHOTOGRAPHS // SHARD)
     written = write_shards(folder / "shards", photographs(PHOTOGRAPHS, size=SIZE, classes=CLASSES), sizes, ".jpg")
     (folder / "shards" / "sizes.json").write_text(json.dumps(written))
+    _write_mnist(folder / "mnist")
     jpegs = f"{SIZE}x{SIZE} JPEGs"
     return {"8x8 digits in idx files": "digits", f"{jpegs} in folders": "images", f"{jpegs} in shards": "shards"}
+
+
+def _write_mnist(folder: Path) -> None:
+    """Write noise in MNIST's format, a third as much as MNIST has, and hardly anything to test on."""
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for part, count in {"train": 20_000, "t10k": 10}.items():
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", random.integers(0, 256, (count, 28, 28), dtype=np.uint8))
+        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", random.integers(0, 10, count, dtype=np.uint8))
 
 
 def _images_per_second(uri: str) -> float:
@@ -99,19 +139,23 @@ def _upload(server: s3.Server, folder: Path) -> None:
 
 @contextmanager
 def _environment(server: s3.Server) -> Iterator[None]:
-    """Set what the chart sets in a pod for S3."""
-    variables: Mapping[str, str] = {
-        "AWS_ENDPOINT_URL_S3": server.endpoint,
-        "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
-    }
     before = dict(os.environ)
-    os.environ.update(variables)
+    os.environ.update(_variables(server))
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def _variables(server: s3.Server) -> dict[str, str]:
+    """Return what the chart sets in a pod for S3."""
+    return {
+        "AWS_ENDPOINT_URL_S3": server.endpoint,
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": server.access_key,
+        "AWS_SECRET_ACCESS_KEY": server.secret_key,
+    }
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 # What the trainer's images are built from, and the packages among it that make only their last layers.
 CONTEXT = (".dockerignore", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
+TRAINER_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 _containers = itertools.count()
 ARCHIVES = CACHE_DIR / "images"
@@ -143,6 +144,21 @@ def run_in_image(
             timeout=timeout,
             check=False,
         )
+
+
+def run_trainer(
+    framework: str,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    mounts: Mapping[Path, str] | None = None,
+    timeout: int = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a framework's image over the working tree's trainer, as run_in_image does."""
+    code = {REPOSITORY / "trainer" / "distrain_trainer": TRAINER_IN_IMAGE}
+    return run_in_image(
+        trainer_environment(framework), argv, env=env, mounts={**code, **(mounts or {})}, timeout=timeout
+    )
 
 
 def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from lab import golang, s3
 from lab.waiting import wait_for_port
@@ -30,6 +32,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+class PartScheduling(LoadScopeScheduling):
+    """Run the cluster's tests, which share one lab and often wait for it, in one process, and the others in another."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "cluster" if nodeid.split("/")[1] == "cluster" else "other"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
+    return PartScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

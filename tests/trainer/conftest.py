@@ -11,11 +11,9 @@ from typing import Any, Protocol
 
 import pytest
 
-import distrain_trainer
 from lab import images
 from lab.digits import write_digits
 
-PACKAGE_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 DIGITS_IN_IMAGE = "/data/digits"
 # Some warn on stderr where these are not set: torchrun starts one thread per rank, and gloo looks this host's name up.
 OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -148,13 +146,12 @@ def run_in_image(
     mounts: Mapping[Path, str] | None,
     timeout: int,
 ) -> Run:
-    code = Path(distrain_trainer.__file__).parent
     starters = {SCRIPTS / name: f"/{name}" for name in ("tfjob.py", "mxjob.py")}
-    return images.run_in_image(
-        images.trainer_environment(framework),
+    return images.run_trainer(
+        framework,
         command,
         env={**OF_THIS_MACHINE, **(env or {})},
-        mounts={code: PACKAGE_IN_IMAGE, digits: DIGITS_IN_IMAGE, **starters, **(mounts or {})},
+        mounts={digits: DIGITS_IN_IMAGE, **starters, **(mounts or {})},
         timeout=timeout,
     )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from .conftest import DIGITS_IN_IMAGE, SCRIPTS, Mpirun, ProgramInImage, assert_refused
@@ -83,6 +85,38 @@ def test_ranks_start_alike_and_end_with_equal_weights(mpirun: Mpirun) -> None:
     assert first["own_start"] != second["own_start"]
     assert first["shared_start"] == second["shared_start"]
     assert first["end"] == second["end"] != first["shared_start"]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digits: Path, tmp_path: Path) -> None:
+    horovod = ProgramInImage.named("tensorflow-horovod", digits)
+
+    def weights_after(ranks: int, batch_size: int) -> list[list[Any]]:
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        folder.chmod(0o777)
+        arguments = [
+            "--data",
+            DIGITS_IN_IMAGE,
+            "--steps",
+            "3",
+            "--batch-size",
+            str(batch_size),
+            "--optimizer",
+            optimizer,
+        ]
+        mounts = {SCRIPTS / "tensorflow_weights.py": "/weights.py", folder: "/out"}
+        env = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+        run = horovod(*arguments, ranks=ranks, script="/weights.py", mounts=mounts, env=env)
+        assert run.returncode == 0, run.stderr
+        return [list(np.load(folder / f"{rank}.npz").values()) for rank in range(ranks)]
+
+    # Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
+    [alone], two = weights_after(1, 1436), weights_after(2, 718)
+
+    for expected, first, second in zip(alone, *two, strict=True):
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_allclose(first, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(

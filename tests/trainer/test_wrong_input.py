@@ -83,14 +83,18 @@ def models(program: ProgramInImage, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        pytest.param("absent:net", r"trainer\.model: there is no module absent for absent:net in ", marks=SHARED, id="no-module"),
+        pytest.param(
+            "absent:net", r"trainer\.model: there is no module absent for absent:net in ", marks=SHARED, id="no-module"
+        ),
         pytest.param(
             "broken:net",
             r"trainer\.model: broken does not import \(/models/broken\.py, line 1\): ModuleNotFoundError: ",
             marks=SHARED,
             id="import-fails",
         ),
-        pytest.param("small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", marks=SHARED, id="no-function"),
+        pytest.param(
+            "small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", marks=SHARED, id="no-function"
+        ),
         pytest.param(
             "small:one_argument",
             r"trainer\.model: small:one_argument\(shape\) cannot be called with \(shape, classes\)",

@@ -25,9 +25,8 @@ class Process:
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it ends with us
         out = None if name == "chief 0" else self._said
         environment = {**os.environ, "TF_CONFIG": json.dumps(told)}
-        if name.startswith(
-            "ps"
-        ):  # The chart mounts a user's volumes, and so their modules, in chief and workers alone.
+        # The chart mounts a user's volumes, and so their modules, in chief and workers alone.
+        if name.startswith("ps"):
             environment.pop("PYTHONPATH", None)
         self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=self._said)
 

@@ -1,0 +1,28 @@
+"""Run as a rank of TensorFlow's Horovod program: trains without dropout, and leaves this rank's weights in /out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from distrain_trainer import __main__, tensorflow_models
+from distrain_trainer.errors import rank_from_environment
+
+models: list[Any] = []
+build = tensorflow_models.build
+
+
+def without_dropout(name: str, **of: Any) -> Any:
+    models.append(build(name, **of))
+    for layer in models[0].layers:
+        if isinstance(layer, tf.keras.layers.Dropout):
+            layer.rate = 0.0
+    return models[0]
+
+
+setattr(tensorflow_models, "build", without_dropout)  # noqa: B010
+__main__.main(sys.argv[1:])
+np.savez(f"/out/{rank_from_environment()}.npz", *models[0].get_weights())
