@@ -16,8 +16,19 @@ RUN = {"trainer.steps": 1, "trainer.logEvery": 1, "workers.memory": "2Gi"}
 KINDS = [pytest.param({}, id="mpijob"), pytest.param({"job.kind": "Plain"}, id="plain")]
 
 
+PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sum_is_right_and_bandwidth_is_shown(namespace: Namespace, helm: Path, kind: dict[str, str]) -> None:
+    assert_summed(namespace, helm, kind)
+
+
+def test_torch_sums_too(namespace: Namespace, helm4: Path, all_images: None) -> None:
+    assert_summed(namespace, helm4, PYTORCH)
+
+
+def assert_summed(namespace: Namespace, helm: Path, kind: dict[str, str]) -> None:
     values = settings({**RUN, **kind, "workers.replicas": 2, "workers.gpus": 1})
     assert namespace.helm(helm, "install", "run1", str(CHART), *values).returncode == 0
 
@@ -45,6 +56,6 @@ def test_missing_gpus_are_said_at_once(namespace: Namespace, helm4: Path) -> Non
 
 
 def _of_the_test(namespace: Namespace) -> list[str]:
-    kinds = "mpijobs,jobs,pods,configmaps,secrets,services,serviceaccounts,roles,rolebindings"
+    kinds = "mpijobs,pytorchjobs,jobs,pods,configmaps,secrets,services,serviceaccounts,roles,rolebindings"
     names = client.kubectl("-n", namespace.name, "get", kinds, "-o", "name").split()
     return [name for name in names if "-test" in name]

@@ -31,7 +31,7 @@ def weights_of(program: ProgramInImage, folder: Path, *arguments: str, ranks: in
 
 @pytest.mark.parametrize("name", ["mxnet-horovod", "mxnet-kvstore"])
 # Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
-@pytest.mark.parametrize("steps", ["1", "2", "3"])
+@pytest.mark.parametrize("steps", [pytest.param("1", marks=pytest.mark.full), "3"])
 def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
     name: str, steps: str, digits: Path, tmp_path: Path
 ) -> None:
@@ -47,9 +47,9 @@ def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
 @pytest.mark.parametrize(
     ("kind", "ranks", "servers"),
     [
-        pytest.param("dist_async", 1, 1, id="async-1"),
+        pytest.param("dist_async", 1, 1, id="async-1", marks=pytest.mark.full),
         pytest.param("dist_async", 2, 2, id="async-2"),
-        pytest.param("dist_async", 4, 1, id="async-4"),
+        pytest.param("dist_async", 4, 1, id="async-4", marks=pytest.mark.full),
         pytest.param("dist_device_sync", 2, 2, id="device-sync"),
     ],
 )

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .conftest import DIGITS_IN_IMAGE, SCRIPTS, Mpirun, ProgramInImage, assert_refused
+from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused
 
 TRAINER = ("python3", "-m", "distrain_trainer")
 BYTES_OF_A_FLOAT = 4
+ALWAYS = [("tensorflow-horovod", 4), ("pytorch-ddp", 4), ("mxnet-kvstore", 4)]
 LEARNS_DIGITS = shlex.split("--batch-size 32 --epochs 20 --optimizer adam --learning-rate 0.01 --warmup 20")
 
 
@@ -41,9 +42,18 @@ def test_half_precision_without_a_gpu_is_said_and_trains_on(program: ProgramInIm
     assert run.stdout.startswith("trainer.precision: fp16 needs a GPU and none is visible; training in fp32\n")
 
 
-# Two ranks learn them in the next test.
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.full), 4])
-def test_same_values_reach_the_same_accuracy_with_any_number_of_ranks(program: ProgramInImage, ranks: int) -> None:
+# Two ranks learn them in the next test. Four ranks of one program of each framework always do, the others on demand.
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [
+        pytest.param(name, ranks, marks=[] if (name, ranks) in ALWAYS else pytest.mark.full)
+        for name in PROGRAMS
+        for ranks in (1, 4)
+    ],
+)
+def test_same_values_reach_the_same_accuracy_with_any_number_of_ranks(name: str, ranks: int, digits: Path) -> None:
+    program = ProgramInImage.named(name, digits)
+
     run = program(*LEARNS_DIGITS, "--data", DIGITS_IN_IMAGE, ranks=ranks)
 
     assert run.returncode == 0, run.stderr
