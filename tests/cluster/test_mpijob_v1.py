@@ -10,13 +10,14 @@ from lab import images
 from lab.operators import Operators
 from lab.paths import CHART
 from tests.cluster.testbed import Namespace, settings
+from tests.matrix import one_of
 
 OPERATORS = Operators(mpijob="v1")
 # The operator's init container, which brings kubectl, is refused under `restricted`.
 POD_SECURITY = "baseline"
 
 
-@pytest.mark.parametrize("framework", images.FRAMEWORKS)
+@pytest.mark.parametrize("framework", one_of(images.FRAMEWORKS))
 def test_digits_are_learned_through_kubectl_exec(
     namespace: Namespace, helm4: Path, digits_settings: list[str], all_images: None, framework: str
 ) -> None:

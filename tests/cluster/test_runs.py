@@ -13,12 +13,13 @@ import pytest
 from lab import cluster, demo
 from lab.paths import CHART, REPOSITORY
 from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.matrix import one_of
 
 # The size that 24 GiB and 2 cores hold; the README's line for VGG16 is this one.
 VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 2, "trainer.steps": 4, "trainer.logEvery": 1})
 
 
-@pytest.mark.parametrize("framework", demo.RUNS)
+@pytest.mark.parametrize("framework", one_of(demo.RUNS))
 def test_demo_learns_the_digits_on_two_workers(lab_operators: None, framework: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "lab", "demo"],
