@@ -105,19 +105,11 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
         folder = tmp_path / str(ranks)
         folder.mkdir()
         folder.chmod(0o777)
-        arguments = [
-            "--data",
-            DIGITS_IN_IMAGE,
-            "--steps",
-            "3",
-            "--batch-size",
-            str(batch_size),
-            "--optimizer",
-            optimizer,
-        ]
+        arguments = f"--data {DIGITS_IN_IMAGE} --steps 3 --batch-size {batch_size} --learning-rate 0.01"
         mounts = {SCRIPTS / "tensorflow_weights.py": "/weights.py", folder: "/out"}
         env = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-        run = horovod(*arguments, ranks=ranks, script="/weights.py", mounts=mounts, env=env)
+        options = [*arguments.split(), "--optimizer", optimizer]
+        run = horovod(*options, ranks=ranks, script="/weights.py", mounts=mounts, env=env)
         assert run.returncode == 0, run.stderr
         return [list(np.load(folder / f"{rank}.npz").values()) for rank in range(ranks)]
 
