@@ -19,7 +19,6 @@ SMALL = {
     "workers.shm": "64Mi",
     "env[0].name": "PROBE_WORD",
     "env[0].value": "hello",
-    "job.cleanPodPolicy": "None",  # The pods stay after the end, for what they said.
 }
 TORCHRUN = {"env[1].name": "PATH", "env[1].value": "/probe:/opt/venv/bin:/usr/bin:/bin"}
 
