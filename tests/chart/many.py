@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab import golang
-from tests.chart.rendering import CHART
+from tests.chart.rendering import start_renderer
 
 BOTH = ("helm3", "helm4")
 
@@ -68,9 +65,7 @@ def violations(pods: Iterable[Pod]) -> Iterator[list[str]]:
 
 def _ask(lines: Iterable[str]) -> Iterator[Any]:
     """Yield the program's answers while another thread writes the requests."""
-    command = [golang.binary("render"), CHART]
-    environment = {**os.environ, "GOGC": "800"}  # Memory is there, and collecting garbage takes a fifth of the time.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    process = start_renderer()
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None
     assert stdout is not None

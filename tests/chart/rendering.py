@@ -158,7 +158,11 @@ def template(
 
 @functools.cache
 def _renderer() -> subprocess.Popen[str]:
-    """Start lab/go/render, which ends when its input does: with this process."""
+    return start_renderer()
+
+
+def start_renderer() -> subprocess.Popen[str]:
+    """Start lab/go/render on the chart; it ends when its input does, so at the latest with this process."""
     command = [golang.binary("render"), CHART]
     environment = {**os.environ, "GOGC": "800"}  # Memory is there, and collecting garbage takes a fifth of the time.
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
