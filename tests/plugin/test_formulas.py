@@ -1,0 +1,153 @@
+"""Each formula against a published example, and against what the trainer computes by itself."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distrain import formulas
+from distrain_trainer import schedule
+from distrain_trainer.config import Config
+from distrain_trainer.data.dealing import deal_epoch
+
+small = st.integers(min_value=1, max_value=40)
+
+
+@pytest.mark.parametrize(
+    ("batch", "rate"),
+    [
+        pytest.param(256, 0.1, id="8-gpus"),
+        pytest.param(8192, 3.2, id="256-gpus"),
+        pytest.param(64, 0.025, id="2-gpus"),
+    ],
+)
+def test_learning_rate_scales_as_goyal_and_others_publish_it(batch: int, rate: float) -> None:
+    assert formulas.scaled_rate(0.1, batch) == pytest.approx(rate)
+
+
+@given(ranks=small, batch_size=small, step=st.integers(0, 50), warmup=st.integers(0, 30))
+def test_learning_rate_is_the_trainers(ranks: int, batch_size: int, step: int, warmup: int) -> None:
+    config = Config(batch_size=batch_size, learning_rate=0.1, warmup=warmup, steps=1)
+    full = formulas.scaled_rate(0.1, formulas.global_batch(ranks, batch_size))
+
+    rate = formulas.rate_at_step(full, step, warmup)
+
+    assert rate == pytest.approx(schedule.learning_rate(config, step=step, ranks=ranks))
+    assert formulas.BASE_BATCH == schedule.BASE_BATCH
+
+
+def test_warmup_ends_at_the_full_rate() -> None:
+    rates = [formulas.rate_at_step(3.2, step, 5) for step in range(7)]
+
+    assert rates == pytest.approx([0.64, 1.28, 1.92, 2.56, 3.2, 3.2, 3.2])
+
+
+def test_imagenet_passes_in_the_published_number_of_steps() -> None:
+    assert formulas.steps_per_epoch(1_281_167, 256) == 5005
+
+
+@given(samples=st.integers(40, 500), ranks=small, batch_size=small)
+def test_steps_of_an_epoch_are_those_that_the_trainer_deals(samples: int, ranks: int, batch_size: int) -> None:
+    part = deal_epoch(samples, batch_size, seed=0, epoch=0, rank=0, ranks=ranks)
+
+    assert formulas.steps_per_epoch(samples, formulas.global_batch(ranks, batch_size)) == len(part.steps)
+
+
+def test_world_size_counts_every_slot() -> None:
+    assert formulas.world_size(4, 8) == 32
+
+
+@pytest.mark.parametrize(
+    ("ranks", "times"),
+    [pytest.param(1, 0, id="alone"), pytest.param(2, 1, id="two"), pytest.param(8, 1.75, id="eight")],
+)
+def test_rank_sends_two_n_minus_one_nths_of_the_gradients(ranks: int, times: float) -> None:
+    assert formulas.all_reduce_bytes(1000, ranks) == pytest.approx(times * 1000)
+
+
+@given(size=st.integers(1, 10**12), ranks=st.integers(1, 100_000))
+def test_rank_never_sends_twice_the_gradients(size: int, ranks: int) -> None:
+    assert formulas.all_reduce_bytes(size, ranks) < 2 * size
+
+
+def test_one_server_sends_what_all_workers_take() -> None:
+    assert formulas.server_bytes(1000, workers=8, servers=1) == 8000
+    assert formulas.server_bytes(1000, workers=8, servers=8) == 1000
+
+
+@pytest.mark.parametrize(
+    ("model", "framework", "millions"),
+    [
+        pytest.param("vgg16", "tensorflow", 138.36, id="vgg16"),
+        pytest.param("resnet50", "pytorch", 25.56, id="resnet50"),
+        # Keras: 26 560 biases more.
+        pytest.param("resnet50", "tensorflow", 25.58, id="resnet50-keras"),
+    ],
+)
+def test_models_have_the_published_numbers_of_parameters(model: str, framework: str, millions: float) -> None:
+    parameters = formulas.parameters_of(model, framework)
+
+    assert parameters is not None
+    assert parameters / 1e6 == pytest.approx(millions, abs=0.005)
+
+
+def test_small_model_is_counted_by_its_layers() -> None:
+    layers = [(9 * 1 + 1) * 32, (9 * 32 + 1) * 64, (64 * 7 * 7 + 1) * 128, (128 + 1) * 10]
+
+    assert sum(layers) == formulas.parameters_of("mnist", "pytorch")
+
+
+def test_model_of_ones_own_has_no_known_parameters() -> None:
+    assert formulas.parameters_of("my_models:net", "pytorch") is None
+
+
+def test_gradients_of_vgg16_are_half_a_gigabyte() -> None:
+    assert formulas.gradient_bytes(formulas.VGG16) == 553_430_176
+
+
+@pytest.mark.parametrize(
+    ("gpus", "hours"), [pytest.param(16_384, 1.8, id="16k"), pytest.param(131_072, 0.23, id="131k")]
+)
+def test_large_jobs_fail_as_often_as_kokolis_and_others_expect(gpus: int, hours: float) -> None:
+    assert 24 * formulas.job_mtbf(formulas.GPU_DAYS_BETWEEN_FAILURES, gpus) == pytest.approx(hours, abs=0.006)
+
+
+def test_checkpoint_of_five_minutes_a_failure_a_day_is_one_every_two_hours() -> None:
+    assert formulas.checkpoint_interval(5, 24 * 60) == pytest.approx(120)
+
+
+@given(cost=st.floats(0.1, 100), mtbf=st.floats(1e4, 1e7), other=st.floats(0.1, 10))
+def test_no_other_interval_between_checkpoints_loses_less(cost: float, mtbf: float, other: float) -> None:
+    # What Young minimizes: the share of time that goes into checkpoints, and into work done again.
+    def lost(interval: float) -> float:
+        return cost / interval + interval / (2 * mtbf)
+
+    best = formulas.checkpoint_interval(cost, mtbf)
+
+    assert lost(best) <= lost(best * other) * (1 + 1e-12)
+
+
+def test_checkpoint_holds_weights_and_the_optimizers_state() -> None:
+    assert formulas.checkpoint_bytes(1000, "sgd") == 8000
+    assert formulas.checkpoint_bytes(1000, "adam") == 12000
+
+
+def test_ring_of_eight_at_ten_gigabits() -> None:
+    # 1.75 GB at 1.25 GB a second.
+    assert formulas.ring_seconds(1e9, 8, 10e9) == pytest.approx(1.4)
+
+
+@pytest.mark.parametrize(
+    ("servers", "seconds"),
+    [
+        pytest.param(1, 12.8, id="servers-link-is-busiest"),
+        pytest.param(16, 1.6, id="workers-link-is-busiest"),
+    ],
+)
+def test_busiest_link_decides_with_a_parameter_server(servers: int, seconds: float) -> None:
+    assert formulas.server_seconds(1e9, 8, servers, 10e9) == pytest.approx(seconds)
+
+
+def test_share_of_a_step_is_of_both_together() -> None:
+    assert formulas.communication_share(1.0, 3.0) == 0.25
