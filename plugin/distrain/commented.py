@@ -1,0 +1,274 @@
+"""Values files as people write them: keys, and with each key the comment lines that stand above it.
+
+PyYAML finds where each key begins and ends; its lines then move as they are. So quotes, indentation and every comment
+stay the user's, whatever is set or reordered beside them. (ruamel.yaml, which is made for this, hands the comment above
+a key to the key before it: a key that is inserted or moved takes or loses its neighbour's comment.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+import yaml
+
+from distrain.errors import ValuesError
+
+# What PyYAML takes for the end of a line.
+LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+INDENT = 2
+ALIAS = re.compile(r"\s*:\s*\*[^\s,\]}]+")
+
+Schema = Mapping[str, Any]
+
+
+@dataclass
+class Entry:
+    """A key with all its lines, indented as if it stood alone: the comments above, and its own.
+
+    A section of the schema written as a block has its key's line under `lines`, and what is in it under `section`.
+    `is_close`: it needs an empty line above it, in a file that has these, since it is new or was the first.
+    """
+
+    name: str
+    above: list[str]
+    lines: list[str]
+    section: Section | None = None
+    is_close: bool = False
+
+    @property
+    def remark(self) -> str:
+        """Return the comment beside a value, without its #; nothing when there is none."""
+        found = None if self.section else re.search(r"\s#\s*(.*)$", self.lines[0])
+        return found[1] if found else ""
+
+
+@dataclass
+class Section:
+    """The keys of a mapping. `head` are the comments at the top of a file that are about all of it, `tail` the last."""
+
+    entries: list[Entry] = field(default_factory=list)
+    head: list[str] = field(default_factory=list)
+    tail: list[str] = field(default_factory=list)
+    indent: int = INDENT
+
+    def get(self, name: str) -> Entry | None:
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+    def find(self, path: Sequence[str]) -> Entry | None:
+        entry = self.get(path[0])
+        if entry is None or len(path) == 1:
+            return entry
+        return entry.section.find(path[1:]) if entry.section else None
+
+    def set(self, path: Sequence[str], value: Any, remark: str = "") -> None:
+        """Give a value to a path; comments above it stay, the one beside it becomes the remark."""
+        entry = self.get(path[0])
+        if len(path) > 1:
+            if entry is None:
+                entry = Entry(path[0], [], [f"{path[0]}:"], Section(), is_close=True)
+                self.entries.append(entry)
+            opened(entry).set(path[1:], value, remark)
+            return
+        lines = _dumped(path[0], value)
+        if remark:
+            lines[0] += f"  # {remark}"
+        if entry is None:
+            self.entries.append(Entry(path[0], [], lines, is_close=True))
+        else:
+            entry.lines, entry.section = [*lines, *_comments_at_end(entry.lines)], None
+
+    def remove(self, path: Sequence[str]) -> None:
+        """Take a key away, and the section that it leaves empty."""
+        entry = self.get(path[0])
+        if entry is None:
+            return
+        if len(path) > 1 and entry.section:
+            entry.section.remove(path[1:])
+        if len(path) == 1 or (entry.section and not entry.section.entries):
+            self.entries.remove(entry)
+
+    def merge(self, other: Section) -> None:
+        """Take over what a later file says: mappings merge, everything else is replaced, as Helm has it."""
+        self.tail += other.tail
+        for entry in other.entries:
+            mine = self.get(entry.name)
+            if mine is None:
+                self.entries.append(entry)
+            elif _is_mapping(mine) and _is_mapping(entry):
+                mine.above += entry.above
+                opened(mine).merge(opened(entry))
+            else:
+                entry.above = mine.above + entry.above
+                self.entries[self.entries.index(mine)] = entry
+
+    def sort(self, schema: Schema) -> None:
+        """Put the keys into the schema's order, those that it does not name, such as x-*, first."""
+        properties = schema.get("properties", {})
+        order = list(properties)
+        self.entries.sort(key=lambda entry: order.index(entry.name) if entry.name in properties else -1)
+        for entry in self.entries:
+            if entry.section and entry.name in properties:
+                entry.section.sort(properties[entry.name])
+
+    def lines(self) -> Iterator[str]:
+        for entry in self.entries:
+            yield from entry.above
+            yield from entry.lines
+            if entry.section:
+                yield from (_indented(line, entry.section.indent) for line in entry.section.lines())
+        yield from self.tail
+
+
+def parse(text: str, schema: Schema) -> Section:
+    """Read one YAML document whose top is a mapping; raises ValuesError for any other."""
+    lines = [line for line in LINE_END.split(text.removeprefix("\ufeff")) if not re.match(r"---\s*(#|$)", line)]
+    try:
+        node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValuesError(f"values: {' '.join(str(error).split())}; correct the file") from error
+    if node is None:
+        return Section(head=_trimmed(lines))
+    if not isinstance(node, yaml.MappingNode):
+        raise ValuesError("values: the file holds no keys; write it as KEY: VALUE lines")
+    if node.flow_style:
+        return _unfolded(node, "\n".join(lines))
+    section = _section(node, lines, 0, len(lines), schema)
+    section.entries[0].is_close = True
+    section.head, section.entries[0].above = _split_head(section.entries[0].above)
+    section.tail = _trimmed(section.tail)
+    return section
+
+
+def text(section: Section) -> str:
+    """Return the file; where keys at the top have empty lines above them, so have new ones."""
+    spaced = any("" in entry.above for entry in section.entries)
+    for number, entry in enumerate(section.entries):
+        if not number:
+            entry.above = _trimmed(entry.above)
+        elif spaced and entry.is_close and entry.above[:1] != [""]:
+            entry.above.insert(0, "")
+    lines = [*section.head, *([""] if section.head and section.entries else []), *section.lines()]
+    return "\n".join(_trimmed(lines)) + "\n"
+
+
+def opened(entry: Entry) -> Section:
+    """Return the entry's section, which is made of what stands on one line where it is no block yet."""
+    if entry.section is None:
+        lines = [_stubs(entry), *entry.lines]
+        node = _value_node(lines)
+        key, anchor = entry.lines[0].partition(":")[0], re.match(r"[^:]*:\s*(&\S+)(\s|$)", entry.lines[0])
+        if alias := _alias(entry):
+            entry.section = Section([Entry("<<", [], [f"<<: {alias}"])])
+        elif isinstance(node, yaml.MappingNode):
+            block = _is_block(node)
+            entry.section = _section(node, lines, 2, len(lines), {}) if block else _unfolded(node, "\n".join(lines))
+        else:
+            entry.section = Section()
+        entry.lines = [f"{key}:{' ' + anchor[1] if anchor else ''}"]
+    return entry.section
+
+
+def _section(node: yaml.MappingNode, lines: list[str], start: int, end: int, schema: Schema) -> Section:
+    """Cut lines start to end, which hold the mapping, into its entries."""
+    column = node.value[0][0].start_mark.column
+    section = Section(indent=column)
+    firsts = [key.start_mark.line for key, _ in node.value]
+    above = start
+    for (key, value), first, following in zip(node.value, firsts, [*firsts[1:], end], strict=True):
+        until = _end_of_entry(lines, first, following, column)
+        entry = Entry(str(key.value), _dedented(lines[above:first], column), _dedented(lines[first:until], column))
+        properties = schema.get("properties", {}).get(entry.name, {})
+        if "properties" in properties and _is_block(value) and value.start_mark.line > first:
+            entry.lines = entry.lines[:1]
+            entry.section = _section(value, lines, first + 1, until, properties)
+            entry.section.indent -= column
+        section.entries.append(entry)
+        above = until
+    section.tail = _dedented(lines[above:end], column)
+    return section
+
+
+def _end_of_entry(lines: list[str], first: int, following: int, column: int) -> int:
+    """Return where the comments above the next key begin: one indented further belongs to what it stands below."""
+    end = following
+    while end > first + 1:
+        line = lines[end - 1]
+        words = line.lstrip()
+        if words and (not words.startswith("#") or len(line) - len(words) > column):
+            break
+        end -= 1
+    return end
+
+
+def _is_block(node: yaml.Node | None) -> bool:
+    return isinstance(node, yaml.MappingNode) and not node.flow_style
+
+
+def _unfolded(node: yaml.MappingNode, source: str) -> Section:
+    """Return the section of a mapping in braces, a line per key; comments between them stand above the next."""
+    section, place = Section(), node.start_mark.index
+    for key, value in node.value:
+        above = re.findall(r"#.*", source[place : key.start_mark.index])
+        first, place = key.start_mark.index, max(key.end_mark.index, value.end_mark.index)
+        if alias := ALIAS.match(source, key.end_mark.index):
+            # Its marks are those of what it stands for.
+            place = alias.end()
+        words = source[first:place]
+        without_value = ":" if place == key.end_mark.index else ""
+        section.entries.append(Entry(str(key.value), above, (words + without_value).split("\n")))
+    section.tail = re.findall(r"#.*", source[place : node.end_mark.index])
+    return section
+
+
+def _value_node(lines: Sequence[str]) -> yaml.Node | None:
+    """Return what the second key has: the first one is that of _stubs."""
+    node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
+    return node.value[1][1] if isinstance(node, yaml.MappingNode) else None
+
+
+def _stubs(entry: Entry) -> str:
+    """Return a line with each anchor that the entry's aliases may stand for: its own lines alone are then YAML."""
+    names = sorted(set(re.findall(r"\*([^\s,\]}]+)", "\n".join(entry.lines))))
+    return "_: [" + ", ".join(f"&{name} 0" for name in names) + "]"
+
+
+def _alias(entry: Entry) -> str:
+    found = re.match(r"[^:]*:\s*(\*\S+)\s*(#|$)", entry.lines[0])
+    return found[1] if found else ""
+
+
+def _is_mapping(entry: Entry) -> bool:
+    if entry.section or _alias(entry):
+        return True
+    return isinstance(_value_node([_stubs(entry), *entry.lines]), yaml.MappingNode)
+
+
+def _dumped(name: str, value: Any) -> list[str]:
+    return yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, width=1000).rstrip("\n").split("\n")
+
+
+def _comments_at_end(lines: Sequence[str]) -> list[str]:
+    return list(reversed(list(takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[1:])))))
+
+
+def _split_head(above: list[str]) -> tuple[list[str], list[str]]:
+    """Part what is about the whole file from what is about its first key: an empty line stands between them."""
+    cut = max((number for number, line in enumerate(above) if not line.strip()), default=-1)
+    return _trimmed(above[: cut + 1]), above[cut + 1 :]
+
+
+def _dedented(lines: Sequence[str], column: int) -> list[str]:
+    return [line[column:] if not line[:column].strip() else line.lstrip() for line in lines]
+
+
+def _indented(line: str, by: int) -> str:
+    return " " * by + line if line.strip() else ""
+
+
+def _trimmed(lines: Sequence[str]) -> list[str]:
+    """Return the lines without empty ones at either end."""
+    return "\n".join(line if line.strip() else "" for line in lines).strip("\n").split("\n") if any(lines) else []
