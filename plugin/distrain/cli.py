@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,10 +18,13 @@ from typing import Any, NoReturn
 from distrain import __version__, values
 from distrain.check import Report, check, summary
 from distrain.cluster import Cluster, connect
-from distrain.errors import DistrainError, StoppedError, ValuesError
+from distrain.derive import Given, derive
+from distrain.errors import DistrainError, StoppedError, UnreachableError, ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.install import Release, follow, install, refuse_taken_name, refuse_what_does_not_fit, remains
 from distrain.job import Job, from_manifest
+from distrain.room import MeasuredNodes, Room, StatedNodes, read_snapshot
+from distrain.snapshot import take
 from distrain.start import lasting
 from distrain.target import Target, choose
 from distrain.wait import Followed
@@ -32,6 +35,24 @@ CHART = Path(__file__).resolve().parents[2] / "charts" / "distrain"
 VALUE_FLAGS = ("--set", "--set-string", "--set-json", "--set-file", "--set-literal")
 RELEASE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+
+DERIVE_DESCRIPTION = """\
+`gpus: 32` becomes workers.replicas and workers.gpus: whole nodes first, and the fewest workers. What you have set
+yourself stays. Comments stay, too; each derived line says from what. The cluster is asked only where the total is yet
+to be spread and neither --node-gpus nor --snapshot says how large a node is."""
+DERIVE_EXAMPLES = """\
+examples:
+  gpus: 32 in run.yaml, on nodes of 8 GPUs, without a cluster:
+    helm distrain derive -f run.yaml --node-gpus 8 > derived.yaml
+    helm install run1 charts/distrain -f derived.yaml
+  the same from what a cluster has free, and what a file says of one:
+    helm distrain derive -f run.yaml
+    kubectl get nodes,pods -A -o json > nodes.json
+    helm distrain derive -f run.yaml --snapshot nodes.json
+  another size; lines that were derived follow:
+    helm distrain derive -f derived.yaml --set gpus=64 --node-gpus 8
+  in CI: is the committed file still what follows from its own values?
+    helm distrain derive -f derived.yaml --check"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +187,55 @@ def _plan(options: argparse.Namespace, name: str, *, new: bool = False) -> Plan:
     return Plan(release, cluster, helm, job, merged)
 
 
+def _derive(options: argparse.Namespace) -> int:
+    source = _source(options)
+    given = Given(find(), source, tuple(_texts(source)), _stated(options))
+    derived = derive(given, ask=None if options.check else _asker(options))
+    for note in derived.notes:
+        _say(note)
+    if options.check:
+        if derived.stale:
+            raise ValuesError(derived.stale[0])
+        print("derived values are up to date")
+    else:
+        print(json.dumps(derived.values, indent=2) if options.output == "json" else derived.text.rstrip("\n"))
+    return 0
+
+
+def _texts(source: Source) -> Iterator[str]:
+    for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
+        if flag == "--values":
+            try:
+                yield ((source.stdin or b"") if value == "-" else Path(value).read_bytes()).decode()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ValuesError(f"--values: {value} cannot be read: {reason}; name a file") from error
+
+
+def _stated(options: argparse.Namespace) -> Callable[[Job, str], Room] | None:
+    """Return what --node-gpus or --snapshot say of the nodes."""
+    if options.node_gpus:
+        return lambda job, gpu_resource: StatedNodes(options.node_gpus)
+    if options.snapshot:
+        snapshot = read_snapshot(options.snapshot, options.namespace or "default")
+        return lambda job, gpu_resource: MeasuredNodes(snapshot, job, gpu_resource)
+    return None
+
+
+def _asker(options: argparse.Namespace) -> Callable[[Job, str], Room]:
+    def ask(job: Job, gpu_resource: str) -> Room:
+        try:
+            target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+            cluster = connect(target)
+            snapshot = take(cluster.nodes(), cluster.pods(), target.namespace)
+        except UnreachableError as error:
+            words = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
+            raise UnreachableError(error.messages[0] + words) from error
+        return MeasuredNodes(snapshot, job, gpu_resource)
+
+    return ask
+
+
 def _source(options: argparse.Namespace) -> Source:
     chart = Path(options.chart)
     if not (chart / "Chart.yaml").is_file():
@@ -190,12 +260,33 @@ class _ValueFlag(argparse.Action):
 
 def _parser() -> _Parser:
     program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
-    parser = _Parser(prog=program, description="See whether a training job fits the cluster, and install it.")
+    parser = _Parser(prog=program, description="Size a training job, see whether it fits the cluster, and install it.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_derive(commands)
     _add_check(commands)
     _add_install(commands)
     return parser
+
+
+def _add_derive(commands: Any) -> None:
+    words = "print the values with what follows from them: workers, GPUs, CPU, memory, and the figures of the run"
+    parser = commands.add_parser(
+        "derive",
+        help=words,
+        description=f"{words.capitalize()}.\n\n{DERIVE_DESCRIPTION}",
+        epilog=DERIVE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="print nothing, exit 2 when the file's derived lines are stale"
+    )
+    nodes = parser.add_mutually_exclusive_group()
+    nodes.add_argument("--node-gpus", type=_count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
+    nodes.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
+    parser.add_argument("-o", "--output", choices=["yaml", "json"], default="yaml", help="form of the values")
+    _add_common(parser)
+    parser.set_defaults(command=_derive)
 
 
 def _add_check(commands: Any) -> None:
@@ -239,6 +330,12 @@ def _release_name(name: str) -> str:
     if len(name) > 53 or not RELEASE_NAME.fullmatch(name):
         raise argparse.ArgumentTypeError(f'"{name}" is no release name: use a-z, 0-9 and -, 53 characters at most')
     return name
+
+
+def _count(number: str) -> int:
+    if not number.isdecimal() or int(number) == 0:
+        raise argparse.ArgumentTypeError(f'"{number}" is no number of GPUs: write 8')
+    return int(number)
 
 
 def _seconds(duration: str) -> float:

@@ -57,12 +57,17 @@ class Helm:
         self._executable = executable
 
     def merged_values(self, source: Source) -> dict[str, Any]:
-        """Return the values as the chart's templates would see them, without a cluster and without any check.
+        """Return the values as the chart's templates would see them, without a cluster and without any check."""
+        return self._printed_values(source, source.chart / "values.yaml")
 
-        Helm has no command that prints them. A chart with the same defaults and one template does it.
-        """
+    def given_values(self, source: Source) -> dict[str, Any]:
+        """Return what the flags alone say, merged as Helm merges them, without the chart's defaults."""
+        return self._printed_values(source, None)
+
+    def _printed_values(self, source: Source, defaults: Path | None) -> dict[str, Any]:
+        """Helm has no command that prints values. A chart with these defaults and one template does it."""
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
-            _write_values_chart(Path(folder), source.chart)
+            _write_values_chart(Path(folder), defaults)
             try:
                 output = self._run(["template", "values", folder, *source.flags], stdin=source.stdin)
             except HelmError as error:
@@ -71,11 +76,13 @@ class Helm:
         values: dict[str, Any] = json.loads(printed)
         return values
 
-    def render(self, name: str, source: Source, namespace: str, capabilities: Capabilities) -> str:
-        """Return the manifest for a cluster of these capabilities; needs no permission in it."""
-        apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
+    def render(self, name: str, source: Source, namespace: str, capabilities: Capabilities | None) -> str:
+        """Return the manifest for a cluster of these capabilities, or for none; needs no permission in it."""
         command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags]
-        return self._run([*command, "--kube-version", capabilities.version, *apis], stdin=source.stdin)
+        if capabilities:
+            apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
+            command += ["--kube-version", capabilities.version, *apis]
+        return self._run(command, stdin=source.stdin)
 
     def release_status(self, name: str, target: Target) -> str | None:
         """Return the status of a release, or None when the name is free."""
@@ -138,10 +145,10 @@ def find() -> Helm:
     return Helm(executable)
 
 
-def _write_values_chart(folder: Path, chart: Path) -> None:
+def _write_values_chart(folder: Path, defaults: Path | None) -> None:
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: values\nversion: 0.0.0\n")
-    if (chart / "values.yaml").is_file():
-        shutil.copyfile(chart / "values.yaml", folder / "values.yaml")
+    if defaults and defaults.is_file():
+        shutil.copyfile(defaults, folder / "values.yaml")
     (folder / "templates").mkdir()
     (folder / "templates" / "values.yaml").write_text("{{ toJson .Values }}\n")
 

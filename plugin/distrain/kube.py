@@ -48,6 +48,8 @@ class Port(Kube):
 class Container(Kube):
     name: str = ""
     image: str | None = None
+    command: list[str] | None = None
+    args: list[str] | None = None
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[Port] | None = None

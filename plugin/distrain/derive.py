@@ -1,0 +1,215 @@
+"""Fill in what follows from the user's values: the split of the GPUs, what a worker gets, and the figures of the run.
+
+What the user has set stays, and is reported where it goes against what would follow. A line that was derived says so
+beside it, and is the only kind that is ever replaced: so deriving twice changes nothing, and a figure whose comment the
+user takes away is the user's. Slots, world size, host list and environment are not written down: the chart's templates
+make them of these values.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distrain import commented, values
+from distrain.errors import ValuesError
+from distrain.figures import figures, size_of, trainer_of
+from distrain.footer import stale_lines, with_footer, without_footer
+from distrain.helm import Helm, Source
+from distrain.job import Job, from_manifest
+from distrain.room import Room
+from distrain.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
+
+RELEASE, NAMESPACE = "derive", "default"
+NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
+
+# Gives the nodes for a job whose workers are yet to be sized, and the name of their GPUs.
+Measure = Callable[[Job, str], Room]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What there is to derive from: the files' texts, in Helm's order, and the values as Helm merges them.
+
+    `measure` gives the nodes that the user has stated, if any.
+    """
+
+    helm: Helm
+    source: Source
+    texts: tuple[str, ...]
+    measure: Measure | None
+
+
+@dataclass(slots=True)
+class Derived:
+    """The values file, its values in the schema's order, what to tell the user, and what the given file has wrong."""
+
+    text: str
+    values: dict[str, Any]
+    notes: list[str]
+    stale: list[str]
+
+
+def derive(given: Given, *, ask: Measure | None) -> Derived:
+    """Return the completed values.
+
+    `ask` gives the cluster's nodes, and is called only where the total cannot be spread without them; with None the
+    file is said to be stale there. Raises ValuesError for what contradicts itself or cannot be spread.
+    """
+    schema = json.loads((given.source.chart / "values.schema.json").read_text())
+    full = given.helm.merged_values(given.source)
+    values.check(full, given.source.chart)
+    if full["job"]["enabled"] is False:
+        raise ValuesError("job.enabled: is false, so there is nothing to derive; set it to true")
+    document = _document(given, schema)
+    defaults = given.helm.merged_values(Source(given.source.chart, ()))
+    work = _work(document, Work(given.helm.given_values(given.source), full, defaults))
+    lines = _lines(given, work, ask)
+    if lines is None:
+        return Derived("", {}, [], [_unspread(work)])
+    stale = list(_stale(work, lines))
+    _write(document, work, lines)
+    body, job = _settled(given, document, work, lines, schema)
+    told = figures(size_of(job, work.gpu_resource), trainer_of(job))
+    stale += stale_lines("\n".join(given.texts), told)
+    return Derived(with_footer(body, told), _ordered(_expected(work, lines), schema), work.notes, stale)
+
+
+def _document(given: Given, schema: Mapping[str, Any]) -> commented.Section:
+    """Return the files merged into one, with what the flags set."""
+    document = commented.Section()
+    for number, content in enumerate(given.texts):
+        section = commented.parse(without_footer(content), schema)
+        if number:
+            document.head += section.head
+            document.merge(section)
+        else:
+            document = section
+    flags = given.source.flags
+    files = [word for pair in zip(flags[::2], flags[1::2], strict=True) if pair[0] == "--values" for word in pair]
+    if len(files) < len(flags):
+        without = replace(given.source, flags=tuple(files))
+        _set(document, (), given.helm.given_values(without), given.helm.given_values(given.source))
+    return document
+
+
+def _set(document: commented.Section, path: tuple[str, ...], old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    for key, value in new.items():
+        known = old.get(key)
+        if isinstance(value, dict) and (isinstance(known, dict) or key not in old) and value:
+            _set(document, (*path, key), known or {}, value)
+        elif key not in old or known != value:
+            entry = document.find((*path, key))
+            remark = entry.remark if entry and not entry.remark.startswith(MARK) else ""
+            document.set((*path, key), value, remark)
+
+
+def _work(document: commented.Section, work: Work) -> Work:
+    """Part what an earlier run derived from the user's own."""
+    for path in (REPLICAS, GPUS, CPU, MEMORY, SHM):
+        entry = document.find(path)
+        if entry and entry.remark.startswith(MARK) and work.has(path):
+            value = work.own[path[0]].pop(path[1])
+            work.before[path] = Line(value, entry.remark.removeprefix(MARK))
+    if not work.own.get("workers", True):
+        del work.own["workers"]
+    return work
+
+
+def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
+    """Return what follows, or None where the nodes are needed for it and may not be asked for."""
+    if given.measure is None and needs_nodes(work):
+        return lines_of(work, _room(given, work, ask)) if ask else None
+    return lines_of(work, _room(given, work, given.measure) if given.measure else None)
+
+
+def _room(given: Given, work: Work, measure: Measure) -> Room:
+    """Return the nodes for the job as the chart renders it, but for its size."""
+    workers = work.full["workers"]
+    # Two, so that a PyTorchJob has a Master and a Worker; the size is put in later.
+    replicas = min(max(2, workers.get("minReplicas") or 1), workers.get("maxReplicas") or 1000)
+    settings = ["gpus=null", f"workers.replicas={replicas}", "workers.gpus=1"]
+    settings += [f"{'.'.join(path)}=null" for path in (CPU, MEMORY) if not work.has(path)]
+    source = replace(given.source, flags=(*given.source.flags, "--set", ",".join(settings)))
+    job = from_manifest(given.helm.render(RELEASE, source, NAMESPACE, None), "--chart")
+    room = measure(job, work.gpu_resource)
+    if work.total and not room.largest:
+        raise ValuesError(
+            f"workers.gpuResource: no node that admits the workers offers {work.gpu_resource}; "
+            "correct it, workers.nodeSelector or workers.tolerations, or add GPU nodes"
+        )
+    return room
+
+
+def _write(document: commented.Section, work: Work, lines: Lines) -> None:
+    for path, line in lines.items():
+        if work.before.get(path) != line:
+            document.set(path, line.value, line.remark)
+    for path in work.before.keys() - lines.keys():
+        if work.has(path):
+            document.set(path, work.own[path[0]][path[1]])
+        else:
+            document.remove(path)
+
+
+def _settled(
+    given: Given, document: commented.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
+) -> tuple[str, Job]:
+    """Return the text, in the schema's order where YAML allows it, and the job that the chart makes of it."""
+    expected = _expected(work, lines)
+    unsorted = commented.text(document)
+    document.sort(schema)
+    for body in (commented.text(document), unsorted):
+        source = Source(given.source.chart, ("--values", "-"), body.encode())
+        try:
+            if given.helm.given_values(source) == expected:
+                return body, from_manifest(given.helm.render(RELEASE, source, NAMESPACE, None), "--chart")
+        except ValuesError:
+            # An alias that has come to stand before its anchor. The chart's refusal of the second is the answer.
+            if body is unsorted:
+                raise
+    raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
+
+
+def _expected(work: Work, lines: Lines) -> dict[str, Any]:
+    expected = copy.deepcopy(work.own)
+    for (section, key), line in lines.items():
+        expected[section] = {**(expected.get(section) or {}), key: line.value}
+    return expected
+
+
+def _stale(work: Work, lines: Lines) -> list[str]:
+    """Say what of the derived values the file lacks, or has from another size."""
+    found = []
+    for path, line in lines.items():
+        before = work.before.get(path)
+        if before is None or before.value != line.value:
+            now = before.value if before else "nothing"
+            found.append(f"{'.'.join(path)}: found {now}, expected {line.value} ({line.source}); {NEXT_STEP}")
+    for path in work.before.keys() - lines.keys():
+        if not work.has(path):
+            found.append(f"{'.'.join(path)}: found {work.before[path].value}, expected nothing; {NEXT_STEP}")
+    return found
+
+
+def _unspread(work: Work) -> str:
+    total = work.total
+    before = {path: work.before[path].value for path in (REPLICAS, GPUS) if path in work.before}
+    if not before:
+        return f"gpus: {total} is not spread over workers.replicas and workers.gpus yet; {NEXT_STEP}"
+    replicas, gpus = (work.value(path, work.before) for path in (REPLICAS, GPUS))
+    found = f"found {replicas} x workers.gpus {gpus} = {replicas * gpus}"
+    return f"workers.replicas: {found}, expected gpus {total}; {NEXT_STEP}"
+
+
+def _ordered(given: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values in the schema's order, as the file has them."""
+    properties = schema.get("properties", {})
+    names = sorted(given, key=lambda name: list(properties).index(name) if name in properties else -1)
+    return {
+        name: _ordered(given[name], properties.get(name, {})) if isinstance(given[name], dict) else given[name]
+        for name in names
+    }

@@ -1,0 +1,216 @@
+"""What a run of this size comes to: the lines of figures that `derive` writes below the values.
+
+The job's kind and size, and the trainer's command line, are read from what the chart renders, so that they are those
+that run. A figure whose ingredients are not known, as with a program of the user's own, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distrain import formulas, kube
+from distrain.errors import ValuesError
+from distrain.job import Job
+
+TRAINER = "distrain_trainer"
+# What the figures of time assume: the network of a common cloud node, and an object store's or disk's speed.
+BANDWIDTH = 25e9
+STORE_BYTES_PER_SECOND = 1e9
+
+Figure = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A job's processes: workers, the ranks of each, the GPUs of each, and the parameter servers."""
+
+    kind: str
+    workers: int
+    slots: int
+    gpus: int
+    servers: int
+
+    @property
+    def ranks(self) -> int:
+        return formulas.world_size(self.workers, self.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """The trainer's arguments, as in its own Config; `kvstore` is MXNet's. `is_usual`: of the data's usual shape."""
+
+    framework: str
+    model: str
+    batch_size: int
+    epochs: int | None
+    optimizer: str
+    learning_rate: float
+    warmup: int
+    is_synthetic: bool
+    kvstore: str
+    is_usual: bool
+
+    @property
+    def parameters(self) -> int | None:
+        return formulas.parameters_of(self.model, self.framework) if self.is_usual else None
+
+
+def size_of(job: Job, gpu_resource: str) -> Size:
+    kind = job.resources[0].kind
+    gpus = job.main.request.get(gpu_resource, 0)
+    servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
+    # The trainer's TensorFlow worker with a parameter server is one process on one GPU.
+    slots = 1 if kind == "TFJob" and trainer_of(job) else max(gpus, 1)
+    return Size(kind, job.main.replicas + job.ranks_beside, slots, gpus, servers)
+
+
+def trainer_of(job: Job) -> Trainer | None:
+    """Return what the trainer is told, None for a program of the user's own.
+
+    Raises ValuesError for what is no number.
+    """
+    words = next(filter(None, (_trainer_words(container) for container in _containers(job))), None)
+    if words is None:
+        return None
+    told = _options(words)
+    try:
+        return Trainer(
+            framework=told["framework"],
+            model=told["model"],
+            batch_size=int(told["batch-size"]),
+            epochs=int(told["epochs"]) if "epochs" in told else None,
+            optimizer=told["optimizer"],
+            learning_rate=float(told["learning-rate"]),
+            warmup=int(told["warmup"]),
+            is_synthetic=told["data"] == "synthetic",
+            kvstore=told.get("kvstore", ""),
+            is_usual=not {"image-size", "classes"} & set(told),
+        )
+    except ValueError as error:
+        raise ValuesError(f"trainer.extraArgs: {error}; the trainer takes a number there") from error
+
+
+def figures(size: Size, trainer: Trainer | None) -> list[Figure]:
+    """Return label and words of each figure that is known."""
+    lines = [("world size", _world(size))]
+    if trainer:
+        lines += [*_of_steps(size, trainer), *_of_gradients(size, trainer)]
+    return lines
+
+
+def _world(size: Size) -> str:
+    workers = f"{size.workers} worker{'s' if size.workers != 1 else ''}"
+    where = ", on CPUs" if not size.gpus else ", on one GPU of each" if size.gpus > size.slots else ""
+    return f"{size.ranks} = {workers} x {size.slots} rank{'s' if size.slots != 1 else ''}{where}"
+
+
+def _of_steps(size: Size, trainer: Trainer) -> Iterator[Figure]:
+    batch = formulas.global_batch(size.ranks, trainer.batch_size)
+    yield "global batch", f"{batch} = {size.ranks} ranks x trainer.batchSize {trainer.batch_size}"
+    own = _ranks_of_an_update(size, trainer) * trainer.batch_size
+    rate = formulas.scaled_rate(trainer.learning_rate, own)
+    words = f"{rate:.4g} = trainer.learningRate {trainer.learning_rate:.4g} x {own} / {formulas.BASE_BATCH}"
+    alone = ", as each worker's batch is a step of its own" if own != batch else ""
+    rise = f", reached over the first {trainer.warmup} steps" if trainer.warmup else ""
+    yield "learning rate", words + alone + rise
+    if trainer.model in formulas.DATA_SETS:
+        name, samples = formulas.DATA_SETS[trainer.model]
+        steps = formulas.steps_per_epoch(samples, batch)
+        all_ = f"; {trainer.epochs * steps} in {trainer.epochs} epochs" if trainer.epochs else ""
+        yield "steps per epoch", f"{steps} = {samples} / {batch} rounded up, if the data is {name}{all_}"
+
+
+def _ranks_of_an_update(size: Size, trainer: Trainer) -> int:
+    """Return the ranks whose gradients make one step of the weights."""
+    if size.kind == "TFJob":
+        return 1
+    return size.slots if trainer.kvstore == "dist_async" else size.ranks
+
+
+def _of_gradients(size: Size, trainer: Trainer) -> Iterator[Figure]:
+    if trainer.parameters is None:
+        if size.ranks > 1:
+            times = formulas.all_reduce_bytes(1, size.ranks)
+            yield "all-reduce", f"a rank sends {times:.3g} times the bytes of the gradients each step, 2 (N-1) K / N"
+        return
+    size_of_all = formulas.gradient_bytes(trainer.parameters)
+    yield (
+        "gradients",
+        (
+            f"K = {_bytes(size_of_all)} = 4 bytes x {trainer.parameters / 1e6:.4g} million parameters "
+            f"({formulas.SHAPES[trainer.model]})"
+        ),
+    )
+    if size.ranks > 1:
+        yield from _traffic(size, size_of_all)
+    if size.workers > 1:
+        yield "communication", _communication(size, trainer, size_of_all)
+    if size.gpus:
+        yield "checkpoint", _checkpoint(size, trainer)
+
+
+def _traffic(size: Size, gradients: int) -> Iterator[Figure]:
+    would = ("would send", "sends") if size.servers else ("sends", "would send")
+    sent = _bytes(formulas.all_reduce_bytes(gradients, size.ranks))
+    yield "all-reduce", f"each of N = {size.ranks} ranks {would[0]} {sent} a step, 2 (N-1) K / N, and as much comes in"
+    servers, workers = size.servers or 1, size.workers if size.servers else size.ranks
+    sent = _bytes(formulas.server_bytes(gradients, workers, servers))
+    who = "the one server" if servers == 1 else f"each of {servers} servers"
+    yield "parameter server", f"{who} {would[1]} {sent} a step, {workers} K / {servers}, and as much comes in"
+
+
+def _communication(size: Size, trainer: Trainer, gradients: int) -> str:
+    if size.servers:
+        seconds = formulas.server_seconds(gradients, size.workers, size.servers, BANDWIDTH)
+    else:
+        seconds = formulas.ring_seconds(gradients, size.ranks, BANDWIDTH)
+    words = f"{_time(seconds)} a step at {BANDWIDTH / 1e9:g} Gbit/s between nodes"
+    rate = formulas.P100_IMAGES_PER_SECOND.get(trainer.model)
+    if not rate or not size.gpus:
+        return words
+    computation = trainer.batch_size / rate
+    share = formulas.communication_share(seconds, computation)
+    return f"{words}, {share:.0%} of one that computes for {_time(computation)} (a P100 in fp32) if nothing overlaps"
+
+
+def _checkpoint(size: Size, trainer: Trainer) -> str:
+    assert trainer.parameters is not None
+    written = formulas.checkpoint_bytes(trainer.parameters, trainer.optimizer)
+    cost = written / STORE_BYTES_PER_SECOND
+    days = formulas.GPU_DAYS_BETWEEN_FAILURES
+    mtbf = 86400 * formulas.job_mtbf(days, size.workers * size.gpus)
+    return (
+        f"one every {_time(formulas.checkpoint_interval(cost, mtbf))} loses least (Young/Daly), if {_bytes(written)} "
+        f"are written at {_bytes(STORE_BYTES_PER_SECOND)}/s and a GPU fails every {days:.0f} days"
+    )
+
+
+def _containers(job: Job) -> Iterator[kube.Container]:
+    for role in job.roles:
+        yield from role.spec.containers or ()
+
+
+def _trainer_words(container: kube.Container) -> list[str] | None:
+    words = [*(container.command or ()), *(container.args or ())]
+    return words[words.index(TRAINER) + 1 :] if TRAINER in words else None
+
+
+def _options(words: list[str]) -> dict[str, str]:
+    """Return the options by name, written --name=value or --name value; the last one of a name counts."""
+    found = {}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--"):
+            name, is_joined, value = word[2:].partition("=")
+            found[name] = value if is_joined else following
+    return found
+
+
+def _bytes(number: float) -> str:
+    unit, size = next((each for each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if number >= each[1]), ("bytes", 1))
+    return f"{number / size:.3g} {unit}"
+
+
+def _time(seconds: float) -> str:
+    unit, size = next((each for each in (("h", 3600), ("min", 60), ("s", 1)) if seconds >= each[1]), ("ms", 1e-3))
+    return f"{seconds / size:.3g} {unit}"

@@ -1,0 +1,224 @@
+"""What follows for the section `workers`: how many, and what each of them gets.
+
+Only what the user has left unset is derived. Nothing here reads a file or a cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from distrain.amounts import text, units
+from distrain.errors import ValuesError
+from distrain.room import GIBIBYTE, Room, StatedNodes
+from distrain.split import MOST_WORKERS, Limits, Split, first, nearest, splits, whole_nodes
+
+MARK = "derived: "
+
+Path = tuple[str, str]
+REPLICAS, GPUS, CPU, MEMORY, SHM = (("workers", key) for key in ("replicas", "gpus", "cpu", "memory", "shm"))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A derived value and from what."""
+
+    value: int | str
+    source: str
+
+    @property
+    def remark(self) -> str:
+        return MARK + self.source
+
+
+Lines = dict[Path, Line]
+
+
+@dataclass(slots=True)
+class Work:
+    """The values on the way: `own` are the user's, `full` the chart's `defaults` with all that the files say.
+
+    `before` is what an earlier run derived, and `notes` what to tell the user.
+    """
+
+    own: dict[str, Any]
+    full: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    before: Lines = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int | None:
+        return None if self.own.get("gpus") is None else int(self.own["gpus"])
+
+    @property
+    def gpu_resource(self) -> str:
+        return str(self.full["workers"]["gpuResource"])
+
+    def has(self, path: Path) -> bool:
+        return path[1] in (self.own.get(path[0]) or {})
+
+    def value(self, path: Path, lines: Lines) -> Any:
+        if path in lines:
+            return lines[path].value
+        holder = self.full if self.has(path) else self.defaults
+        return holder[path[0]].get(path[1])
+
+
+def lines_of(work: Work, room: Room | None) -> Lines:
+    """Derive all that the user has left unset; without nodes only where needs_nodes is false.
+
+    Raises ValuesError when the total cannot be spread.
+    """
+    lines = _spread(work, room)
+    split = Split(int(work.value(REPLICAS, lines)), int(work.value(GPUS, lines)))
+    if split.gpus and room and work.has(GPUS) and not room.may_fit(split):
+        words = f"workers.gpus: {split.gpus} is yours and kept, but the nodes hold no {split}"
+        work.notes.append(f"{words}; `helm distrain check` says why")
+    if split.gpus:
+        lines |= _amounts(work, room, split)
+    shm = _shm(split.gpus, work.value(MEMORY, lines))
+    _report_kept(work, SHM, shm, is_too_much=False)
+    if not work.has(SHM) and shm:
+        lines[SHM] = shm
+    return lines
+
+
+def needs_nodes(work: Work) -> bool:
+    """Tell whether the nodes decide on something that no earlier run has settled."""
+    total = work.total
+    if not total or work.has(GPUS):
+        return False
+    gpus, replicas = (work.value(path, work.before) for path in (GPUS, REPLICAS))
+    is_settled = GPUS in work.before and (work.has(REPLICAS) or REPLICAS in work.before)
+    return not (is_settled and gpus * replicas == total)
+
+
+def _spread(work: Work, room: Room | None) -> Lines:
+    total = work.total
+    before = {path: work.before[path] for path in (REPLICAS, GPUS) if path in work.before}
+    if total is None:
+        return _given_up(work, before)
+    if work.has(REPLICAS) and work.has(GPUS):
+        return {}
+    if total == 0:
+        return {} if work.has(GPUS) else {GPUS: Line(0, "gpus 0, for training on the CPU")}
+    if work.has(GPUS):
+        each = int(work.own["workers"]["gpus"])
+        split = _chosen(work, total, _limits(work, max(each, 1)), StatedNodes(each))
+        return {REPLICAS: Line(split.replicas, f"gpus / workers.gpus = {total} / {each}")}
+    if room is None:
+        return before
+    limits = _limits(work, room.largest)
+    split = _chosen(work, total, limits, room)
+    if work.has(REPLICAS):
+        return {GPUS: Line(split.gpus, f"gpus / workers.replicas = {total} / {split.replicas}")}
+    source = f"gpus / workers.gpus = {total} / {split.gpus}"
+    return {REPLICAS: Line(split.replicas, source), GPUS: Line(split.gpus, _why(work, split, limits, room.largest))}
+
+
+def _given_up(work: Work, before: Lines) -> Lines:
+    """Leave to the user what was derived from a total that is there no more."""
+    for path, line in before.items():
+        work.own.setdefault("workers", {})[path[1]] = line.value
+        work.notes.append(f"{'.'.join(path)}: {line.value} was derived from gpus, which is gone; it is yours now")
+    return {}
+
+
+def _chosen(work: Work, total: int, limits: Limits, room: Room) -> Split:
+    """Return the best split: one that fits now before one that fits once other pods end."""
+    if split := first(total, limits, room.fits):
+        return split
+    if split := first(total, limits, room.may_fit):
+        words = f"gpus: {split} GPUs fit only once other pods end or nodes come back; `helm distrain check` says why"
+        work.notes.append(words)
+        return split
+    raise ValuesError(_no_split(total, limits, room))
+
+
+def _limits(work: Work, largest: int) -> Limits:
+    workers = work.full["workers"]
+    replicas, gpus = (work.own["workers"][path[1]] if work.has(path) else None for path in (REPLICAS, GPUS))
+    fewest, most = workers.get("minReplicas") or 1, workers.get("maxReplicas") or MOST_WORKERS
+    # The trainer's TensorFlow worker with a parameter server uses one GPU.
+    is_single = (work.full["framework"], work.full["strategy"]) == ("tensorflow", "parameter-server")
+    return Limits(1 if is_single and not work.full.get("command") else largest, fewest, most, replicas, gpus)
+
+
+def _why(work: Work, split: Split, limits: Limits, node: int) -> str:
+    """Say from what the GPUs of a worker follow, and tell the user of those that do not have a whole node."""
+    total = split.total
+    if split.gpus == node:
+        return f"gpus {total} on whole nodes of {node}"
+    if limits.largest < node:
+        return f"gpus {total}, {limits.largest} for each process of the trainer"
+    if split.replicas == 1:
+        return f"gpus {total} on one node of {node}"
+    if whole := " or ".join(map(str, whole_nodes(total, node))):
+        words = f"gpus: {total} fill no whole nodes of {node} GPUs, so there are {split} each; {whole} would"
+    else:
+        words = f"gpus: {total} on whole nodes of {node} GPUs do not fit, so there are {split} each"
+    work.notes.append(words)
+    return f"gpus {total} on nodes of {node}, in the fewest equal workers"
+
+
+def _no_split(total: int, limits: Limits, room: Room) -> str:
+    found = " or ".join(f"{split.total} ({split})" for split in nearest(total, limits, room.may_fit))
+    if any(splits(total, limits)):
+        head = f"gpus: {total} do not fit on the nodes, which have at most {room.largest} GPUs each"
+        return f"{head}; set gpus to {found}" if found else f"{head}; lower workers.cpu or workers.memory, or add nodes"
+    into = f"into {limits.replicas} workers (workers.replicas)" if limits.replicas else ""
+    into = f"into workers of {limits.gpus} (workers.gpus)" if limits.gpus else into
+    most = f"at most {limits.most} " if limits.most < MOST_WORKERS else ""
+    into = into or f"over {most}workers of at most {limits.largest}"
+    head = f"gpus: {total} cannot be spread evenly {into}"
+    return f"{head}; set gpus to {found}" if found else f"{head}, nor can another total; change these"
+
+
+def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
+    """Derive CPU and memory, from nodes that are known, or leave them as they were for workers of this size."""
+    source = f"a node's share for {split.gpus} GPU{'s' if split.gpus != 1 else ''}"
+    share = room.share(split) if room else {}
+    lines = {}
+    for path in (CPU, MEMORY):
+        before = work.before.get(path)
+        line = Line(_number(share[path[1]]), source) if path[1] in share else before
+        if line is None:
+            continue
+        _report_kept(work, path, line, is_too_much=True)
+        if work.has(path):
+            continue
+        if line.source == source:
+            lines[path] = line
+        else:
+            words = f"{'.'.join(path)}: {line.value} was {line.source}, and is left out for workers of {split.gpus}"
+            work.notes.append(f"{words}; derive with --snapshot or a cluster to have it")
+    return lines
+
+
+def _shm(gpus: int, memory: str | None) -> Line | None:
+    """Return the size of /dev/shm where the chart's own, which is for one rank, is too small."""
+    size = gpus * GIBIBYTE
+    source = f"1Gi for each of {gpus} ranks"
+    if memory and size > units("memory", memory) // 2:
+        size = math.floor(units("memory", memory) / 2 / GIBIBYTE) * GIBIBYTE
+        source = "half of workers.memory"
+    return Line(text("memory", size), source) if size > GIBIBYTE else None
+
+
+def _report_kept(work: Work, path: Path, line: Line | None, *, is_too_much: bool) -> None:
+    """Tell of a value of the user's that goes against the derived one."""
+    value = work.own.get("workers", {}).get(path[1]) if work.has(path) else None
+    if value is None or line is None:
+        return
+    own, ours = (units(path[1], amount) for amount in (value, line.value))
+    if own > ours if is_too_much else own < ours:
+        comparison = "more" if is_too_much else "less"
+        where = ".".join(path)
+        work.notes.append(f"{where}: {value} is yours and kept; it is {comparison} than {line.value}, {line.source}")
+
+
+def _number(amount: str) -> int | str:
+    return int(amount) if amount.isdigit() else amount

@@ -1,0 +1,560 @@
+"""`distrain derive` as a user runs it: real Helm, the real chart, and nodes stated, in a file or of a cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distrain import cli
+from lab import golang
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, node, pod
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CHART = REPOSITORY / "charts" / "distrain"
+GOLDEN = Path(__file__).with_name("golden")
+NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def values(self) -> Any:
+        return yaml.safe_load(self.out)
+
+    @property
+    def workers(self) -> dict[str, Any]:
+        return self.values["workers"]  # type: ignore[no-any-return]
+
+
+Derive = Callable[..., Outcome]
+
+
+@pytest.fixture
+def derive(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Derive:
+    """Run `derive` on values given as text or as a file, under Helm 4."""
+    return _deriver(golang.binary("helm4"), monkeypatch, capsys)
+
+
+@pytest.fixture
+def derive_with_each(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Derive:
+    return _deriver(helm, monkeypatch, capsys)
+
+
+def _deriver(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Derive:
+    monkeypatch.setenv("HELM_BIN", str(helm))
+
+    def run(values: str | Path, *arguments: str) -> Outcome:
+        content = values.read_bytes() if isinstance(values, Path) else values.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        code = cli.run(["derive", "-f", "-", *arguments])
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Callable[..., str]:
+    """Write nodes and pods as kubectl prints them, and return the file's path."""
+
+    def write(nodes: list[Object], pods: list[Object] | None = None) -> str:
+        items = [{"kind": "Node", **one} for one in nodes] + [{"kind": "Pod", **one} for one in pods or []]
+        path = tmp_path / "nodes.json"
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        return str(path)
+
+    return write
+
+
+def test_example_is_completed_as_the_golden_file_says(derive_with_each: Derive) -> None:
+    outcome = derive_with_each(GOLDEN / "given.yaml", "--node-gpus", "8")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == (GOLDEN / "derived.yaml").read_text()
+
+
+def test_derived_file_derived_again_is_the_same(derive_with_each: Derive) -> None:
+    again = derive_with_each(GOLDEN / "derived.yaml", "--node-gpus", "8")
+    # Nor does it take the nodes' size a second time.
+    without = derive_with_each(GOLDEN / "derived.yaml")
+
+    assert again.out == without.out == (GOLDEN / "derived.yaml").read_text()
+
+
+def test_derived_file_is_one_that_helm_takes(helm: Path) -> None:
+    command = [str(helm), "template", "run1", str(CHART), "-f", str(GOLDEN / "derived.yaml")]
+
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    job = next(one for one in yaml.safe_load_all(rendered.stdout) if one and one["kind"] == "MPIJob")
+    assert (job["spec"]["slotsPerWorker"], job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]) == (8, 4)
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "values").glob("*.yaml")), ids=lambda path: path.name)
+def test_values_to_start_from_keep_every_line_and_every_value(derive: Derive, path: Path) -> None:
+    outcome = derive(path)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert set(path.read_text().split("\n")) <= set(outcome.out.split("\n"))
+    given_values = yaml.safe_load(path.read_text())
+    shm = {"shm": outcome.workers["shm"]} if outcome.workers.get("shm") else {}
+    assert outcome.values == {**given_values, "workers": {**given_values["workers"], **shm}}
+    assert derive(outcome.out).out == outcome.out
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    total=st.sampled_from([1, 4, 6, 13, 30, 32, 96]),
+    own=st.dictionaries(st.sampled_from(["cpu", "memory", "shm"]), st.sampled_from(["2", "4"]), max_size=2),
+    is_flow=st.booleans(),
+    framework=st.sampled_from(["tensorflow", "pytorch", "mxnet"]),
+    node_gpus=st.sampled_from(["1", "4", "8"]),
+)
+def test_deriving_twice_changes_nothing(
+    derive: Derive, total: int, own: dict[str, str], is_flow: bool, framework: str, node_gpus: str
+) -> None:
+    workers = {key: int(value) if key == "cpu" else f"{value}Gi" for key, value in own.items()}
+    values = {"workers": workers, "gpus": total, "framework": framework} if own else {"gpus": total}
+    text = yaml.safe_dump(values, default_flow_style=is_flow, sort_keys=False)
+
+    once = derive(text, "--node-gpus", node_gpus)
+
+    assert once.code == 0
+    assert once.workers["replicas"] * once.workers["gpus"] == total
+    assert once.workers["gpus"] <= int(node_gpus)
+    assert workers.items() <= once.workers.items()
+    assert derive(once.out, "--node-gpus", node_gpus).out == once.out
+    assert derive(once.out, "--check").code == 0
+
+
+def test_total_that_fills_no_whole_nodes_is_said_to(derive: Derive) -> None:
+    outcome = derive("gpus: 30\n", "--node-gpus", "8")
+
+    assert outcome.err == (
+        "distrain: gpus: 30 fill no whole nodes of 8 GPUs, so there are 5 workers of 6 each; 24 or 32 would\n"
+    )
+    assert (outcome.workers["replicas"], outcome.workers["gpus"]) == (5, 6)
+    assert derive("gpus: 32\n", "--node-gpus", "8").err == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments", "words"),
+    [
+        pytest.param(
+            "gpus: 12\nworkers: {gpus: 8}\n",
+            ["--node-gpus", "8"],
+            "gpus: 12 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
+            "(2 workers of 8)",
+            id="own-gpus",
+        ),
+        pytest.param(
+            "gpus: 32\nworkers: {replicas: 3}\n",
+            ["--node-gpus", "8"],
+            "gpus: 32 cannot be spread evenly into 3 workers (workers.replicas); set gpus to 24 (3 workers of 8)",
+            id="own-replicas",
+        ),
+        pytest.param(
+            "gpus: 24\nframework: pytorch\nworkers: {maxReplicas: 2}\n",
+            ["--node-gpus", "8"],
+            "gpus: 24 cannot be spread evenly over at most 2 workers of at most 8; set gpus to 16 (2 workers of 8)",
+            id="too-few-workers-allowed",
+        ),
+        pytest.param(
+            "gpus: 9\nworkers: {replicas: 4, gpus: 2}\n",
+            [],
+            "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8",
+            id="refused-by-the-chart",
+        ),
+        pytest.param(
+            "worker: {gpus: 2}\n", [], "worker: there is no such value; did you mean workers?", id="misspelt-key"
+        ),
+        pytest.param(
+            "job: {enabled: false}\n",
+            [],
+            "job.enabled: is false, so there is nothing to derive; set it to true",
+            id="no-job",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["--node-gpus", "0"],
+            'argument --node-gpus: "0" is no number of GPUs: write 8; see `distrain derive --help`',
+            id="no-gpus-per-node",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["--node-gpus", "8", "--snapshot", "x"],
+            "argument --snapshot: not allowed with argument --node-gpus; see `distrain derive --help`",
+            id="two-sources",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["--snapshot", "/no/such"],
+            "--snapshot: /no/such cannot be read: No such file or directory; it takes the output of "
+            "`kubectl get nodes,pods -A -o json`",
+            id="no-snapshot",
+        ),
+        pytest.param(
+            "trainer: {extraArgs: [--batch-size=many]}\n",
+            [],
+            "trainer.extraArgs: invalid literal for int() with base 10: 'many'; the trainer takes a number there",
+            id="no-number",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["-f", "no-such.yaml"],
+            "--values: no-such.yaml cannot be read: No such file or directory; name a file",
+            id="no-file",
+        ),
+    ],
+)
+def test_mistake_is_one_line(
+    derive: Derive, values: str, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert derive(values, *arguments) == Outcome(2, "", f"distrain: {words}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("no json", "is no list of nodes and pods (Expecting value", id="no-json"),
+        pytest.param("[]", "is no list of nodes and pods (list indices", id="no-list"),
+        pytest.param('{"items": []}', "holds no node; it takes the output of", id="no-node"),
+        pytest.param(
+            '{"items": [{"kind": "Node", "spec": 3}]}', "is no list of nodes and pods (Expected", id="no-node-form"
+        ),
+    ],
+)
+def test_snapshot_that_is_something_else_is_refused(derive: Derive, tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "nodes.json"
+    path.write_text(content)
+
+    outcome = derive("gpus: 8\n", "--snapshot", str(path))
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"distrain: --snapshot: {path} {words}")
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_users_own_values_stay_and_are_reported_where_they_contradict(derive: Derive) -> None:
+    outcome = derive("gpus: 32\nworkers: {gpus: 16, shm: 2Gi}\n", "--node-gpus", "8")
+
+    assert outcome.workers == {"replicas": 2, "gpus": 16, "shm": "2Gi"}
+    assert outcome.err == (
+        "distrain: workers.gpus: 16 is yours and kept, but the nodes hold no 2 workers of 16; `helm distrain check` "
+        "says why\n"
+        "distrain: workers.shm: 2Gi is yours and kept; it is less than 16Gi, 1Gi for each of 16 ranks\n"
+    )
+
+
+def test_null_of_the_users_is_a_choice(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="64", memory="512Gi")])
+
+    outcome = derive("gpus: 8\nworkers: {cpu: null}\n", "--snapshot", nodes)
+
+    assert outcome.workers == {"replicas": 1, "gpus": 8, "cpu": None, "memory": "511Gi", "shm": "8Gi"}
+
+
+def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = [node(name, gpu="8") for name in "abcd"]
+    full = derive("gpus: 32\n", "--snapshot", snapshot(nodes))
+    used = derive("gpus: 24\n", "--snapshot", snapshot(nodes, [pod("p", on="a", gpu="1"), pod("q", on="b", gpu="2")]))
+    busy = derive("gpus: 32\n", "--snapshot", snapshot(nodes, [pod("p", on="a", gpu="8")]))
+
+    assert (full.workers["replicas"], full.workers["gpus"], full.err) == (4, 8, "")
+    # Two whole nodes are free, and 7 and 6 on the others.
+    assert (used.workers["replicas"], used.workers["gpus"]) == (4, 6)
+    assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
+    assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)
+    assert busy.err.startswith("distrain: gpus: 4 workers of 8 GPUs fit only once other pods end")
+
+
+def test_total_beyond_the_cluster_is_refused_with_what_fits(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="8"), node("b", gpu="4")])
+
+    outcome = derive("gpus: 16\n", "--snapshot", nodes)
+
+    words = "gpus: 16 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 12 (3 workers of 4)"
+    assert outcome == Outcome(2, "", f"distrain: {words}\n")
+
+
+def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="4", labels={"pool": "x"}), node("b", gpu="8")])
+
+    chosen = derive("gpus: 4\nworkers: {nodeSelector: {pool: x}}\n", "--snapshot", nodes)
+    refused = derive("gpus: 4\nworkers: {nodeSelector: {pool: z}}\n", "--snapshot", nodes)
+
+    assert "# derived: gpus 4 on whole nodes of 4\n" in chosen.out
+    assert refused.code == 2
+    assert refused.err.startswith(
+        "distrain: workers.gpuResource: no node that admits the workers offers nvidia.com/gpu"
+    )
+
+
+def test_worker_gets_its_share_of_the_nodes_cpus_and_memory(derive: Derive, snapshot: Callable[..., str]) -> None:
+    # Of 64 CPUs and 512Gi a DaemonSet takes 2 and 2Gi, and the launcher 100m and 512Mi.
+    pods = [pod(name, on=name, owner="DaemonSet", cpu="2", memory="2Gi") for name in "ab"]
+    nodes = snapshot([node(name, gpu="8", cpu="64", memory="512Gi") for name in "ab"], pods)
+
+    whole = derive("gpus: 16\n", "--snapshot", nodes)
+    half = derive("gpus: 4\n", "--snapshot", nodes)
+
+    assert (whole.workers["cpu"], whole.workers["memory"]) == (61, "509Gi")
+    assert (half.workers["cpu"], half.workers["memory"]) == (30, "254Gi")
+    assert "  cpu: 61  # derived: a node's share for 8 GPUs\n" in whole.out
+    assert derive(whole.out, "--snapshot", nodes).out == whole.out
+
+
+def test_share_goes_by_gpus_on_a_node_that_others_use(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = [node("a", gpu="8", cpu="64", memory="512Gi")]
+    little = pod("p", on="a", gpu="4", cpu="1", memory="1Gi")
+    much = pod("p", on="a", gpu="4", cpu="50", memory="400Gi")
+
+    beside_little = derive("gpus: 4\n", "--snapshot", snapshot(nodes, [little]))
+    beside_much = derive("gpus: 4\n", "--snapshot", snapshot(nodes, [much]))
+
+    assert (beside_little.workers["cpu"], beside_little.workers["memory"]) == (31, "255Gi")
+    assert (beside_much.workers["cpu"], beside_much.workers["memory"]) == (13, "111Gi")
+
+
+def test_master_of_a_pytorch_job_is_one_of_the_workers(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node(name, gpu="8") for name in "abc"])
+
+    outcome = derive("gpus: 24\nframework: pytorch\njob: {elastic: false}\n", "--snapshot", nodes)
+
+    assert (outcome.workers["replicas"], outcome.workers["gpus"], outcome.err) == (3, 8, "")
+    assert "#   world size        24 = 3 workers x 8 ranks\n" in outcome.out
+
+
+def test_shm_leaves_half_of_the_memory(derive: Derive) -> None:
+    assert derive("workers: {gpus: 8, memory: 10Gi}\n").workers["shm"] == "5Gi"
+    assert derive("workers: {gpus: 8, memory: 16Gi}\n").workers["shm"] == "8Gi"
+    # Less than the chart's own 1Gi is never derived.
+    assert "shm" not in derive("workers: {gpus: 8, memory: 2Gi}\n").workers
+
+
+def test_what_is_derived_from_a_cluster_fits_it(
+    derive_with_each: Derive,
+    api: FakeApi,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    api.serve_mpi_jobs()
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    nodes = [node(name, gpu="8", cpu="32", memory="256Gi") for name in "ab"]
+    api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": [pod("p", on="a", gpu="2", cpu="8", memory="64Gi")]}
+    api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
+
+    outcome = derive_with_each("gpus: 12\n")
+
+    assert outcome.workers == {"replicas": 2, "gpus": 6, "cpu": 23, "memory": "191Gi", "shm": "6Gi"}
+    path = tmp_path / "derived.yaml"
+    path.write_text(outcome.out)
+    assert cli.run(["check", "-f", str(path)]) == 0
+
+
+def test_cluster_is_asked_only_where_the_nodes_decide(derive: Derive) -> None:
+    settled = derive("gpus: 32\nworkers: {gpus: 8}\n")
+    asked = derive("gpus: 32\n")
+
+    assert settled.workers["replicas"] == 4
+    assert (asked.code, asked.out) == (3, "")
+    assert asked.err.startswith("distrain: KUBECONFIG: there is no file ")
+    assert asked.err.endswith("; or say --node-gpus N, the GPUs of a node, or --snapshot FILE\n")
+
+
+def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None:
+    trainer = derive("gpus: 4\nstrategy: parameter-server\n", "--node-gpus", "8")
+    more = derive("strategy: parameter-server\nworkers: {gpus: 2}\n")
+    own = derive("gpus: 4\nstrategy: parameter-server\ncommand: [python3, train.py]\n", "--node-gpus", "8")
+
+    assert (trainer.workers["replicas"], trainer.workers["gpus"], trainer.err) == (4, 1, "")
+    assert "#   learning rate     0.00125 = trainer.learningRate 0.01 x 32 / 256, as each worker's" in trainer.out
+    assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
+    assert "#   world size        2 = 2 workers x 1 rank, on one GPU of each\n" in more.out
+    # Nothing is known of the user's own program.
+    assert own.out.endswith("#   world size        4 = 1 worker x 4 ranks\n")
+
+
+def test_figures_follow_what_the_trainer_is_told_last(derive: Derive) -> None:
+    outcome = derive("gpus: 8\ntrainer: {batchSize: 64, extraArgs: [--batch-size=16]}\n", "--node-gpus", "8")
+
+    assert "#   global batch      128 = 8 ranks x trainer.batchSize 16\n" in outcome.out
+
+
+def test_gpus_of_nought_train_on_cpus(derive: Derive) -> None:
+    outcome = derive("gpus: 0\n")
+
+    assert outcome.workers == {"gpus": 0}
+    assert "#   world size        2 = 2 workers x 1 rank, on CPUs\n" in outcome.out
+
+
+def test_another_total_moves_the_derived_lines_alone(derive: Derive) -> None:
+    derived = (GOLDEN / "derived.yaml").read_text()
+
+    larger = derive(derived.replace("gpus: 32", "gpus: 64"), "--node-gpus", "8")
+    by_flag = derive(derived, "--set", "gpus=64", "--node-gpus", "8")
+    taken_over = derive(derived.replace("# derived: gpus 32 on whole nodes of 8", "# mine"), "--node-gpus", "4")
+
+    assert larger.out == by_flag.out
+    assert (larger.workers["replicas"], larger.workers["gpus"]) == (8, 8)
+    # Without its comment a figure is the user's.
+    assert (taken_over.workers["replicas"], taken_over.workers["gpus"]) == (4, 8)
+    assert "  gpus: 8  # mine\n" in taken_over.out
+
+
+def test_figures_derived_from_a_total_that_is_gone_are_the_users(derive: Derive) -> None:
+    text = "".join(line for line in (GOLDEN / "derived.yaml").open() if not line.startswith("gpus:"))
+
+    outcome = derive(text)
+
+    assert (outcome.workers["replicas"], outcome.workers["gpus"]) == (4, 8)
+    assert outcome.err.startswith(
+        "distrain: workers.replicas: 4 was derived from gpus, which is gone; it is yours now\n"
+    )
+    assert "replicas: 4\n" in outcome.out
+
+
+def test_share_of_another_size_is_left_out_where_no_nodes_are_known(
+    derive: Derive, snapshot: Callable[..., str]
+) -> None:
+    derived = derive("gpus: 8\n", "--snapshot", snapshot([node("a", gpu="8")])).out
+
+    kept = derive(derived, "--node-gpus", "8")
+    smaller = derive(derived, "--node-gpus", "4")
+
+    assert kept.out == derived
+    assert "cpu" not in smaller.workers
+    assert "workers.cpu: 15 was a node's share for 8 GPUs, and is left out for workers of 4" in smaller.err
+
+
+def test_files_and_flags_merge_as_helm_merges_them(derive: Derive, tmp_path: Path) -> None:
+    second = tmp_path / "b.yaml"
+    second.write_text("# more\nworkers:\n  # theirs\n  shm: 3Gi\n")
+
+    outcome = derive(
+        "# first\ngpus: 16  # all\nworkers: {tolerations: [{operator: Exists}]}\n",
+        *("-f", str(second), "--node-gpus", "8", "--set", "gpus=8,trainer.model=vgg16", "--set-string", "s3.region=a"),
+    )
+
+    assert outcome.values == {
+        "gpus": 8,
+        "workers": {"replicas": 1, "gpus": 8, "shm": "3Gi", "tolerations": [{"operator": "Exists"}]},
+        "trainer": {"model": "vgg16"},
+        "s3": {"region": "a"},
+    }
+    for comment in ("# first\n", "# more\n", "  # theirs\n", "gpus: 8  # all\n"):
+        assert comment in outcome.out
+
+
+def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
+    text = "trainer: &t\n  batchSize: 8\nx-t: *t\ndata: {source: synthetic}\nlauncher: {nodeSelector: &n {a: b}}\n"
+
+    outcome = derive(f"{text}workers: {{nodeSelector: *n}}\ngpus: 8\n", "--node-gpus", "8")
+
+    assert outcome.code == 0
+    assert outcome.values["x-t"] == {"batchSize": 8}
+    assert outcome.workers["nodeSelector"] == {"a": "b"}
+    assert outcome.workers["gpus"] == 8
+
+
+def test_json_holds_the_same_values_in_the_schemas_order(derive: Derive) -> None:
+    outcome = derive(GOLDEN / "given.yaml", "--node-gpus", "8", "-o", "json")
+
+    values = json.loads(outcome.out)
+    assert values == yaml.safe_load((GOLDEN / "derived.yaml").read_text())
+    assert list(values) == ["framework", "gpus", "workers", "trainer"]
+
+
+def test_check_passes_a_derived_file_and_needs_no_cluster(derive_with_each: Derive) -> None:
+    outcome = derive_with_each(GOLDEN / "derived.yaml", "--check")
+
+    assert outcome == Outcome(0, "derived values are up to date\n", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        pytest.param(
+            "gpus: 32",
+            "gpus: 64",
+            "workers.replicas: found 4 x workers.gpus 8 = 32, expected gpus 64",
+            id="another-total",
+        ),
+        pytest.param(
+            "replicas: 4 ",
+            "replicas: 2 ",
+            "workers.replicas: found 2 x workers.gpus 8 = 16, expected gpus 32",
+            id="replicas-changed",
+        ),
+        pytest.param(
+            "shm: 8Gi ",
+            "shm: 4Gi ",
+            "workers.shm: found 4Gi, expected 8Gi (1Gi for each of 8 ranks)",
+            id="shm-changed",
+        ),
+        pytest.param(
+            "batchSize: 64",
+            "batchSize: 32",
+            "comment 'global batch': found \"2048 = 32 ranks x trainer.batchSize 64\", "
+            'expected "1024 = 32 ranks x trainer.batchSize 32"',
+            id="batch-changed",
+        ),
+        pytest.param(
+            "#   world size        32 = 4 workers x 8 ranks\n",
+            "",
+            "comment 'world size': found nothing, expected \"32 = 4 workers x 8 ranks\"",
+            id="figure-removed",
+        ),
+    ],
+)
+def test_check_names_what_is_stale(derive: Derive, old: str, new: str, words: str) -> None:
+    text = (GOLDEN / "derived.yaml").read_text()
+    assert old in text
+
+    outcome = derive(text.replace(old, new), "--check")
+
+    assert outcome == Outcome(2, "", f"distrain: {words}; {NEXT_STEP}\n")
+
+
+def test_check_of_a_file_that_was_never_derived_says_so(derive: Derive) -> None:
+    outcome = derive("gpus: 32\n", "--check")
+
+    assert outcome.code == 2
+    assert outcome.err == f"distrain: gpus: 32 is not spread over workers.replicas and workers.gpus yet; {NEXT_STEP}\n"
+
+
+def test_check_against_other_nodes_finds_the_split_stale(derive: Derive) -> None:
+    outcome = derive(GOLDEN / "derived.yaml", "--check", "--node-gpus", "4")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        "distrain: workers.replicas: found 4, expected 8 (gpus / workers.gpus = 32 / 4); run "
+    )
+
+
+def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.run(["derive", "--help"])
+
+    printed = capsys.readouterr().out
+    assert "helm distrain derive -f run.yaml --node-gpus 8 > derived.yaml" in printed
+    assert "helm distrain derive -f derived.yaml --check" in printed
