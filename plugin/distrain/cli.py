@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from distrain import __version__, values
+from distrain import __version__, doctor_command, template_command, values
 from distrain.check import Report, check, summary
 from distrain.cluster import Cluster, connect
 from distrain.derive import Given, derive
@@ -170,6 +170,17 @@ def _follow(plan: Plan, timeout: float) -> None:
     _say(f"{release.name}: all pods run: {started}")
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    lines, code = doctor_command.answer(options)
+    print("\n".join(lines))
+    return code
+
+
+def _template(options: argparse.Namespace) -> int:
+    print(template_command.answer(options, _source(options)), end="")
+    return 0
+
+
 def _plan(options: argparse.Namespace, name: str, *, new: bool = False) -> Plan:
     """Go from arguments to a job, the cheap refusals first: values, then the cluster, then the chart's own rules."""
     source, helm = _source(options), find()
@@ -266,6 +277,8 @@ def _parser() -> _Parser:
     _add_derive(commands)
     _add_check(commands)
     _add_install(commands)
+    _add_common(template_command.add(commands, _template, _release_name))
+    _add_cluster(doctor_command.add(commands, _doctor))
     return parser
 
 
@@ -320,6 +333,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         values_group.add_argument(flag, action=_ValueFlag, metavar="KEY=VALUE")
     parser.set_defaults(value_flags=[])
     parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="folder of the chart, if not this checkout's")
+    _add_cluster(parser)
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group("cluster, as for helm")
     cluster.add_argument("-n", "--namespace", help="namespace of the release")
     cluster.add_argument("--kube-context", metavar="NAME", help="context of the kubeconfig")

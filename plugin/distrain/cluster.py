@@ -1,4 +1,4 @@
-"""Read a Kubernetes cluster. Nothing here writes to it.
+"""Read a Kubernetes cluster. Nothing here writes to it; what is posted are questions.
 
 The official client does what is hard about reaching a cluster: kubeconfig, contexts, credentials, exec plugins, TLS.
 Answers are decoded with msgspec straight into `kube`'s structs, page by page: the client's own models take minutes
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import urllib3
@@ -58,9 +58,15 @@ class Cluster:
     def server(self) -> str:
         return str(self._api.configuration.host)
 
+    def version(self) -> str:
+        return self._get("/version", kube.Version, "its version").git_version
+
     def capabilities(self) -> Capabilities:
-        version = self._get("/version", kube.Version, "its version").git_version
-        return Capabilities(version, tuple(api for group in GROUPS for api in self._served(group)))
+        return Capabilities(self.version(), tuple(api for group in GROUPS for api in self.served(group)))
+
+    def served(self, group: str) -> list[str]:
+        """Return the group's APIs as `group/version` and with `/Kind`; none where the cluster lacks the group."""
+        return list(self._served(group))
 
     def nodes(self) -> list[kube.Node]:
         return list(self._list("/api/v1/nodes", kube.Node, "nodes"))
@@ -68,6 +74,31 @@ class Cluster:
     def pods(self) -> Iterator[kube.Pod]:
         """Yield every pod, of all namespaces, that has not ended."""
         return self._list("/api/v1/pods", kube.Pod, "pods of all namespaces", fieldSelector=NOT_ENDED)
+
+    def deployments(self) -> list[kube.Workload]:
+        return list(self._list("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces"))
+
+    def storage_classes(self) -> list[kube.StorageClass]:
+        return list(self._list("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes"))
+
+    def namespaces(self) -> list[kube.Named]:
+        return list(self._list("/api/v1/namespaces", kube.Named, "namespaces"))
+
+    def namespace(self, name: str) -> kube.Named:
+        """Raises NotFoundError when the cluster has none of this name."""
+        return self._get(f"/api/v1/namespaces/{name}", kube.Named, f"namespace {name}")
+
+    def user(self) -> str:
+        """Return who the cluster takes us for; Kubernetes before 1.28 does not tell, a NotFoundError."""
+        return self._review("authentication", "SelfSubjectReview", {}, "your user").user_info.username
+
+    def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
+        """Tell whether we may; a subresource stands after a slash, and an empty namespace is all of them."""
+        plural, _, subresource = resource.partition("/")
+        names = {"resource": plural, "subresource": subresource, "group": group}
+        attributes = {**names, "verb": verb, "namespace": namespace}
+        spec = {"resourceAttributes": attributes}
+        return self._review("authorization", "SelfSubjectAccessReview", spec, "your rights").allowed
 
     def limits_on(self, namespace: str) -> list[str]:
         """Name what may change or refuse pods of a namespace before they are scheduled."""
@@ -116,23 +147,40 @@ class Cluster:
             yield from page.items or ()
             token = page.metadata.next or None
 
+    def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> kube.ReviewStatus:
+        """Ask the cluster about ourselves. It keeps nothing of such a review."""
+        version = f"{group}.k8s.io/v1"
+        question = {"apiVersion": version, "kind": kind, "spec": spec}
+        return self._ask(f"/apis/{version}/{kind.lower()}s", kube.Review, what, {}, question).status
+
     def _get(self, path: str, answer: type[T], what: str, **query: str) -> T:
-        status, body = self._fetch(path, query)
-        if status != 200:
+        return self._ask(path, answer, what, query)
+
+    def _ask(
+        self, path: str, answer: type[T], what: str, query: dict[str, str], question: dict[str, Any] | None = None
+    ) -> T:
+        status, body = self._fetch(path, query, question)
+        if status not in (200, 201):
             raise self._refusal(status, body, what)
         try:
             return msgspec.json.decode(body, type=answer)
         except msgspec.DecodeError as error:
             raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 
-    def _fetch(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
+    def _fetch(self, path: str, query: dict[str, str], question: dict[str, Any] | None) -> tuple[int, bytes]:
         """Ask through the client's connections, past its generated calls, whose form changes with each release."""
+        asked = {"fields": query} if question is None else {"json": question}
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
         ask = self._api.rest_client.pool_manager.request
         try:
             # One try: a cluster that does not answer is reported within seconds.
             response = ask(
-                "GET", self.server + path, fields=query, headers=self._login(), timeout=timeout, retries=False
+                "GET" if question is None else "POST",
+                self.server + path,
+                **asked,
+                headers=self._login(),
+                timeout=timeout,
+                retries=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             words = f"the cluster at {self.server} cannot be reached: {_cause(error)}; {NEXT_STEP}"

@@ -131,18 +131,27 @@ class Helm:
 
 def find() -> Helm:
     """Return the Helm that runs us, else the one on the PATH; raises HelmError when it is missing or too old."""
+    executable, version = _found()
+    if version < OLDEST:
+        raise HelmError(f"helm: {executable} is {version}; distrain needs {OLDEST} or newer")
+    return Helm(executable)
+
+
+def version() -> semver.Version:
+    """Return the version of the Helm that `find` looks at; raises HelmError when there is none."""
+    return _found()[1]
+
+
+def _found() -> tuple[str, semver.Version]:
     named = os.environ.get("HELM_BIN") or "helm"
     executable = shutil.which(named)
     if executable is None:
         raise HelmError(f'helm: "{named}" is not on the PATH; install Helm {OLDEST} or newer, or set HELM_BIN')
     try:
-        version = Command(executable=executable).client_version()
+        return executable, Command(executable=executable).client_version()
     except (ValueError, subprocess.CalledProcessError) as error:
         words = f"helm: {executable} does not tell its version ({error}); set HELM_BIN to Helm {OLDEST} or newer"
         raise HelmError(words) from error
-    if version < OLDEST:
-        raise HelmError(f"helm: {executable} is {version}; distrain needs {OLDEST} or newer")
-    return Helm(executable)
 
 
 def _write_values_chart(folder: Path, defaults: Path | None) -> None:

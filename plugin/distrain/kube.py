@@ -223,10 +223,11 @@ class WorkloadSpec(Kube):
 
 class WorkloadStatus(Kube):
     conditions: list[Condition] | None = None
+    ready_replicas: int | None = None
 
 
 class Workload(Kube):
-    """Anything that makes pods: a Kubeflow job, a Job, a StatefulSet."""
+    """Anything that makes pods: a Kubeflow job, a Job, a StatefulSet, a Deployment."""
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
@@ -244,6 +245,26 @@ class Named(Kube):
     """Any object of which only the name matters."""
 
     metadata: Metadata = field(default_factory=Metadata)
+
+
+class StorageClass(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    provisioner: str = ""
+
+
+class User(Kube):
+    username: str = ""
+
+
+class ReviewStatus(Kube):
+    """What the cluster answers to a review: who asks, or whether they may."""
+
+    user_info: User = field(default_factory=User)
+    allowed: bool = False
+
+
+class Review(Kube):
+    status: ReviewStatus = field(default_factory=ReviewStatus)
 
 
 class Resource(Kube):

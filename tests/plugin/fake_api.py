@@ -8,7 +8,7 @@ import json
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,9 +23,14 @@ Object = dict[str, Any]
 
 @dataclass
 class FakeApi:
-    """Answers by path; a list is served page by page, an int is an HTTP status to refuse with."""
+    """Answers by path; a list is served page by page, an int is an HTTP status to refuse with.
+
+    The caller is `jane`, who may do all but what is `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log";
+    with " everywhere" at the end it is about all namespaces.
+    """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
+    denied: Collection[str] = ()
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     url: str = ""
@@ -38,20 +43,35 @@ class FakeApi:
 
     def serve(self, version: str, *kinds: str) -> None:
         """Be a cluster of an operator with one version of these kinds."""
-        names = {kind: f"{kind.lower()}s" for kind in kinds}
-        resources = [{"name": name, "kind": kind} for kind, name in names.items()]
-        scales = [{"name": f"{name}/scale", "kind": "Scale"} for name in names.values()]
-        self.answers["/version"] = {"gitVersion": "v1.34.4"}
-        self.answers["/apis/kubeflow.org"] = {"versions": [{"groupVersion": f"kubeflow.org/{version}"}]}
-        self.answers[f"/apis/kubeflow.org/{version}"] = {"resources": resources + scales}
+        self.serve_group("kubeflow.org", {version: kinds})
 
-    def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Object]:
+    def serve_group(self, group: str, versions: Mapping[str, Sequence[str]]) -> None:
+        """Be a cluster that serves these kinds of a group, by version."""
+        self.answers["/version"] = {"gitVersion": "v1.34.4"}
+        self.answers[f"/apis/{group}"] = {"versions": [{"groupVersion": f"{group}/{version}"} for version in versions]}
+        for version, kinds in versions.items():
+            names = {kind: f"{kind.lower()}s" for kind in kinds}
+            resources = [{"name": name, "kind": kind} for kind, name in names.items()]
+            scales = [{"name": f"{name}/scale", "kind": "Scale"} for name in names.values()]
+            self.answers[f"/apis/{group}/{version}"] = {"resources": resources + scales}
+
+    def answer(self, path: str, query: dict[str, list[str]], posted: Object | None = None) -> tuple[int, Object]:
         found = self.answers.get(path, 404)
+        if posted and found == 404 and path.endswith("reviews"):
+            return 201, {"status": {"userInfo": {"username": "jane"}, "allowed": self._may(posted["spec"])}}
         if isinstance(found, int):
             return found, {"kind": "Status", "message": f"{path} is refused with {found}", "code": found}
         if isinstance(found, dict):
             return 200, found
         return 200, _page(found, query)
+
+    def _may(self, spec: Object) -> bool:
+        asked = spec.get("resourceAttributes")
+        if not asked:
+            return True
+        resource = asked["resource"] + (f"/{asked['subresource']}" if asked["subresource"] else "")
+        name = f"{resource}.{asked['group']}" if asked["group"] else resource
+        return f"{asked['verb']} {name}{'' if asked['namespace'] else ' everywhere'}" not in self.denied
 
 
 @contextmanager
@@ -125,7 +145,8 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             api.requests.append(f"{self.command} {self.path}")
             api.authorizations.append(self.headers.get("Authorization", ""))
             parts = urlsplit(self.path)
-            status, answer = api.answer(parts.path, parse_qs(parts.query))
+            posted = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "null")
+            status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
             body = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -118,6 +118,18 @@ def of_another_tool(job: Object) -> Object:
     return bare
 
 
+def deployment(name: str, image: str, *, ready: int = 1) -> Object:
+    """A Deployment in the namespace `system`."""
+    spec = {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}
+    return {"metadata": {"name": name, "namespace": "system"}, "spec": spec, "status": {"readyReplicas": ready}}
+
+
+def namespace(name: str, level: str = "") -> Object:
+    """A namespace that enforces a level of Pod Security, or none."""
+    labels = {"pod-security.kubernetes.io/enforce": level} if level else {}
+    return {"metadata": {"name": name, "labels": labels}}
+
+
 def _gpus(number: int) -> Object:
     return {"limits": {"nvidia.com/gpu": number}} if number else {}
 

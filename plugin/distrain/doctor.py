@@ -1,0 +1,250 @@
+"""Diagnose a cluster: what it has, what a user may do in it, and whether a job can run there.
+
+Pure functions from what was read to findings. What may not be read is `unknown` and no obstacle; the verdict rests on
+what is known to be missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import semver
+
+from distrain import __version__, gpus, kube, operators, rights
+from distrain.findings import MISSING, OK, UNKNOWN, Finding, some
+from distrain.helm import OLDEST as OLDEST_HELM
+from distrain.rights import PLAIN, Purpose
+from distrain.survey import Survey, Unread
+from distrain.wording import listed
+
+READY, NOT_READY = 0, 11
+# Oldest minor version of each Helm, and the one Kubernetes, that distrain's tests run on.
+TESTED_HELM = {3: 21, 4: 2}
+TESTED_KUBERNETES = (1, 34)
+# The chart's own kubeVersion.
+OLDEST_KUBERNETES = (1, 25)
+KUBERNETES = re.compile(r"v?(\d+)\.(\d+)")
+
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+# Ends of the names of provisioners whose volumes several nodes may write to at once.
+SHARED = (
+    "efs.csi.aws.com",
+    "fsx.csi.aws.com",
+    "file.csi.azure.com",
+    "filestore.csi.storage.gke.io",
+    "lustre.csi.storage.gke.io",
+    "nfs.csi.k8s.io",
+    "nfs-subdir-external-provisioner",
+    "cephfs.csi.ceph.com",
+    "csi.juicefs.com",
+    "csi.weka.io",
+    "beegfs.csi.netapp.com",
+    "spectrumscale.csi.ibm.com",
+)
+ENFORCE = "pod-security.kubernetes.io/enforce"
+INIT_CONTAINERS = "the init container that its operator adds"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All findings, and the RBAC objects that grant what the caller lacks."""
+
+    namespace: str
+    findings: Sequence[Finding]
+    grants: Sequence[dict[str, Any]]
+
+    @property
+    def jobs(self) -> list[Finding]:
+        """What was found of each kind of job that nothing known keeps from running."""
+        return [found for found in self.findings if found.section == "jobs" and found.state != MISSING]
+
+    @property
+    def obstacles(self) -> list[Finding]:
+        return [found for found in self.findings if found.needed and found.state == MISSING]
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.jobs) and not self.obstacles
+
+    @property
+    def exit_code(self) -> int:
+        return READY if self.is_ready else NOT_READY
+
+    def as_dict(self) -> dict[str, Any]:
+        found = [asdict(finding) for finding in self.findings]
+        kinds = [job.name for job in self.jobs] if self.is_ready else []
+        return {
+            "ready": self.is_ready,
+            "namespace": self.namespace,
+            "jobs": kinds,
+            "findings": found,
+            "grants": [*self.grants],
+        }
+
+
+def needed_rights(served: Sequence[str]) -> list[rights.Right]:
+    """Return the rights that matter where these APIs are served."""
+    return rights.asked([*operators.kinds(served), PLAIN])
+
+
+def diagnose(survey: Survey, helm: semver.Version | str) -> Diagnosis:
+    """Turn what was read into findings; `helm` is Helm's version, or why there is none."""
+    served = [] if isinstance(survey.served, Unread) else survey.served
+    purposes = rights.purposes([*operators.kinds(served), PLAIN])
+    found = [
+        *_versions(survey, helm),
+        *operators.findings(survey),
+        *gpus.findings(survey),
+        *_storage(survey),
+        *_namespaces(survey),
+        *_rights(survey, purposes),
+    ]
+    lacking = _lacking(survey, purposes)
+    user = None if isinstance(survey.user, Unread) else survey.user
+    return Diagnosis(survey.namespace, [*found, *_jobs(survey, found)], rights.grants(lacking, survey.namespace, user))
+
+
+def _versions(survey: Survey, helm: semver.Version | str) -> list[Finding]:
+    return [Finding("versions", "distrain", OK, __version__), _helm(helm), _kubernetes(survey.version)]
+
+
+def _helm(version: semver.Version | str) -> Finding:
+    if isinstance(version, str):
+        return Finding("versions", "Helm", MISSING, version, "install Helm, or set HELM_BIN", needed=True)
+    upgrade = "upgrade Helm: 3.21 and 4.2 are tested"
+    if version < OLDEST_HELM:
+        return Finding("versions", "Helm", MISSING, f"{version}, older than {OLDEST_HELM}", upgrade, needed=True)
+    if version.minor < TESTED_HELM.get(version.major, version.minor + 1):
+        return Finding("versions", "Helm", UNKNOWN, f"{version}, which no test has run on", upgrade, needed=True)
+    return Finding("versions", "Helm", OK, str(version), needed=True)
+
+
+def _kubernetes(version: str | Unread) -> Finding:
+    if isinstance(version, Unread):
+        return Finding("versions", "Kubernetes", UNKNOWN, version.why, needed=True)
+    parsed = KUBERNETES.match(version)
+    number = (int(parsed[1]), int(parsed[2])) if parsed else (0, 0)
+    oldest, tested = (f"{major}.{minor}" for major, minor in (OLDEST_KUBERNETES, TESTED_KUBERNETES))
+    if number < OLDEST_KUBERNETES:
+        words = f"{version}, older than {oldest}"
+        return Finding("versions", "Kubernetes", MISSING, words, f"upgrade it to {oldest} or newer", needed=True)
+    if number != TESTED_KUBERNETES:
+        words = f"{version}, which no test has run on"
+        return Finding("versions", "Kubernetes", UNKNOWN, words, f"{tested} is tested: try `helm test` first", True)
+    return Finding("versions", "Kubernetes", OK, version, needed=True)
+
+
+def _storage(survey: Survey) -> list[Finding]:
+    classes = survey.storage_classes
+    if isinstance(classes, Unread):
+        return [Finding("storage", name, UNKNOWN, classes.why) for name in ("default class", "ReadWriteMany")]
+    default = [item for item in classes if (item.metadata.annotations or {}).get(DEFAULT_CLASS) == "true"]
+    shared = [item for item in classes if item.provisioner.endswith(SHARED)]
+    name_it = "name a class in each claim"
+    use_s3 = "data that all workers read, and checkpoints, go to S3, or install a provisioner such as csi-driver-nfs"
+    return [_classes("default class", default, "there is none", name_it), _classes("ReadWriteMany", shared, "", use_s3)]
+
+
+def _classes(name: str, classes: Sequence[kube.StorageClass], nothing: str, then: str) -> Finding:
+    if not classes:
+        return Finding("storage", name, MISSING, nothing or "no class has a provisioner known for it", then)
+    words = [f"{item.metadata.name} ({item.provisioner})" for item in classes]
+    return Finding("storage", name, OK, some(words), details={"classes": [item.metadata.name for item in classes]})
+
+
+def _namespaces(survey: Survey) -> list[Finding]:
+    return [_own(survey), _enforcing(survey.namespaces)]
+
+
+def _own(survey: Survey) -> Finding:
+    name, own = f"namespace {survey.namespace}", survey.own
+    if isinstance(own, Unread):
+        return Finding("pod security", name, UNKNOWN, own.why, needed=True)
+    if own is None:
+        create = f"`kubectl create namespace {survey.namespace}`, or --create-namespace at the installation"
+        return Finding("pod security", name, MISSING, "there is none of this name", create, needed=True)
+    level = _level(own)
+    if level != "restricted":
+        words = f"enforces {level}" if level else "enforces nothing by its labels; the cluster's default holds"
+        return Finding("pod security", name, OK, words, needed=True, details={"level": level})
+    words = "enforces restricted, which the chart's pods keep to"
+    refused = f"Master/Worker PyTorchJobs (job.elastic=false) and MPIJob v1 are refused for {INIT_CONTAINERS}"
+    return Finding("pod security", name, OK, words, refused, True, {"level": level})
+
+
+def _enforcing(namespaces: Sequence[kube.Named] | Unread) -> Finding:
+    if isinstance(namespaces, Unread):
+        return Finding("pod security", "all namespaces", UNKNOWN, namespaces.why)
+    levels: dict[str, list[str]] = {}
+    for item in namespaces:
+        if level := _level(item):
+            levels.setdefault(level, []).append(item.metadata.name)
+    words = "; ".join(f"{level}: {some(levels[level])}" for level in sorted(levels))
+    return Finding("pod security", "all namespaces", OK, words or "none enforces a level", details={"levels": levels})
+
+
+def _level(namespace: kube.Named) -> str:
+    return (namespace.metadata.labels or {}).get(ENFORCE, "")
+
+
+def _rights(survey: Survey, purposes: Iterable[Purpose]) -> Iterator[Finding]:
+    for purpose in purposes:
+        if isinstance(survey.allowed, Unread):
+            yield Finding("rights", purpose.name, UNKNOWN, survey.allowed.why, needed=purpose.needed)
+            continue
+        lacking = [right for right in purpose.rights if right not in survey.allowed]
+        if not lacking:
+            yield Finding("rights", purpose.name, OK, "you may", needed=purpose.needed)
+            continue
+        words = f"you may not {rights.described(lacking)}"
+        details = {"missing": [asdict(right) for right in lacking]}
+        yield Finding("rights", purpose.name, MISSING, words, "have an admin grant it", purpose.needed, details)
+
+
+def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:
+    if isinstance(survey.allowed, Unread):
+        return set()
+    return {right for purpose in purposes for right in purpose.rights} - survey.allowed
+
+
+def _jobs(survey: Survey, found: Sequence[Finding]) -> list[Finding]:
+    """Say of each kind of job whether it can run, from what else was found."""
+    states = {(finding.section, finding.name): finding.state for finding in found}
+    if isinstance(survey.served, Unread):
+        unread = [Finding("jobs", kind, UNKNOWN, survey.served.why) for kind in operators.VERSIONS]
+        return [*unread, _job(PLAIN, [], survey, states)]
+    versions = {kind: operators.versions(kind, survey.served) for kind in operators.VERSIONS}
+    return [*(_job(kind, versions[kind], survey, states) for kind in versions), _job(PLAIN, [], survey, states)]
+
+
+def _job(kind: str, versions: Sequence[str], survey: Survey, states: Mapping[tuple[str, str], str]) -> Finding:
+    details = {"versions": [*versions]}
+    if kind != PLAIN and not versions:
+        return Finding(
+            "jobs", kind, MISSING, "not served", f"install {operators.operator_of(kind, [])}", details=details
+        )
+    served = ", ".join(versions) or "Kubernetes' own Jobs"
+    needs = [("rights", rights.installing(kind))]
+    if kind != PLAIN:
+        needs.append(("operators", operators.operator_of(kind, versions)))
+    if _is_refused(kind, versions, survey.own):
+        words = f"{served}; namespace {survey.namespace} refuses {INIT_CONTAINERS}"
+        return Finding("jobs", kind, MISSING, words, "use a namespace that enforces baseline", details=details)
+    for state in (MISSING, UNKNOWN):
+        causes = [f'"{name}"' for section, name in needs if states[section, name] == state]
+        if causes:
+            return Finding("jobs", kind, state, served, f"see {listed(causes)} above", details=details)
+    if len(versions) > 1 and kind == "MPIJob":
+        words = f"{served} under one CRD, of which the operator runs one"
+        return Finding("jobs", kind, UNKNOWN, words, "set job.apiVersion to that of its image", details=details)
+    return Finding("jobs", kind, OK, served, details=details)
+
+
+def _is_refused(kind: str, versions: Sequence[str], own: kube.Named | Unread | None) -> bool:
+    """Tell whether Pod Security refuses every form of the job."""
+    if not isinstance(own, kube.Named) or _level(own) != "restricted":
+        return False
+    return kind == "MPIJob" and "v2beta1" not in versions

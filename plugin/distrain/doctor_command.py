@@ -1,0 +1,78 @@
+"""The command `doctor`: its arguments, and its findings as lines or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+import semver
+import yaml
+
+from distrain import helm, operators, survey
+from distrain.cluster import connect
+from distrain.doctor import Diagnosis, diagnose, needed_rights
+from distrain.errors import HelmError
+from distrain.findings import OK, Finding
+from distrain.target import choose
+from distrain.wording import listed
+
+
+def add(commands: Any, command: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    """Add the command's parser, without the flags for the cluster."""
+    words = "say what the cluster has, what you may do in it, and what is missing for a job"
+    codes = "Exit codes: 0 a job can run, 11 none can, 2 arguments are wrong, 3 cluster unreachable."
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "doctor", help=words, description=f"{words.capitalize()}.", epilog=codes
+    )
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
+    parser.set_defaults(command=command)
+    return parser
+
+
+def answer(options: argparse.Namespace) -> tuple[list[str], int]:
+    """Return what to print and the exit code; raises UnreachableError when the cluster does not answer."""
+    target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+    found = survey.take(connect(target), target.namespace, operators.GROUPS, needed_rights)
+    diagnosis = diagnose(found, _helm())
+    if options.output == "json":
+        return [json.dumps(diagnosis.as_dict(), indent=2)], diagnosis.exit_code
+    return list(_lines(diagnosis)), diagnosis.exit_code
+
+
+def _helm() -> semver.Version | str:
+    try:
+        return helm.version()
+    except HelmError as error:
+        return str(error)
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Say the answer, then each section, then the YAML that grants what the caller lacks."""
+    yield _verdict(diagnosis)
+    for section, findings in groupby(diagnosis.findings, lambda finding: finding.section):
+        yield from ("", section)
+        yield from (f"  {_line(finding)}" for finding in findings)
+    if diagnosis.grants:
+        yield from ("", "# An admin grants what you lack, if you are to have it, with `kubectl apply -f -` and this:")
+        yield yaml.safe_dump_all(diagnosis.grants, sort_keys=False, default_flow_style=None, width=120).rstrip()
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.state:<8} {finding.name}: {finding.found}" + (f"; {finding.next}" if finding.next else "")
+
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    where = f"in namespace {diagnosis.namespace}"
+    if diagnosis.obstacles:
+        first = diagnosis.obstacles[0]
+        return f"not ready: no job can run {where}: {first.name}: {first.found}; {first.next}"
+    if not diagnosis.is_ready:
+        return f"not ready: no kind of job can run {where}; the reasons stand under jobs"
+    sure = [job.name for job in diagnosis.jobs if job.state == OK]
+    perhaps = [job.name for job in diagnosis.jobs if job.state != OK]
+    if not sure:
+        return f"ready, as far as can be read: {listed(perhaps)} may run {where}"
+    return f"ready: {listed(sure)} can run {where}" + (f", and perhaps {listed(perhaps)}" if perhaps else "")

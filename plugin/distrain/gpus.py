@@ -1,0 +1,110 @@
+"""Say what the nodes offer: whether they take pods, their GPUs by model, and GPUs that no device plugin offers.
+
+Pure functions. A GPU is an extended resource of a vendor's name; which model it is stands in labels alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from distrain import kube
+from distrain.admission import CONDITION_TAINTS, untolerated
+from distrain.amounts import all_units
+from distrain.check import GPU
+from distrain.findings import MISSING, OK, UNKNOWN, Finding, counted, some
+from distrain.snapshot import Snapshot
+from distrain.survey import Survey, Unread
+
+SECTION = "nodes"
+# Labels that name a GPU's model, the vendors' own before the clouds'.
+MODEL_LABELS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "gpu.intel.com/product",
+    "cloud.google.com/gke-accelerator",
+    "k8s.amazonaws.com/accelerator",
+    "kubernetes.azure.com/accelerator",
+)
+# Labels that only say that there is one: of NVIDIA's feature discovery, and of PCI devices of its vendor number.
+PRESENT = re.compile(r"nvidia\.com/gpu\.present|feature\.node\.kubernetes\.io/pci-(\w+_)?10de\.present")
+
+
+def findings(survey: Survey) -> list[Finding]:
+    """Say how many nodes take pods, and for each resource and model how many GPUs there are and how many are free."""
+    nodes = survey.nodes
+    if isinstance(nodes, Unread):
+        return [Finding(SECTION, name, UNKNOWN, nodes.why) for name in ("nodes", "GPUs")]
+    found = [_taking_pods(nodes), *_gpus(nodes, survey.snapshot)]
+    without = [node for node in nodes if _has_labels(node) and not _offered(node)]
+    return [*found, _without_plugin(without)] if without else found
+
+
+def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
+    taking = [node for node in nodes if _takes_pods(node)]
+    details = {"nodes": len(nodes), "taking_pods": len(taking)}
+    found = f"{len(taking)} of {counted(len(nodes), 'node')} take pods"
+    if taking:
+        return Finding(SECTION, "nodes", OK, found, needed=True, details=details)
+    return Finding(SECTION, "nodes", MISSING, found, "add a node, or uncordon one that is ready", True, details)
+
+
+def _takes_pods(node: kube.Node) -> bool:
+    """Tell whether the node is healthy and not cordoned; its owner's taints are for pods to tolerate."""
+    return not node.spec.unschedulable and not any(taint.key in CONDITION_TAINTS for taint in node.spec.taints or ())
+
+
+def _gpus(nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> list[Finding]:
+    groups: dict[tuple[str, str], list[kube.Node]] = {}
+    for node in nodes:
+        for resource in _offered(node):
+            groups.setdefault((resource, _model(node)), []).append(node)
+    if not groups and any(map(_has_labels, nodes)):
+        return []
+    if not groups:
+        words = "no node offers any"
+        return [Finding(SECTION, "GPUs", MISSING, words, "add GPU nodes, or train on CPUs with workers.gpus=0")]
+    return [_group(resource, model, groups[resource, model], snapshot) for resource, model in sorted(groups)]
+
+
+def _group(resource: str, model: str, nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> Finding:
+    total = sum(_offered(node)[resource] for node in nodes)
+    free = None if isinstance(snapshot, Unread) else _free(resource, nodes, snapshot)
+    details = {"resource": resource, "model": model, "nodes": len(nodes), "allocatable": total, "free": free}
+    amount = f"{total} GPUs, how many are free is unknown" if free is None else f"{free} of {total} GPUs free"
+    found = f"{amount} on {counted(len(nodes), 'node')} of {model or 'a model that no label tells'}"
+    taints = sorted({f"{taint.key}:{taint.effect}" for node in nodes for taint in untolerated(node, kube.PodSpec())})
+    if not taints:
+        return Finding(SECTION, resource, OK, found, details=details)
+    found += f"; taints on them: {some(taints)}"
+    return Finding(SECTION, resource, OK, found, "tolerate them with workers.tolerations", details=details)
+
+
+def _free(resource: str, nodes: Iterable[kube.Node], snapshot: Snapshot) -> int:
+    names = {node.metadata.name for node in nodes if _takes_pods(node)}
+    return sum(max(0, node.free.get(resource, 0)) for node in snapshot.free() if node.name in names)
+
+
+def _without_plugin(nodes: Sequence[kube.Node]) -> Finding:
+    names = [node.metadata.name for node in nodes]
+    models = some(sorted({_model(node) for node in nodes} - {""}))
+    found = f"{counted(len(nodes), 'node')} with labels of GPUs{f' ({models})' if models else ''} and none to offer"
+    look = f"kubectl get pods --all-namespaces --field-selector spec.nodeName={names[0]}"
+    install = f"install the GPU operator or the vendor's device plugin, or see why it does not run there: `{look}`"
+    return Finding(SECTION, "device plugin", MISSING, f"{found}: {some(names)}", install, details={"nodes": names})
+
+
+def _has_labels(node: kube.Node) -> bool:
+    labels = node.metadata.labels or {}
+    return bool(_model(node)) or any(PRESENT.fullmatch(key) and value == "true" for key, value in labels.items())
+
+
+def _model(node: kube.Node) -> str:
+    labels = node.metadata.labels or {}
+    return next((labels[key] for key in MODEL_LABELS if labels.get(key)), "")
+
+
+def _offered(node: kube.Node) -> dict[str, int]:
+    """Return the GPUs that the node can give to pods, by the resource's name."""
+    amounts = all_units(node.status.allocatable)
+    return {name: amount for name, amount in amounts.items() if "/" in name and GPU.search(name) and amount > 0}

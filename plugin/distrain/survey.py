@@ -1,0 +1,98 @@
+"""What `doctor` reads of a cluster: each part as it is or, where the caller may not read it, the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from distrain import kube, snapshot
+from distrain.cluster import Cluster, NotFoundError
+from distrain.errors import ForbiddenError, UnreachableError
+from distrain.rights import Right
+from distrain.snapshot import Snapshot
+
+# Rights are asked one by one; so many questions are under way at a time.
+QUESTIONS = 4
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part that could not be read, and why not."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A cluster, read for a job in one namespace. `own` is that namespace, None where there is none of that name.
+
+    `served` holds APIs as `group/version/Kind`, `snapshot` what is free on the nodes, and `allowed` those of the rights
+    asked that the caller has.
+    """
+
+    namespace: str
+    version: str | Unread
+    served: Sequence[str] | Unread
+    deployments: Sequence[kube.Workload] | Unread
+    nodes: Sequence[kube.Node] | Unread
+    snapshot: Snapshot | Unread
+    storage_classes: Sequence[kube.StorageClass] | Unread
+    namespaces: Sequence[kube.Named] | Unread
+    own: kube.Named | Unread | None
+    user: str | Unread
+    allowed: frozenset[Right] | Unread
+
+
+def take(
+    cluster: Cluster, namespace: str, groups: Sequence[str], rights: Callable[[Sequence[str]], Sequence[Right]]
+) -> Survey:
+    """Read the cluster, and of its APIs those of the groups; `rights` names what to ask about where these are served.
+
+    Raises UnreachableError when the cluster does not answer, and never because it refuses to tell.
+    """
+    try:
+        version: str | Unread = cluster.version()
+    except ForbiddenError as error:
+        version = Unread(str(error))
+    served = _part(lambda: [api for group in groups for api in cluster.served(group)])
+    asked = rights([] if isinstance(served, Unread) else served)
+    nodes = _part(cluster.nodes)
+    return Survey(
+        namespace=namespace,
+        version=version,
+        served=served,
+        deployments=_part(cluster.deployments),
+        nodes=nodes,
+        snapshot=nodes if isinstance(nodes, Unread) else _part(lambda: snapshot.take(nodes, cluster.pods(), namespace)),
+        storage_classes=_part(cluster.storage_classes),
+        namespaces=_part(cluster.namespaces),
+        own=_part(lambda: _own(cluster, namespace)),
+        user=_part(cluster.user),
+        allowed=_part(lambda: _allowed(cluster, namespace, asked)),
+    )
+
+
+def _part(read: Callable[[], T]) -> T | Unread:
+    try:
+        return read()
+    except UnreachableError as error:
+        return Unread(str(error))
+
+
+def _own(cluster: Cluster, namespace: str) -> kube.Named | None:
+    try:
+        return cluster.namespace(namespace)
+    except NotFoundError:
+        return None
+
+
+def _allowed(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> frozenset[Right]:
+    def may(right: Right) -> bool:
+        return cluster.may(right.verb, right.group, right.resource, "" if right.cluster_wide else namespace)
+
+    with ThreadPoolExecutor(QUESTIONS) as pool:
+        return frozenset(right for right, allowed in zip(rights, pool.map(may, rights), strict=True) if allowed)
