@@ -1,0 +1,91 @@
+"""The rights that `doctor` asks about, and the objects that grant them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from distrain import operators, rights
+from distrain.rights import PLAIN, Right
+from lab.paths import CHART
+
+# Values that make each kind of job.
+KINDS = {
+    "MPIJob": "framework=tensorflow",
+    "PyTorchJob": "framework=pytorch",
+    "TFJob": "strategy=parameter-server",
+    "MXJob": "framework=mxnet,strategy=parameter-server",
+    PLAIN: "job.kind=Plain",
+}
+CREATE_JOBS = Right("kubeflow.org", "mpijobs", "create")
+LIST_NODES = Right("", "nodes", "list", cluster_wide=True)
+
+
+@pytest.mark.parametrize(("kind", "settings"), KINDS.items(), ids=KINDS)
+def test_rights_are_those_for_what_the_chart_renders(helm4: Path, kind: str, settings: str) -> None:
+    command = [str(helm4), "template", "run1", str(CHART), "--set", settings]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    documents = [document for document in yaml.safe_load_all(printed) if document]
+
+    made = {_resource(item) for document in documents for item in document.get("items", [document])}
+
+    asked = {(right.group, right.resource) for right in rights.asked([kind]) if right.verb == "create"}
+    needed = {("", "secrets")} if kind in ("TFJob", "MXJob") else {("", "secrets"), ("", "pods")}
+    # Pods are the test's alone, and Helm's own releases are Secrets.
+    assert asked - needed == made - needed
+
+
+def _resource(item: dict[str, str]) -> tuple[str, str]:
+    return item["apiVersion"].rpartition("/")[0], f"{item['kind'].lower()}s"
+
+
+def test_role_and_cluster_role_hold_what_is_missing_and_no_more() -> None:
+    objects = rights.grants([LIST_NODES, CREATE_JOBS], "team", "jane")
+
+    rules = {item["kind"]: item["rules"] for item in objects if "rules" in item}
+    assert rules == {
+        "Role": [{"apiGroups": ["kubeflow.org"], "resources": ["mpijobs"], "verbs": ["create"]}],
+        "ClusterRole": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}],
+    }
+
+
+def test_later_grant_takes_nothing_back() -> None:
+    (first, _), (second, _) = (
+        rights.grants([right], "team", "jane") for right in (CREATE_JOBS, Right("", "pods", "list"))
+    )
+
+    assert first["metadata"]["name"] != second["metadata"]["name"]
+    assert rights.grants([CREATE_JOBS], "team", "jane")[0] == first
+
+
+def test_nothing_missing_is_nothing_to_grant() -> None:
+    assert rights.grants([], "team", "jane") == []
+
+
+@pytest.mark.parametrize(
+    ("user", "subject"),
+    [
+        pytest.param("jane", {"apiGroup": rights.RBAC, "kind": "User", "name": "jane"}, id="user"),
+        pytest.param(
+            "system:serviceaccount:team:default-editor",
+            {"kind": "ServiceAccount", "namespace": "team", "name": "default-editor"},
+            id="service-account",
+        ),
+        pytest.param(None, {"apiGroup": rights.RBAC, "kind": "User", "name": rights.SOMEBODY}, id="unknown"),
+    ],
+)
+def test_grant_names_who_asked(user: str | None, subject: dict[str, str]) -> None:
+    _, binding = rights.grants([CREATE_JOBS], "team", user)
+
+    assert binding["subjects"] == [subject]
+
+
+def test_versions_of_each_kind_are_those_of_the_chart() -> None:
+    template = (CHART / "templates" / "_job.tpl").read_text()
+    lists = re.findall(r'"(\w+Job)" \(list ([^)]*)\)', template)
+
+    assert {kind: tuple(re.findall(r'"(\w+)"', names)) for kind, names in lists} == operators.VERSIONS
