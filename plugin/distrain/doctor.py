@@ -113,7 +113,7 @@ def _versions(survey: Survey, helm: semver.Version | str) -> list[Finding]:
 
 def _helm(version: semver.Version | str) -> Finding:
     if isinstance(version, str):
-        return Finding("versions", "Helm", MISSING, version, "install Helm, or set HELM_BIN", needed=True)
+        return Finding("versions", "Helm", MISSING, version, needed=True)
     upgrade = "upgrade Helm: 3.21 and 4.2 are tested"
     if version < OLDEST_HELM:
         return Finding("versions", "Helm", MISSING, f"{version}, older than {OLDEST_HELM}", upgrade, needed=True)

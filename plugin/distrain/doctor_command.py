@@ -61,14 +61,17 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _line(finding: Finding) -> str:
-    return f"{finding.state:<8} {finding.name}: {finding.found}" + (f"; {finding.next}" if finding.next else "")
+    return f"{finding.state:<8} {_told(finding)}"
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.name}: {finding.found}" + (f"; {finding.next}" if finding.next else "")
 
 
 def _verdict(diagnosis: Diagnosis) -> str:
     where = f"in namespace {diagnosis.namespace}"
     if diagnosis.obstacles:
-        first = diagnosis.obstacles[0]
-        return f"not ready: no job can run {where}: {first.name}: {first.found}; {first.next}"
+        return f"not ready: no job can run {where}: {_told(diagnosis.obstacles[0])}"
     if not diagnosis.is_ready:
         return f"not ready: no kind of job can run {where}; the reasons stand under jobs"
     sure = [job.name for job in diagnosis.jobs if job.state == OK]

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from distrain.wording import listed
+
 RBAC = "rbac.authorization.k8s.io"
 KUBEFLOW = "kubeflow.org"
 # Stands for the name in a grant, where the cluster does not tell who asks.
@@ -58,7 +60,8 @@ class Right:
     cluster_wide: bool = False
 
     @property
-    def kind_of_object(self) -> str:
+    def of(self) -> str:
+        """The resource, as kubectl writes it."""
         where = " of all namespaces" if self.cluster_wide and self.resource != "nodes" else ""
         return f"{self.resource}.{self.group}{where}" if self.group else f"{self.resource}{where}"
 
@@ -97,11 +100,14 @@ def asked(kinds: Sequence[str]) -> list[Right]:
 
 
 def described(rights: Iterable[Right]) -> str:
-    """Return "create and patch mpijobs.kubeflow.org, list pods"."""
+    """Return "create/patch mpijobs.kubeflow.org and configmaps, list pods"."""
     verbs: dict[str, list[str]] = {}
     for right in rights:
-        verbs.setdefault(right.kind_of_object, []).append(right.verb)
-    return ", ".join(f"{'/'.join(names)} {resource}" for resource, names in verbs.items())
+        verbs.setdefault(right.of, []).append(right.verb)
+    alike: dict[str, list[str]] = {}
+    for resource, names in verbs.items():
+        alike.setdefault("/".join(names), []).append(resource)
+    return ", ".join(f"{names} {listed(resources)}" for names, resources in alike.items())
 
 
 def grants(missing: Iterable[Right], namespace: str, user: str | None) -> list[dict[str, Any]]:

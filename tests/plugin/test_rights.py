@@ -53,6 +53,16 @@ def test_role_and_cluster_role_hold_what_is_missing_and_no_more() -> None:
     }
 
 
+def test_rights_are_told_in_few_words() -> None:
+    create = [Right("kubeflow.org", "mpijobs", verb) for verb in ("create", "patch")]
+    missing = [*create, Right("", "configmaps", "create"), Right("", "configmaps", "patch"), LIST_NODES]
+    missing.append(Right("", "pods", "list", cluster_wide=True))
+
+    told = rights.described(missing)
+
+    assert told == "create/patch mpijobs.kubeflow.org and configmaps, list nodes and pods of all namespaces"
+
+
 def test_later_grant_takes_nothing_back() -> None:
     (first, _), (second, _) = (
         rights.grants([right], "team", "jane") for right in (CREATE_JOBS, Right("", "pods", "list"))
