@@ -155,6 +155,16 @@ def test_two_operators_are_told_apart_with_their_versions(examine: Doctor) -> No
     assert found.answer["jobs"] == ["MPIJob", "PyTorchJob", "TFJob", "Plain"]
 
 
+def test_rights_to_kinds_that_are_not_served_are_not_asked(cluster: FakeApi, examine: Doctor) -> None:
+    cluster.serve_mpi_jobs()
+
+    names = [finding["name"] for finding in examine().answer["findings"] if finding["section"] == "rights"]
+
+    assert [name for name in names if name.startswith("install ")] == [
+        *("install any job", "install MPIJob", "install Plain"),
+    ]
+
+
 def test_mpijob_v1_is_the_training_operators(cluster: FakeApi, examine: Doctor) -> None:
     cluster.serve("v1", "MPIJob", "PyTorchJob")
 

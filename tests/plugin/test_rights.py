@@ -43,6 +43,28 @@ def _resource(item: dict[str, str]) -> tuple[str, str]:
     return item["apiVersion"].rpartition("/")[0], f"{item['kind'].lower()}s"
 
 
+def test_each_purpose_takes_no_more_than_it_needs() -> None:
+    told = {purpose.name: rights.described(purpose.rights) for purpose in rights.purposes(["MPIJob"])}
+
+    rbac = "roles.rbac.authorization.k8s.io and rolebindings.rbac.authorization.k8s.io"
+    made = f"mpijobs.kubeflow.org, configmaps, pods, serviceaccounts, {rbac}"
+    assert told == {
+        "install any job": "get/list/create/update/delete secrets, get/create/patch/delete serviceaccounts",
+        "install MPIJob": "get/create/patch/delete mpijobs.kubeflow.org and configmaps",
+        "helm distrain check": "list nodes and pods of all namespaces",
+        "helm distrain install --wait": "list pods and events",
+        # Helm 4 lists and watches what a hook is made of.
+        "helm test": f"get/create/patch/delete/list/watch {made}, get pods/log",
+        "kubectl logs": "get/list pods, get pods/log",
+    }
+
+
+def test_key_of_a_plain_job_is_not_watched() -> None:
+    secrets = {right.verb for right in rights.asked([PLAIN]) if right.resource == "secrets"}
+
+    assert secrets == {"get", "list", "create", "update", "patch", "delete"}
+
+
 def test_role_and_cluster_role_hold_what_is_missing_and_no_more() -> None:
     objects = rights.grants([LIST_NODES, CREATE_JOBS], "team", "jane")
 
