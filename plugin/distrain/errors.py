@@ -1,6 +1,6 @@
 """What can go wrong, one class per cause, each with the exit code of the program.
 
-A message says the value's path or the thing, what was found and the next step; `cli.py` alone prints it.
+A message says the value's path or the thing, what was found and the next step; `console.py` alone prints it.
 """
 
 from __future__ import annotations

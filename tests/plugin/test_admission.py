@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from distrain import kube
-from distrain.admission import NO_MATCH, UNSCHEDULABLE, UNTOLERATED, recovered, refusal
+from distrain.check.admission import NO_MATCH, UNSCHEDULABLE, UNTOLERATED, recovered, refusal
 from tests.plugin.objects import node, nodes, tainted
 
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrain.capacity import BUDGET, Judgement, Node, Role, beside, copies, judge, room, shortages, with_pod
+from distrain.check.capacity import BUDGET, Judgement, Node, Role, beside, copies, judge, room, shortages, with_pod
 
 LAUNCHER = {"pods": 1, "cpu": 1}
 

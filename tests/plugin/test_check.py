@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from distrain import check
-from distrain.capacity import Judgement
-from distrain.check import Report, not_judged, report, summary
+from distrain.check import report as check
+from distrain.check.capacity import Judgement
+from distrain.check.report import Report, not_judged, report, summary
+from distrain.check.snapshot import take
 from distrain.job import Job, from_manifest
-from distrain.snapshot import take
 from tests.plugin.objects import (
     Object,
     mpi_job,

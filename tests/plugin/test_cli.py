@@ -16,7 +16,9 @@ import yaml
 from kubernetes.config import incluster_config
 
 from distrain import __version__, cli, target
-from distrain.install import Release
+from distrain.commands import candidate, install
+from distrain.commands.parser import parser
+from distrain.release.install import Release
 from tests.plugin.fake_api import FakeApi, make_certificate, release_secret, releases, running, write_kubeconfig
 from tests.plugin.objects import Object, mx_job, node, pod
 
@@ -520,7 +522,7 @@ def test_chart_does_not_check_what_was_checked(
 ) -> None:
     cluster.answers[SECRETS] = releases()
     installed: list[Release] = []
-    monkeypatch.setattr(cli, "install", lambda _, release, **__: installed.append(release))
+    monkeypatch.setattr(install, "install", lambda _, release, **__: installed.append(release))
 
     assert run("install", "run1", "--set", settings).code == 0
     assert (installed[0].source.flags[-2:] == ("--set", "preflight.enabled=false")) == given
@@ -553,13 +555,13 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], argume
 
 
 def test_longest_name_that_helm_takes_is_taken() -> None:
-    assert cli._parser().parse_args(["install", "a" * 53]).name == "a" * 53
+    assert parser().parse_args(["install", "a" * 53]).name == "a" * 53
     assert cli.run(["install", "a" * 54]) == 2
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45)])
 def test_durations_are_read_as_helm_writes_them(written: str, seconds: float) -> None:
-    assert cli._parser().parse_args(["install", "run1", "--timeout", written]).timeout == seconds
+    assert parser().parse_args(["install", "run1", "--timeout", written]).timeout == seconds
 
 
 def test_helm_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -593,7 +595,7 @@ def test_helm_that_is_too_old_is_named(
 def test_ctrl_c_says_that_nothing_was_installed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "find", _interrupted)
+    monkeypatch.setattr(candidate, "find", _interrupted)
 
     assert cli.run(["install", "run1"]) == 130
     assert capsys.readouterr().err == "distrain: interrupted; nothing was installed\n"
@@ -601,8 +603,8 @@ def test_ctrl_c_says_that_nothing_was_installed(
 
 def test_ctrl_c_while_waiting_says_what_remains(run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.answers[SECRETS] = releases()
-    monkeypatch.setattr(cli, "install", lambda *_, **__: "notes")
-    monkeypatch.setattr(cli, "follow", _interrupted)
+    monkeypatch.setattr(install, "install", lambda *_, **__: "notes")
+    monkeypatch.setattr(install, "follow", _interrupted)
 
     outcome = run("install", "run1", "--wait")
 

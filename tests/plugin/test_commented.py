@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distrain import commented
+from distrain.derive import commented
 from distrain.errors import ValuesError
 from schemas.build import read
 

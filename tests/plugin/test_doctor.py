@@ -12,9 +12,9 @@ import semver
 import yaml
 
 from distrain import cli
-from distrain.doctor import Diagnosis, diagnose
-from distrain.findings import Finding
-from distrain.survey import Survey, Unread
+from distrain.doctor.diagnosis import Diagnosis, diagnose
+from distrain.doctor.findings import Finding
+from distrain.doctor.survey import Survey, Unread
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
 from tests.plugin.objects import Object, deployment, namespace, node, pod, tainted
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distrain import formulas
+from distrain.derive import formulas
 from distrain_trainer import schedule
 from distrain_trainer.config import Config
 from distrain_trainer.data.dealing import deal_epoch

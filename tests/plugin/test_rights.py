@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distrain import operators, rights
-from distrain.rights import PLAIN, Right
+from distrain.doctor import operators, rights
+from distrain.doctor.rights import PLAIN, Right
 from lab.paths import CHART
 
 # Values that make each kind of job.

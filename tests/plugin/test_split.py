@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distrain.split import Limits, Split, first, nearest, splits, whole_nodes
+from distrain.derive.split import Limits, Split, first, nearest, splits, whole_nodes
 
 
 def anywhere(_: Split) -> bool:

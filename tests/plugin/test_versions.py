@@ -7,7 +7,7 @@ import re
 import yaml
 
 import distrain
-from distrain import doctor
+from distrain.doctor import diagnosis as doctor
 from lab.paths import CHART, REPOSITORY
 
 

@@ -11,15 +11,16 @@ import msgspec
 import pytest
 import yaml
 
-from distrain import install, kube, wait
+from distrain import kube
 from distrain.cluster import NotFoundError
 from distrain.errors import ForbiddenError, HelmError, NameInUseError, StartError, UnreachableError
 from distrain.helm import Source
-from distrain.install import Release
 from distrain.job import from_manifest
-from distrain.start import Trouble
+from distrain.release import install, wait
+from distrain.release.install import Release
+from distrain.release.start import Trouble
+from distrain.release.wait import Followed, Patience, until_started
 from distrain.target import Target
-from distrain.wait import Followed, Patience, until_started
 from tests.plugin.objects import JOB, mpi_job, plain
 
 LABEL = "app.kubernetes.io/component"

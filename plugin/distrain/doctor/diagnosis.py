@@ -13,11 +13,12 @@ from typing import Any
 
 import semver
 
-from distrain import __version__, gpus, kube, operators, rights
-from distrain.findings import MISSING, OK, UNKNOWN, Finding, some
+from distrain import __version__, kube
+from distrain.doctor import gpus, operators, rights
+from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding, some
+from distrain.doctor.rights import PLAIN, Purpose
+from distrain.doctor.survey import Survey, Unread
 from distrain.helm import OLDEST as OLDEST_HELM
-from distrain.rights import PLAIN, Purpose
-from distrain.survey import Survey, Unread
 from distrain.wording import listed
 
 READY, NOT_READY = 0, 11

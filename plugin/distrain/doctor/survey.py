@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from distrain import kube, snapshot
+from distrain import kube
+from distrain.check import snapshot
+from distrain.check.snapshot import Snapshot
 from distrain.cluster import Cluster, NotFoundError
+from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
-from distrain.rights import Right
-from distrain.snapshot import Snapshot
 
 # Rights are asked one by one; so many questions are under way at a time.
 QUESTIONS = 4

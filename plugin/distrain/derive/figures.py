@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from distrain import formulas, kube
+from distrain import kube
+from distrain.derive import formulas
 from distrain.errors import ValuesError
 from distrain.job import Job
 

@@ -10,13 +10,14 @@ from typing import Protocol
 
 import msgspec
 
-from distrain import capacity, kube
+from distrain import kube
 from distrain.amounts import Units, all_units, text
-from distrain.check import judge
+from distrain.check import capacity
+from distrain.check.report import judge
+from distrain.check.snapshot import Snapshot, take
+from distrain.derive.split import MOST_WORKERS, Split
 from distrain.errors import ValuesError
 from distrain.job import MASTER, WORKER, Job, PodRole
-from distrain.snapshot import Snapshot, take
-from distrain.split import MOST_WORKERS, Split
 
 # Below this a share is rounded down to a tenth of it, above to whole ones.
 CORE, GIBIBYTE = 1000, 2**30

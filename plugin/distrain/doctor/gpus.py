@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from distrain import kube
-from distrain.admission import CONDITION_TAINTS, untolerated
 from distrain.amounts import all_units
-from distrain.check import GPU
-from distrain.findings import MISSING, OK, UNKNOWN, Finding, counted, some
-from distrain.snapshot import Snapshot
-from distrain.survey import Survey, Unread
+from distrain.check.admission import CONDITION_TAINTS, untolerated
+from distrain.check.report import GPU
+from distrain.check.snapshot import Snapshot
+from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding, counted, some
+from distrain.doctor.survey import Survey, Unread
 
 SECTION = "nodes"
 # Labels that name a GPU's model, the vendors' own before the clouds'.

@@ -10,7 +10,7 @@ from distrain import kube
 from distrain.cluster import Cluster, NotFoundError
 from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.job import Job
-from distrain.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable
+from distrain.release.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable
 
 POLL_SECONDS = 1.5
 # An image pull is tried again after 10 s, and a missing Secret may be on its way.

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from distrain.tally import Budget, ExhaustedError, Options, Vector, fewest, most
+from distrain.check.tally import Budget, ExhaustedError, Options, Vector, fewest, most
 
 TOO_MANY_PODS = "Too many pods"
 # Steps of one search; some seconds.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from distrain import capacity, kube
-from distrain.admission import recovered, refusal
+from distrain import kube
 from distrain.amounts import Units, all_units, pod_request
+from distrain.check import capacity
+from distrain.check.admission import recovered, refusal
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL, PodRole
 
 STATIC_POD = "kubernetes.io/config.mirror"

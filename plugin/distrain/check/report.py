@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from distrain import advice, capacity, kube
-from distrain.admission import refusal
+from distrain import kube
 from distrain.amounts import Units, text
-from distrain.capacity import Judgement
+from distrain.check import advice, capacity
+from distrain.check.admission import refusal
+from distrain.check.capacity import Judgement
+from distrain.check.snapshot import Snapshot, take
 from distrain.cluster import Cluster
 from distrain.job import Job, PodRole
-from distrain.snapshot import Snapshot, take
 from distrain.wording import listed
 
 # How vendors name their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.

@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
 
 import semver
 import yaml
 
-from distrain import helm, operators, survey
+from distrain import console, helm
 from distrain.cluster import connect
-from distrain.doctor import Diagnosis, diagnose, needed_rights
+from distrain.doctor import operators, survey
+from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
+from distrain.doctor.findings import OK, Finding
 from distrain.errors import HelmError
-from distrain.findings import OK, Finding
 from distrain.target import choose
 from distrain.wording import listed
 
 
-def add(commands: Any, command: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    """Add the command's parser, without the flags for the cluster."""
-    words = "say what the cluster has, what you may do in it, and what is missing for a job"
-    codes = "Exit codes: 0 a job can run, 11 none can, 2 arguments are wrong, 3 cluster unreachable."
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "doctor", help=words, description=f"{words.capitalize()}.", epilog=codes
-    )
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
-    parser.set_defaults(command=command)
-    return parser
-
-
-def answer(options: argparse.Namespace) -> tuple[list[str], int]:
-    """Return what to print and the exit code; raises UnreachableError when the cluster does not answer."""
+def run(options: argparse.Namespace) -> int:
     target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
     found = survey.take(connect(target), target.namespace, operators.GROUPS, needed_rights)
     diagnosis = diagnose(found, _helm())
-    if options.output == "json":
-        return [json.dumps(diagnosis.as_dict(), indent=2)], diagnosis.exit_code
-    return list(_lines(diagnosis)), diagnosis.exit_code
+    is_json = options.output == "json"
+    console.answer(json.dumps(diagnosis.as_dict(), indent=2) if is_json else "\n".join(_lines(diagnosis)))
+    return diagnosis.exit_code
 
 
 def _helm() -> semver.Version | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distrain.figures import Figure
+from distrain.derive.figures import Figure
 
 HEAD = "# Derived by `helm distrain derive` for this size. Nothing below is a value."
 MARGIN = "#   "

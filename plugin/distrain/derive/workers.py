@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distrain.amounts import text, units
+from distrain.derive.room import GIBIBYTE, Room, StatedNodes
+from distrain.derive.split import MOST_WORKERS, Limits, Split, first, nearest, splits, whole_nodes
 from distrain.errors import ValuesError
-from distrain.room import GIBIBYTE, Room, StatedNodes
-from distrain.split import MOST_WORKERS, Limits, Split, first, nearest, splits, whole_nodes
 
 MARK = "derived: "
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distrain import kube
-from distrain.findings import MISSING, OK, UNKNOWN, Finding
-from distrain.survey import Survey, Unread
+from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding
+from distrain.doctor.survey import Survey, Unread
 
 SECTION = "operators"
 # The versions of each kind that the chart writes, the newest first.

@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from distrain import commented, values
+from distrain import values
+from distrain.derive import commented
+from distrain.derive.figures import figures, size_of, trainer_of
+from distrain.derive.footer import stale_lines, with_footer, without_footer
+from distrain.derive.room import Room
+from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 from distrain.errors import ValuesError
-from distrain.figures import figures, size_of, trainer_of
-from distrain.footer import stale_lines, with_footer, without_footer
 from distrain.helm import Helm, Source
 from distrain.job import Job, from_manifest
-from distrain.room import Room
-from distrain.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 
 RELEASE, NAMESPACE = "derive", "default"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"

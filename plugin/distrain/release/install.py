@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from distrain.check import Report
+from distrain.check.report import Report
 from distrain.cluster import Cluster
 from distrain.errors import DoesNotFitError, HelmError, NameInUseError, StartError, UnreachableError
 from distrain.helm import Helm, Source
+from distrain.release.wait import Followed, until_started
 from distrain.target import Target
-from distrain.wait import Followed, until_started
 
 MAY_WAIT = ("depends", "busy")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from distrain import capacity, kube
-from distrain.admission import NO_MATCH, UNTOLERATED, refusal, untolerated
+from distrain import kube
 from distrain.amounts import Units, rounded_down, text, units
-from distrain.capacity import Judgement
+from distrain.check import capacity
+from distrain.check.admission import NO_MATCH, UNTOLERATED, refusal, untolerated
+from distrain.check.capacity import Judgement
+from distrain.check.snapshot import Snapshot
 from distrain.job import Job, PodRole
-from distrain.snapshot import Snapshot
 from distrain.wording import Wording, asked, listed
 
 

@@ -1,0 +1,1 @@
+"""Does a job fit: the pure part of `helm distrain check`."""

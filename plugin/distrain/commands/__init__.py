@@ -1,0 +1,1 @@
+"""The commands: arguments in, answers and exit codes out."""

@@ -1,0 +1,1 @@
+"""What follows from the values: `helm distrain derive`."""

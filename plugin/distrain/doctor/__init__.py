@@ -1,0 +1,1 @@
+"""What the cluster has and lacks: `helm distrain doctor`."""

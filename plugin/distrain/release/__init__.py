@@ -1,0 +1,1 @@
+"""What changes a cluster: install a release, and follow its start."""
