@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrain.check.capacity import BUDGET, Judgement, Node, Role, beside, copies, judge, room, shortages, with_pod
+from distrain.check.capacity import BUDGET, Judgement, beside, copies, judge, room, shortages, with_pod
+from distrain.check.problem import Node, Role
 
 LAUNCHER = {"pods": 1, "cpu": 1}
 

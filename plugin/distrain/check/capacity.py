@@ -22,29 +22,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from distrain.check.problem import Node, Role
 from distrain.check.tally import Budget, ExhaustedError, Options, Vector, fewest, most
 
 TOO_MANY_PODS = "Too many pods"
 # Steps of one search; some seconds.
 BUDGET = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node and what is free on it; `pods` among the resources counts its free pod slots."""
-
-    name: str
-    free: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """Pods that are alike: how many, what each asks for (one of `pods` included), and the nodes that admit them."""
-
-    name: str
-    count: int
-    request: Mapping[str, int]
-    nodes: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

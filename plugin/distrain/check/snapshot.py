@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from distrain import kube
 from distrain.amounts import Units, all_units, pod_request
-from distrain.check import capacity
 from distrain.check.admission import recovered, refusal
+from distrain.check.problem import Node, Role
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL, PodRole
 
 STATIC_POD = "kubernetes.io/config.mirror"
@@ -35,13 +35,13 @@ class Snapshot:
         """Return the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned."""
         return Snapshot([recovered(node) for node in self.nodes], self.staying, self.staying)
 
-    def free(self) -> list[capacity.Node]:
-        return [capacity.Node(node.metadata.name, self._free(node)) for node in self.nodes]
+    def free(self) -> list[Node]:
+        return [Node(node.metadata.name, self._free(node)) for node in self.nodes]
 
-    def role(self, role: PodRole) -> capacity.Role:
+    def role(self, role: PodRole) -> Role:
         """Return the role with the nodes that admit its pods."""
         admitting = frozenset(node.metadata.name for node in self.nodes if refusal(node, role.spec) is None)
-        return capacity.Role(role.name, role.replicas, role.request, admitting)
+        return Role(role.name, role.replicas, role.request, admitting)
 
     def _free(self, node: kube.Node) -> Units:
         free = all_units(node.status.allocatable)

@@ -12,7 +12,7 @@ import msgspec
 
 from distrain import kube
 from distrain.amounts import Units, all_units, text
-from distrain.check import capacity
+from distrain.check.problem import Node
 from distrain.check.report import judge
 from distrain.check.snapshot import Snapshot, take
 from distrain.derive.split import MOST_WORKERS, Split
@@ -149,7 +149,7 @@ def read_snapshot(path: str, namespace: str) -> Snapshot:
 def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
     """Return name and free amounts of the nodes that admit the role and have GPUs at all."""
     admitting = snapshot.role(role).nodes
-    free: list[capacity.Node] = [node for node in snapshot.free() if node.name in admitting]
+    free: list[Node] = [node for node in snapshot.free() if node.name in admitting]
     return [(node.name, dict(node.free)) for node in free if gpu_resource in node.free]
 
 

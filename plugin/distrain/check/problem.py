@@ -1,0 +1,88 @@
+"""The question that a check asks: pods to be placed on nodes, as numbers and names, without Kubernetes' objects.
+
+What one pod of the job means for another one stands in a role's rules. All that other pods mean for it is settled
+before: it is in the nodes that admit the role, in what is free on them, and in what the rules call `present`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node and what is free on it; `pods` among the resources counts its free pod slots.
+
+    `labels` are those that a rule of some role names as a topology key: nodes of one value are one domain.
+    """
+
+    name: str
+    free: Mapping[str, int]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Required affinity to pods: a term per topology key, which all have to hold.
+
+    A pod counts only if it matches every term; `roles` are those whose pods do. For each key the node's domain has to
+    hold a pod that counts: one of the job's, or another one, whose domains `present` gives per key. A node without one
+    of the keys never does. The first pod of a group goes to any node that has all the keys: where no pod that counts
+    stands in any domain, and the role is itself among `roles`.
+    """
+
+    keys: tuple[str, ...]
+    roles: frozenset[str]
+    present: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Required anti-affinity: no pod of these roles in the node's domain.
+
+    Given on both sides. A node without the key has no domain, and nothing is apart there.
+    """
+
+    key: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A topology spread constraint with DoNotSchedule.
+
+    Counted are pods of `roles` on `eligible` nodes, beside the `present` ones of each domain. A pod may go to a node
+    where the domain's count, plus one if its own role is counted, less the smallest count of all eligible nodes'
+    domains (0 where there are fewer domains than `min_domains`) is at most `max_skew`. A node without the key does not
+    admit the role.
+    """
+
+    key: str
+    max_skew: int
+    roles: frozenset[str]
+    eligible: frozenset[str]
+    present: Mapping[str, int] = field(default_factory=dict)
+    min_domains: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Pods that are alike: how many, what each asks for (one of `pods` included), and the nodes that admit them."""
+
+    name: str
+    count: int
+    request: Mapping[str, int]
+    nodes: frozenset[str]
+    near: Near | None = None
+    apart: tuple[Apart, ...] = ()
+    spread: tuple[Spread, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The job's roles, of which `main` is the one that is many, and the nodes."""
+
+    nodes: Sequence[Node]
+    roles: Sequence[Role]
+    main: Role
