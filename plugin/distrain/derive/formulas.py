@@ -134,13 +134,16 @@ def job_mtbf(part_mtbf: float, parts: int) -> float:
 
 
 def checkpoint_interval(cost: float, mtbf: float) -> float:
-    """Return the time from one checkpoint to the next that loses least: sqrt(2 cost MTBF), all in one unit.
+    """Return the time of work between two checkpoints that loses least, all in one unit.
 
-    Young 1974 ("A first order approximation to the optimum checkpoint interval", CACM 17), the first order of Daly 2006
-    ("A higher order estimate of the optimum checkpoint interval for restart dumps", FGCS 22). `cost` is the time that
-    writing one takes; it has to be far below `mtbf`, the time between failures.
+    The higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval for restart
+    dumps", FGCS 22), whose first order is the sqrt(2 cost MTBF) of Young 1974 ("A first order approximation to the
+    optimum checkpoint interval", CACM 17). `cost` is the time that writing one takes, `mtbf` that between failures.
     """
-    return math.sqrt(2 * cost * mtbf)
+    if cost >= 2 * mtbf:
+        return mtbf
+    ratio = math.sqrt(cost / (2 * mtbf))
+    return math.sqrt(2 * cost * mtbf) * (1 + ratio / 3 + ratio**2 / 9) - cost
 
 
 def checkpoint_bytes(parameters: int, optimizer: str) -> int:
