@@ -9,6 +9,7 @@ import pytest
 from tests.chart.rendering import refusal, render
 
 S3 = ["data.source=s3", "data.uri=s3://digits"]
+DERIVE = "or leave both out for `helm distrain derive`"
 VOLUME = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"]
 
 
@@ -19,19 +20,20 @@ def set_arguments(assignments: list[str]) -> list[str]:
 CASES = [
     pytest.param(
         ["gpus=32", "workers.gpus=8"],
-        "gpus: 32 is not workers.replicas * workers.gpus = 2 * 8 = 16; --set workers.replicas=4 or --set gpus=16",
+        "gpus: 32 is not workers.replicas * workers.gpus = 2 * 8 = 16; "
+        f"--set workers.replicas=4 or --set gpus=16; {DERIVE}",
         ["gpus=32", "workers.gpus=8", "workers.replicas=4"],
         id="gpus",
     ),
     pytest.param(
         ["gpus=5", "workers.gpus=2"],
-        "gpus: 5 is not workers.replicas * workers.gpus = 2 * 2 = 4; --set gpus=4\n",
+        f"gpus: 5 is not workers.replicas * workers.gpus = 2 * 2 = 4; --set gpus=4; {DERIVE}\n",
         ["gpus=4", "workers.gpus=2"],
         id="gpus-no-multiple",
     ),
     pytest.param(
         ["gpus=4", "workers.gpus=0"],
-        "gpus: 4 is not workers.replicas * workers.gpus = 2 * 0 = 0; --set gpus=0\n",
+        f"gpus: 4 is not workers.replicas * workers.gpus = 2 * 0 = 0; --set gpus=0; {DERIVE}\n",
         ["gpus=0", "workers.gpus=0"],
         id="gpus-on-the-cpu",
     ),

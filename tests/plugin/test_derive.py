@@ -178,7 +178,8 @@ def test_total_that_fills_no_whole_nodes_is_said_to(derive: Derive) -> None:
         pytest.param(
             "gpus: 9\nworkers: {replicas: 4, gpus: 2}\n",
             [],
-            "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8",
+            "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
+            "or leave both out for `helm distrain derive`",
             id="refused-by-the-chart",
         ),
         pytest.param(

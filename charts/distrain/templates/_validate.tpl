@@ -49,7 +49,7 @@ distrain.validate.release
 {{- if and (gt $each 0) (gt $gpus 0) (eq (mod $gpus (max $each 1) | int) 0) -}}
 {{- $mend = printf "--set workers.replicas=%d or %s" (div $gpus $each) $mend -}}
 {{- end -}}
-{{- fail (printf "distrain: gpus: %d is not workers.replicas * workers.gpus = %d * %d = %d; %s" $gpus $replicas $each $product $mend) -}}
+{{- fail (printf "distrain: gpus: %d is not workers.replicas * workers.gpus = %d * %d = %d; %s; or leave both out for `helm distrain derive`" $gpus $replicas $each $product $mend) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
