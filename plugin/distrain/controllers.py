@@ -38,15 +38,13 @@ class Added:
     """What the pods of one role have beside their template.
 
     `labels` win over the template's. `varying` are keys of labels that differ from pod to pod, or that nobody knows
-    before the pods are there. `creates` are the objects that the controller makes for them. `account` is the service
-    account of pods whose template names none.
+    before the pods are there. `creates` are the objects that the controller makes for them.
     """
 
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
     init_containers: tuple[kube.Container, ...] = ()
     creates: frozenset[ObjectName] = frozenset()
-    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +132,8 @@ def _trained(controller: str, owner: Owner, role: str, masters: Collection[str])
 
 
 def _with_kubectl(made: Added, owner: Owner) -> Added:
-    account = f"{owner.name}-launcher"
-    creates = made.creates | {("ServiceAccount", account)}
-    return replace(made, init_containers=(KUBECTL_DELIVERY,), creates=creates, account=account)
+    creates = made.creates | {("ServiceAccount", f"{owner.name}-launcher")}
+    return replace(made, init_containers=(KUBECTL_DELIVERY,), creates=creates)
 
 
 def _job(owner: Owner, role: str) -> Added:

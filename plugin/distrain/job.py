@@ -5,6 +5,7 @@ What the operators put into the pods they make counts as if the manifest said it
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from msgspec.structs import replace as with_fields
 from distrain import controllers, kube
 from distrain.amounts import Units, pod_request
 from distrain.controllers import Added, ObjectName, Owner
+from distrain.defaults import stored
 from distrain.errors import ValuesError
 
 NAME_LABEL = "app.kubernetes.io/name"
@@ -24,6 +26,7 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 ROLE_LABEL = "app.kubernetes.io/component"
 CHART = "distrain"
 HOOK = "helm.sh/hook"
+HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
 # Kubeflow's own names in lower case, in the order in which a report lists them: who does the work comes last.
@@ -77,13 +80,15 @@ class Job:
     """A job. `from_chart`: its pods are distrain's, so that its figures are found among the chart's values.
 
     The first resource is the one whose end is the job's end. `creates` are the objects by kind and name that come with
-    it, the manifest's and those that operators make.
+    it, the manifest's and those that operators make. `slots` are the ranks of each worker, None where the job leaves
+    them to the program.
     """
 
     resources: tuple[Resource, ...]
     roles: tuple[PodRole, ...]
     from_chart: bool = False
     creates: frozenset[ObjectName] = frozenset()
+    slots: int | None = None
 
     @property
     def main(self) -> PodRole:
@@ -114,8 +119,13 @@ def from_manifest(manifest: str, origin: str) -> Job:
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
     resources = sorted((resource for resource, _ in found), key=_follows)
     creates = {*_created(items), *(name for resource, workload in found for name in _made(resource, workload))}
-    is_ours = all(map(_is_ours, found))
-    return Job(tuple(resources), tuple(sorted(_distinct(roles), key=_place)), is_ours, frozenset(creates))
+    return Job(
+        resources=tuple(resources),
+        roles=tuple(sorted(_distinct(roles), key=_place)),
+        from_chart=all(map(_is_ours, found)),
+        creates=frozenset(creates),
+        slots=_slots(dict(found), items),
+    )
 
 
 def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
@@ -198,8 +208,29 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
 
 
 def _as_stored(spec: kube.PodSpec, added: Added) -> kube.PodSpec:
-    """Return the pod as the API server keeps it: with what the controller adds, and with its own defaults."""
-    return with_fields(spec, init_containers=[*(spec.init_containers or ()), *added.init_containers])
+    """Return the pod as the API server keeps it: with what the controller adds, and with the defaults."""
+    return stored(with_fields(spec, init_containers=[*(spec.init_containers or ()), *added.init_containers]))
+
+
+def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:
+    """Return the ranks of each worker: what mpirun, torchrun or TensorFlow is told."""
+    resource, workload = next(iter(found.items()))
+    match resource.kind:
+        case "MPIJob":
+            return 1 if workload.spec.slots_per_worker is None else workload.spec.slots_per_worker
+        case "PyTorchJob":
+            told = str(workload.spec.nproc_per_node)
+            return int(told) if told.isdecimal() else None
+        case "TFJob":
+            return 1
+    return next(filter(None, map(_slots_of_hosts, items)), None)
+
+
+def _slots_of_hosts(item: dict[str, Any]) -> int | None:
+    """Return the slots that a hostfile for mpirun gives each host."""
+    hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
+    slots = {int(number) for number in SLOTS.findall(str(hostfile))}
+    return slots.pop() if len(slots) == 1 else None
 
 
 def _number(spec: kube.WorkloadSpec) -> int:
