@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec.structs import replace as with_fields
+
 from distrain import kube
 
 # An object by kind and name.
@@ -23,19 +25,39 @@ OPERATOR_NAME, JOB_NAME, JOB_ROLE, REPLICA_TYPE, REPLICA_INDEX = (
 # Set by an operator that was started for gang scheduling with scheduler-plugins, which no manifest tells.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
+# Whom the pods of a job with a schedulingPolicy go to if they name no scheduler: it is a flag of the operator's.
+GANG_SCHEDULER = "(the operator's gang scheduler)"
+
 # mpi-operator v0.3.0 pkg/controllers/v1alpha2/mpi_job_controller.go and training-operator pkg/controller.v1/mpi/
 # mpijob_controller.go, each in newLauncher: for each launcher that reaches its workers through kubectl exec.
-KUBECTL_DELIVERY = kube.Container(
-    name="kubectl-delivery",
-    resources=kube.Resources(requests={"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}),
-)
+_KUBECTL: kube.Amounts = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+KUBECTL_DELIVERY = kube.Container(name="kubectl-delivery", resources=kube.Resources(_KUBECTL, limits=_KUBECTL))
 # training-operator pkg/controller.v1/pytorch/initcontainer.go, setInitContainer: for each Worker that has a Master.
-INIT_PYTORCH = kube.Container(name="init-pytorch", resources=kube.Resources(requests={"cpu": "50m", "memory": "10Mi"}))
+INIT_PYTORCH = kube.Container(
+    name="init-pytorch",
+    resources=kube.Resources({"cpu": "50m", "memory": "10Mi"}, limits={"cpu": "100m", "memory": "20Mi"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultPort:
+    """A port of the container of this name, else of the first one; under hostNetwork it is one of the node's."""
+
+    container: str
+    name: str
+    number: int
+
+
+# training-operator pkg/apis/kubeflow.org/v1/*_defaults.go and defaulting_utils.go, setDefaultPort; mxnet-operator
+# pkg/apis/mxnet/v1beta1/defaults.go
+PYTORCH_PORT = DefaultPort("pytorch", "pytorchjob-port", 23456)
+TENSORFLOW_PORT = DefaultPort("tensorflow", "tfjob-port", 2222)
+MXNET_PORT = DefaultPort("mxnet", "mxjob-port", 9091)
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What the pods of one role have beside their template.
+    """What the pods of one role have beside their template; `scheduler` if they name none themselves.
 
     `labels` win over the template's. `varying` are keys of labels that differ from pod to pod, or that nobody knows
     before the pods are there. `creates` are the objects that the controller makes for them.
@@ -44,22 +66,47 @@ class Added:
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
     init_containers: tuple[kube.Container, ...] = ()
+    port: DefaultPort | None = None
+    scheduler: str | None = None
     creates: frozenset[ObjectName] = frozenset()
+
+    def to(self, spec: kube.PodSpec) -> kube.PodSpec:
+        """Return the pod with what its spec gets."""
+        containers = list(spec.containers or ())
+        if self.port and containers:
+            names = [container.name for container in containers]
+            index = names.index(self.port.container) if self.port.container in names else 0
+            containers[index] = _with_port(containers[index], self.port)
+        init_containers = [*(spec.init_containers or ()), *self.init_containers]
+        scheduler = spec.scheduler_name or self.scheduler
+        return with_fields(spec, containers=containers, init_containers=init_containers, scheduler_name=scheduler)
+
+
+def _with_port(container: kube.Container, port: DefaultPort) -> kube.Container:
+    ports = container.ports or []
+    if any(each.name == port.name for each in ports):
+        return container
+    return with_fields(container, ports=[*ports, kube.Port(name=port.name, container_port=port.number)])
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A resource for which pods are made, and the keys of its roles, such as Launcher and Worker."""
+    """A resource for which pods are made, and its roles in lower case, such as launcher and worker.
+
+    `in_gang`: a Kubeflow resource that asks for all its pods at once.
+    """
 
     api_version: str
     kind: str
     name: str
     roles: Collection[str] = ()
+    in_gang: bool = False
 
 
 def added(owner: Owner, role: str = "") -> Added:
-    """Return what the owner's controller adds to the pods of this role."""
-    return RULES.get((owner.api_version, owner.kind), _nothing)(owner, role)
+    """Return what the owner's controller adds to the pods of this role, which is one of the owner's."""
+    made = RULES.get((owner.api_version, owner.kind), _nothing)(owner, role)
+    return replace(made, scheduler=GANG_SCHEDULER) if owner.in_gang else made
 
 
 def _nothing(owner: Owner, role: str) -> Added:
@@ -70,63 +117,63 @@ def _mpi_v2beta1(owner: Owner, role: str) -> Added:
     # mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go: newWorker, newLauncherPodTemplate, defaultLabels,
     # newConfigMap, newSSHAuthSecret; podgroup.go: decoratePodTemplateSpec
     made = Added(
-        {OPERATOR_NAME: "mpi-operator", JOB_NAME: owner.name, JOB_ROLE: role.lower()},
+        {OPERATOR_NAME: "mpi-operator", JOB_NAME: owner.name, JOB_ROLE: role},
         frozenset({REPLICA_INDEX, POD_GROUP}),
         creates=frozenset({("ConfigMap", f"{owner.name}-config"), ("Secret", f"{owner.name}-ssh")}),
     )
-    return _through_job(made, f"{owner.name}-launcher") if role == "Launcher" else made
+    return _through_job(made, f"{owner.name}-launcher") if role == "launcher" else made
 
 
 def _mpi_v1(owner: Owner, role: str) -> Added:
     # training-operator pkg/controller.v1/mpi/mpijob_controller.go: newWorker, newLauncher; mpijob.go:
     # defaultReplicaLabels
-    made = _trained("mpijob-controller", owner, role, {"Launcher"})
+    made = _trained("mpijob-controller", owner, role, {"launcher"})
     made = replace(made, creates=frozenset({("ConfigMap", f"{owner.name}-config")}))
-    return _with_kubectl(made, owner) if role == "Launcher" else made
+    return _with_kubectl(made, owner) if role == "launcher" else made
 
 
 def _mpi_v1alpha2(owner: Owner, role: str) -> Added:
     # mpi-operator v0.3.0 pkg/controllers/v1alpha2/mpi_job_controller.go: newWorker, newLauncher
     made = Added(
-        {"group_name": "kubeflow.org", "mpi_job_name": owner.name, "mpi_role_type": role.lower()},
+        {"group_name": "kubeflow.org", "mpi_job_name": owner.name, "mpi_role_type": role},
         creates=frozenset({("ConfigMap", f"{owner.name}-config")}),
     )
-    if role == "Launcher":
+    if role == "launcher":
         return _through_job(_with_kubectl(made, owner), f"{owner.name}-launcher")
     return _through_stateful_set(made)
 
 
 def _pytorch(owner: Owner, role: str) -> Added:
     # training-operator pkg/controller.v1/pytorch/pytorchjob_controller.go: IsMasterRole, SetClusterSpec
-    made = _trained("pytorchjob-controller", owner, role, {"Master"})
-    has_master = "Master" in owner.roles
-    return replace(made, init_containers=(INIT_PYTORCH,)) if has_master and role == "Worker" else made
+    made = replace(_trained("pytorchjob-controller", owner, role, {"master"}), port=PYTORCH_PORT)
+    has_master = "master" in owner.roles
+    return replace(made, init_containers=(INIT_PYTORCH,)) if has_master and role == "worker" else made
 
 
 def _tensorflow(owner: Owner, role: str) -> Added:
     # training-operator pkg/controller.v1/tensorflow/tfjob_controller.go: IsMasterRole
-    return _trained("tfjob-controller", owner, role, {"Chief", "Master"})
+    return replace(_trained("tfjob-controller", owner, role, {"chief", "master"}), port=TENSORFLOW_PORT)
 
 
 def _mxnet(owner: Owner, role: str) -> Added:
     # training-operator pkg/controller.v1/mxnet/mxjob_controller.go: IsMasterRole, which says so of every server
-    return _trained("mxjob-controller", owner, role, {"Server"})
+    return replace(_trained("mxjob-controller", owner, role, {"server"}), port=MXNET_PORT)
 
 
 def _mxnet_v1beta1(owner: Owner, role: str) -> Added:
     # mxnet-operator v1.1.0 pkg/controller.v1beta1/mxnet/pod.go: createNewPod; controller.go: the labels' keys
-    labels = {"group_name": "kubeflow.org", "mxnet_job_name": owner.name, "mxnet-replica-type": role.lower()}
-    return Added(labels, frozenset({"mxnet-replica-index"}))
+    labels = {"group_name": "kubeflow.org", "mxnet_job_name": owner.name, "mxnet-replica-type": role}
+    return Added(labels, frozenset({"mxnet-replica-index"}), port=MXNET_PORT)
 
 
 def _trained(controller: str, owner: Owner, role: str, masters: Collection[str]) -> Added:
     # training-operator pkg/controller.v1/common/job_controller.go: GenLabels; pod.go: createNewPod;
     # control/podgroup_control.go: DecoratePodTemplateSpec
-    labels = {OPERATOR_NAME: controller, JOB_NAME: owner.name, REPLICA_TYPE: role.lower()}
+    labels = {OPERATOR_NAME: controller, JOB_NAME: owner.name, REPLICA_TYPE: role}
     varying = {REPLICA_INDEX, POD_GROUP}
     if role in masters:
         labels[JOB_ROLE] = "master"
-    elif role == "Worker" and not set(masters) & set(owner.roles):
+    elif role == "worker" and not set(masters) & set(owner.roles):
         varying.add(JOB_ROLE)  # Worker 0 stands in for the master that the job lacks.
     return Added(labels, frozenset(varying))
 
@@ -170,7 +217,7 @@ RULES: dict[tuple[str, str], Callable[[Owner, str], Added]] = {
 }
 
 # Fields of a pod that an operator drops, since the release of Kubernetes' API that it was built with lacks them. A dot
-# leads into a map, or into each item of a list.
+# leads into a map, or into each item of a list. `overhead` is none of them: the pod's RuntimeClass brings it back.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
 ]
@@ -182,7 +229,7 @@ _SINCE_1_17 = [
     *(f"topologySpreadConstraints.{key}" for key in ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy")),
     "topologySpreadConstraints.matchLabelKeys",
 ]
-_SINCE_1_16 = [*_SINCE_1_17, "overhead", "topologySpreadConstraints"]
+_SINCE_1_16 = [*_SINCE_1_17, "topologySpreadConstraints"]
 DROPPED = {
     **{("kubeflow.org/v1", kind): _SINCE_1_32 for kind in ("MPIJob", "PyTorchJob", "TFJob", "MXJob")},
     ("kubeflow.org/v1beta1", "MXJob"): _SINCE_1_17,

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import yaml
-from msgspec.structs import replace as with_fields
 
 from distrain import controllers, kube
 from distrain.amounts import Units, pod_request
@@ -160,8 +159,8 @@ def _created(items: Iterable[dict[str, Any]]) -> Iterator[ObjectName]:
 def _made(resource: Resource, workload: kube.Workload) -> Iterator[ObjectName]:
     """Name the objects that the job's controller makes for its pods."""
     owner, replicas = _owner(resource, workload)
-    for key in replicas:
-        yield from controllers.added(owner, key).creates
+    for role in replicas:
+        yield from controllers.added(owner, role).creates
 
 
 def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]:
@@ -169,7 +168,7 @@ def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]
     resource = Resource(item["apiVersion"], item["kind"], str(metadata.get("name") or "without a name"))
     try:
         if resource.kind != "Pod":
-            return resource, msgspec.convert(item, kube.Workload)
+            return resource, _with_workers(resource, msgspec.convert(item, kube.Workload), origin)
         pod = msgspec.convert(item, kube.Pod)
     except msgspec.ValidationError as error:
         words = f"{origin}: {resource.kind} {resource.name} is not of Kubernetes' form: {error}"
@@ -178,25 +177,36 @@ def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]
     return resource, kube.Workload(pod.metadata, kube.WorkloadSpec(template=template))
 
 
+def _with_workers(resource: Resource, workload: kube.Workload, origin: str) -> kube.Workload:
+    """Refuse an MPIJob that leaves the number of its workers out, which its operators take for none."""
+    worker = (workload.spec.mpi_replicas or {}).get("Worker")
+    if worker and worker.replicas is None:
+        where = f"{resource.kind} {resource.name}: spec.mpiReplicaSpecs.Worker.replicas"
+        raise ValuesError(f"{origin}: {where} is missing, so that there are no workers; write how many there are")
+    return workload
+
+
 def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
     owner, replicas = _owner(resource, workload)
-    for key, replica in replicas.items():
-        name = key.lower() or _labels(replica.template).get(ROLE_LABEL, resource.name)
-        yield _role(name, replica, controllers.added(owner, key), workload.metadata.namespace)
+    for role, replica in replicas.items():
+        name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
+        yield _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[Owner, dict[str, kube.ReplicaSpec]]:
-    """Return who the pods belong to, and what is said of each role; the one role of other kinds has no key."""
+    """Return who the pods belong to, and what is said of each role; the one role of other kinds has no name."""
     spec = workload.spec
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(spec), spec.template)}
     if resource.kind in REPLICAS:
-        replicas = getattr(spec, REPLICAS[resource.kind]) or {}
-    return Owner(resource.api_version, resource.kind, resource.name, frozenset(replicas)), replicas
+        # Operators take the roles' names in any case.
+        replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
+    in_gang = bool(spec.run_policy and spec.run_policy.scheduling_policy)
+    return Owner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas
 
 
 def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) -> PodRole:
     template = replica.template
-    spec = _as_stored((template and template.spec) or kube.PodSpec(), added)
+    spec = stored(added.to((template and template.spec) or kube.PodSpec()))
     try:
         request = pod_request(kube.Pod(spec=spec))
     except ValueError as error:
@@ -205,11 +215,6 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     number = 1 if replica.replicas is None else replica.replicas
     component = _labels(template).get(ROLE_LABEL, name)
     return PodRole(name, number, spec, request, component, namespace, labels, added.varying)
-
-
-def _as_stored(spec: kube.PodSpec, added: Added) -> kube.PodSpec:
-    """Return the pod as the API server keeps it: with what the controller adds, and with the defaults."""
-    return stored(with_fields(spec, init_containers=[*(spec.init_containers or ()), *added.init_containers]))
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:

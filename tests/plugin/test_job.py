@@ -154,10 +154,20 @@ def test_null_in_a_manifest_is_like_nothing() -> None:
 
 
 def test_replicas_left_out_are_one() -> None:
+    job = pytorch_job(workers=2)
+    del job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"]
+
+    assert _role(_job(job), "worker").replicas == 1
+
+
+def test_mpijob_that_leaves_its_workers_out_is_refused() -> None:
     job = mpi_job()
     del job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
 
-    assert _role(_job(job), "worker").replicas == 1
+    with pytest.raises(
+        ValuesError, match=rf"^--manifest: MPIJob {JOB}: spec\.mpiReplicaSpecs\.Worker\.replicas is miss"
+    ):
+        _job(job)
 
 
 @pytest.mark.parametrize(
