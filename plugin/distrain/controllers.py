@@ -1,20 +1,21 @@
 """What controllers make of the pod templates that they are given, as far as a scheduler or the API server reads it.
 
 Read in the source of mpi-operator v0.8.0 (MPIJob v2beta1) and v0.3.0 (v1alpha2), training-operator v1.8.1 (MPIJob,
-PyTorchJob, TFJob and MXJob v1), mxnet-operator v1.1.0 (MXJob v1beta1) and Kubernetes v1.34.4 (Job, StatefulSet). The
-volumes that they add are left out: of ConfigMaps and Secrets that they make, too.
+PyTorchJob, TFJob and MXJob v1), mxnet-operator v1.1.0 (MXJob v1beta1) and Kubernetes v1.34.4 (Job, StatefulSet).
+Volumes that they add are left out: they hold only ConfigMaps and Secrets that the controller itself makes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace as with_fields
 
 from distrain import kube
 
+Spec = TypeVar("Spec", bound=kube.PodSpec)
 # An object by kind and name.
 ObjectName = tuple[str, str]
 
@@ -70,7 +71,7 @@ class Added:
     scheduler: str | None = None
     creates: frozenset[ObjectName] = frozenset()
 
-    def to(self, spec: kube.PodSpec) -> kube.PodSpec:
+    def to(self, spec: Spec) -> Spec:
         """Return the pod with what its spec gets."""
         containers = list(spec.containers or ())
         if self.port and containers:

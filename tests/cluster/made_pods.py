@@ -64,6 +64,8 @@ AT_ONCE = 50
 SECONDS_FOR_A_BATCH = 240
 # What the API server writes where a pod says nothing.
 DEFAULTS = {("schedulerName", "default-scheduler"), ("protocol", "TCP")}
+# Told by the object that priorityClassName names.
+BY_PRIORITY_CLASS = {"priority", "preemptionPolicy"}
 # What a container runs: an operator's own containers' is no concern of a scheduler's.
 PROGRAM = ("image", "command", "args")
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
@@ -249,7 +251,7 @@ def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, 
     account = real["serviceAccountName"]
     if account.endswith("-launcher"):
         missing |= {("ServiceAccount", account)} - trial.job.creates
-    keys = sorted({*found, *foretold} - {"nodeName", "priority"})
+    keys = sorted({*found, *foretold} - BY_PRIORITY_CLASS)
     return {
         "objects that nobody is said to make": (missing, set()),
         **{key: (found.get(key) or None, foretold.get(key) or None) for key in keys},
