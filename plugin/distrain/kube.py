@@ -42,6 +42,8 @@ class Resources(Kube):
 
 
 class Port(Kube):
+    name: str | None = None
+    container_port: int | None = None
     host_port: int | None = None
 
 
@@ -209,12 +211,20 @@ class ReplicaSpec(Kube):
     template: PodTemplate | None = None
 
 
+class RunPolicy(Kube):
+    scheduling_policy: dict[str, object] | None = None
+
+
 class WorkloadSpec(Kube):
     # The keys of these are the roles, such as `Launcher` and `Worker`.
     mpi_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mpiReplicaSpecs")
     pytorch_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="pytorchReplicaSpecs")
     mx_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mxReplicaSpecs")
     tf_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="tfReplicaSpecs")
+    # The ranks of each worker, as an MPIJob and a PyTorchJob say it.
+    slots_per_worker: int | None = None
+    nproc_per_node: str | int | None = None
+    run_policy: RunPolicy | None = None
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None

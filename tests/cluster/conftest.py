@@ -15,6 +15,7 @@ from pytest_helm_charts.clusters import Cluster
 from lab import client, cluster, digits, images, operators
 from lab.paths import KUBECONFIG
 from lab.waiting import wait_until
+from tests.cluster import made_pods
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
 
 _numbers = itertools.count()
@@ -95,6 +96,14 @@ def module_namespace(
     cluster.prepare_namespace(name, SECRET, level)
     cluster.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
     return Namespace(name, kube_cluster)
+
+
+@pytest.fixture(scope="module")
+def pod_classes(lab_operators: operators.Operators) -> Iterator[None]:
+    """The lab has the classes that made-up pods name."""
+    made_pods.put_classes()
+    yield
+    made_pods.remove_classes()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from lab.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
+from tests.cluster import made_pods
 from tests.cluster.testbed import Namespace, settings
 
 OPERATORS = Operators(gang=True)
@@ -47,6 +49,15 @@ def test_gang_that_fits_trains(
     assert installed.returncode == 0, installed.stderr
     assert namespace.wait_for_end(kind, seconds=180) == "Succeeded", namespace.story()
     assert {pod["spec"]["schedulerName"] for pod in _gang(namespace)} == {"scheduler-plugins-scheduler"}
+
+
+def test_pods_are_those_that_the_plugin_foretells(pod_classes: None) -> None:
+    # mpi-operator overwrites the scheduler's name, by which made-up pods are kept from starting.
+    kinds = {("kubeflow.org/v1", kind) for kind in ("PyTorchJob", "TFJob", "MXJob")}
+
+    differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))
+
+    assert differences == []
 
 
 def _gang(namespace: Namespace) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from lab import images
 from lab.operators import Operators
 from lab.paths import CHART
+from tests.cluster import made_pods
 from tests.cluster.testbed import Namespace, settings
 from tests.matrix import one_of
 
@@ -42,3 +44,11 @@ def test_wrong_data_fails_the_job_with_one_line(namespace: Namespace, helm3: Pat
     assert installed.returncode == 0, installed.stderr
     assert namespace.wait_for_end(seconds=120) == "Failed", namespace.story()
     assert 'bucket "no-such-bucket"' in namespace.launcher_end()["message"]
+
+
+def test_pods_are_those_that_the_plugin_foretells(pod_classes: None) -> None:
+    kinds = {("kubeflow.org/v1", "MPIJob")}
+
+    differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))
+
+    assert differences == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from lab.operators import Operators
 from lab.paths import CHART
+from tests.cluster import made_pods
 from tests.cluster.testbed import Namespace
 
 OPERATORS = Operators(mpijob="v1alpha2", training=False)
@@ -28,3 +30,11 @@ def test_digits_are_learned(namespace: Namespace, helm4: Path, digits_settings: 
     assert installed.returncode == 0, installed.stderr
     assert namespace.wait_for_end("mpijobs.v1alpha2.kubeflow.org", seconds=180) == "Succeeded", namespace.story()
     assert namespace.accuracy() >= 0.95
+
+
+def test_pods_are_those_that_the_plugin_foretells(pod_classes: None) -> None:
+    kinds = {("kubeflow.org/v1alpha2", "MPIJob")}
+
+    differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))
+
+    assert differences == []

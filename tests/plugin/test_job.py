@@ -154,10 +154,53 @@ def test_null_in_a_manifest_is_like_nothing() -> None:
 
 
 def test_replicas_left_out_are_one() -> None:
+    job = pytorch_job(workers=2)
+    del job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"]
+
+    assert _role(_job(job), "worker").replicas == 1
+
+
+def _with(job: Object, **spec: object) -> Object:
+    return {**job, "spec": {**job["spec"], **spec}}
+
+
+HOSTFILE = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"hostfile": "a.b.svc slots=4\nc.b.svc slots=4\n"}}
+
+
+@pytest.mark.parametrize(
+    ("documents", "slots"),
+    [
+        pytest.param([_with(mpi_job(gpus=8), slotsPerWorker=4)], 4, id="mpi"),
+        pytest.param([mpi_job(gpus=8)], 1, id="mpi-by-default"),
+        pytest.param([_with(pytorch_job(workers=2), nprocPerNode="8")], 8, id="pytorch"),
+        pytest.param([_with(pytorch_job(workers=2), nprocPerNode="gpu")], None, id="pytorch-by-what-is-there"),
+        pytest.param([pytorch_job(workers=2)], None, id="pytorch-by-default"),
+        pytest.param([tf_job(servers=1, workers=2, gpus=4)], 1, id="tensorflow"),
+        pytest.param([mx_job(servers=1, workers=2, gpus=4)], None, id="mxnet"),
+        pytest.param([HOSTFILE, *plain(workers=2, gpus=8)], 4, id="plain"),
+        pytest.param(plain(workers=2), None, id="plain-without-hosts"),
+    ],
+)
+def test_ranks_of_a_worker_are_those_that_its_programs_are_told(documents: list[Object], slots: int | None) -> None:
+    assert _job(*documents).slots == slots
+
+
+def test_namespace_is_the_manifests() -> None:
+    job = mpi_job()
+    job["metadata"]["namespace"] = "team"
+
+    assert {role.namespace for role in _job(job).roles} == {"team"}
+    assert {role.namespace for role in _job(mpi_job()).roles} == {""}
+
+
+def test_mpijob_that_leaves_its_workers_out_is_refused() -> None:
     job = mpi_job()
     del job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
 
-    assert _role(_job(job), "worker").replicas == 1
+    with pytest.raises(
+        ValuesError, match=rf"^--manifest: MPIJob {JOB}: spec\.mpiReplicaSpecs\.Worker\.replicas is miss"
+    ):
+        _job(job)
 
 
 @pytest.mark.parametrize(

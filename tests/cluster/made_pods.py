@@ -1,0 +1,322 @@
+"""Made-up jobs, given to the real controllers, and whether their pods are those that the plugin foretells.
+
+No pod ever starts: each asks for a scheduler that the lab does not have. Some workers get fields that the chart never
+writes, but other tools may. Nothing else is changed between the chart and the API server, and the plugin reads what the
+API server is given.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from distrain import kube
+from distrain.amounts import all_units, pod_request
+from distrain.derive.figures import size_of
+from distrain.job import INSTANCE_LABEL, ROLE_LABEL, Job, PodRole, from_manifest
+from lab import client
+from tests.chart import pods as scripts
+from tests.chart.expansion import documents, templates
+from tests.chart.many import Request, render_many
+from tests.chart.random_values import random_request
+
+Object = dict[str, Any]
+
+# A scheduler that the lab does not have, for pods that would else go to Kubernetes' own.
+NOBODY = "nobody"
+# Made for these tests: what a random pod names has to be there, or the API server refuses the pod.
+CLASS = "made-pods"
+CLASS_WITH_OVERHEAD = "made-pods-overhead"
+OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
+# Old operators do not know them; the amounts are more than any container asks for.
+MORE = {
+    "schedulingGates": [{"name": "example.com/budget"}],
+    "resources": {"requests": {"cpu": "500", "memory": "500Gi"}},
+    "topologySpreadConstraints": [
+        {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}
+    ],
+    "affinity": {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "namespaceSelector": {}, "labelSelector": {"matchLabels": {"app": "x"}}}
+            ]
+        }
+    },
+}
+SIDECAR = {
+    "name": "sidecar",
+    "image": "sidecar",
+    "restartPolicy": "Always",
+    "ports": [{"containerPort": 9000, "hostPort": 9000}],
+    "resources": {"requests": {"cpu": "250m"}, "limits": {"memory": "1Gi"}},
+}
+MOST_REPLICAS = 3
+AT_ONCE = 50
+SECONDS_FOR_A_BATCH = 240
+# What the API server writes where a pod says nothing.
+DEFAULTS = {("schedulerName", "default-scheduler"), ("protocol", "TCP")}
+# Told by the object that priorityClassName names.
+BY_PRIORITY_CLASS = {"priority", "preemptionPolicy"}
+# What a container runs: an operator's own containers' is no concern of a scheduler's.
+PROGRAM = ("image", "command", "args")
+JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One rendered job, by its seed."""
+
+    seed: str
+    manifest: str
+    job: Job
+    gpu_resource: str
+
+    @property
+    def instance(self) -> str:
+        return self.job.main.labels[INSTANCE_LABEL]
+
+    @property
+    def replicas(self) -> int:
+        return sum(role.replicas for role in self.job.roles)
+
+
+def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> Iterator[Trial]:
+    """Yield so many random jobs of these kinds, each an apiVersion and a kind."""
+    seeds = iter(range(10**6))
+    while count > 0:
+        requests = [_fitted(random_request(next(seeds)), namespace) for _ in range(AT_ONCE)]
+        for request, answer in zip(requests, render_many(requests), strict=True):
+            rendering = answer["helm4"]
+            assert not rendering.error, f"{request.name}: {rendering.error}"
+            manifest = _for_nobody(rendering.manifest, with_more=int(request.name) % 3 == 0)
+            if count > 0 and any((one["apiVersion"], one["kind"]) in kinds for one in documents(manifest)):
+                count -= 1
+                resource = request.values.get("workers", {}).get("gpuResource", "nvidia.com/gpu")
+                yield Trial(request.name, manifest, from_manifest(manifest, "--manifest"), resource)
+
+
+def _fitted(request: Request, namespace: str) -> Request:
+    """Return the request with few pods, and with names of objects that the lab has."""
+    values = copy.deepcopy(request.values)
+    workers = values.setdefault("workers", {})
+    workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
+    if values.get("gpus") is not None:
+        values["gpus"] = workers["replicas"] * workers.get("gpus", 1)
+    for key in ("minReplicas", "maxReplicas"):
+        workers.pop(key, None)
+    servers = values.get("servers", {})
+    if servers.get("replicas"):
+        servers["replicas"] = min(servers["replicas"], MOST_REPLICAS)
+    pod = workers.get("podSpec", {})
+    if {"overhead", "runtimeClassName"} & set(pod):
+        pod["runtimeClassName"] = CLASS_WITH_OVERHEAD if "overhead" in pod else CLASS
+    if "priorityClassName" in values or "preemptionPolicy" in pod:
+        values["priorityClassName"] = CLASS
+    # Pods that nobody starts would be too late.
+    values["job"].pop("activeDeadlineSeconds", None)
+    release = f"{request.release[:40]}-{request.name}"
+    return replace(request, values=values, release=release, namespace=namespace, helms=("helm4",))
+
+
+def _for_nobody(manifest: str, *, with_more: bool) -> str:
+    """Return the manifest without hooks, with pods that Kubernetes' scheduler leaves alone, and MORE of workers."""
+    found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
+    for template in (template for document in found for template in templates(document)):
+        spec = template["spec"]
+        spec.setdefault("schedulerName", NOBODY)
+        if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
+            more = {key: value for key, value in MORE.items() if key not in spec}
+            spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
+    return _text(found)
+
+
+def _text(objects: Iterable[Object]) -> str:
+    # As JSON: PyYAML writes "1e3" as what other readers of YAML take for a number.
+    return "\n---\n".join(map(json.dumps, objects))
+
+
+def put_classes() -> None:
+    """Make the classes that the pods name."""
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1, "preemptionPolicy": "Never"}
+    client.apply(
+        {**priority, "metadata": {"name": CLASS}},
+        {**runtime, "metadata": {"name": CLASS}},
+        {**runtime, "metadata": {"name": CLASS_WITH_OVERHEAD}, "overhead": {"podFixed": OVERHEAD}},
+    )
+
+
+def remove_classes() -> None:
+    names = (f"priorityclass/{CLASS}", f"runtimeclass/{CLASS}", f"runtimeclass/{CLASS_WITH_OVERHEAD}")
+    client.kubectl("delete", "--ignore-not-found", *names)
+
+
+def differences(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> Iterator[str]:
+    """Give so many jobs to their controllers and yield what is not as foretold, each line with the job's seed."""
+    client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    try:
+        all_trials = trials(kinds, count, namespace)
+        while batch := list(itertools.islice(all_trials, AT_ONCE)):
+            yield from _of_batch(batch, namespace)
+    finally:
+        client.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
+    jobs = [one for trial in batch for one in documents(trial.manifest) if one["kind"] in JOB_KINDS]
+    needed = [one for trial in batch for one in _needed(trial)]
+    client.kubectl("apply", "--server-side", "-f", "-", stdin=_text(needed))
+    # As Helm does it: a field that the API does not know is left out.
+    client.kubectl("create", "--validate=ignore", "-f", "-", stdin=_text(jobs))
+    by_instance = _wait_for_pods(batch, namespace)
+    hostfiles = _hostfiles(namespace)
+    for trial in batch:
+        made = by_instance.get(trial.instance, [])
+        for line in (*_of_pods(trial, made), *_of_ranks(trial, made, hostfiles)):
+            yield f"{trial.seed}: {line}"
+    client.kubectl("delete", "-f", "-", "--wait=false", "--ignore-not-found", stdin=_text(jobs))
+
+
+def _needed(trial: Trial) -> Iterator[Object]:
+    """Yield the job's hostfile, and the service accounts that its pods name."""
+    for document in documents(trial.manifest):
+        if document["metadata"]["name"].endswith("-hostfile"):
+            yield document
+        for template in templates(document) if document["kind"] in JOB_KINDS else ():
+            if name := template["spec"].get("serviceAccountName"):
+                metadata = {"name": name, "namespace": document["metadata"]["namespace"]}
+                yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+def _wait_for_pods(batch: Iterable[Trial], namespace: str) -> dict[str, list[Object]]:
+    """Return the pods of each job, once all have as many as foretold or time is up."""
+    deadline = time.monotonic() + SECONDS_FOR_A_BATCH
+    while True:
+        found: dict[str, list[Object]] = {}
+        for pod in _get(namespace, "pods"):
+            found.setdefault(pod["metadata"]["labels"].get(INSTANCE_LABEL, ""), []).append(pod)
+        if all(len(found.get(trial.instance, ())) >= trial.replicas for trial in batch):
+            return found
+        if time.monotonic() > deadline:
+            return found
+        time.sleep(1)
+
+
+def _get(namespace: str, kinds: str) -> list[Object]:
+    found: list[Object] = json.loads(client.kubectl("-n", namespace, "get", kinds, "-o", "json"))["items"]
+    return found
+
+
+def _of_pods(trial: Trial, pods: Sequence[Object]) -> Iterator[str]:
+    for role in trial.job.roles:
+        of_role = [pod for pod in pods if pod["metadata"]["labels"].get(ROLE_LABEL) == role.component]
+        if len(of_role) != role.replicas:
+            yield f"{role.name}: {len(of_role)} pods, foretold {role.replicas}"
+        for pod in of_role:
+            yield from (f"{pod['metadata']['name']}: {line}" for line in _of_pod(trial, role, pod))
+
+
+def _of_pod(trial: Trial, role: PodRole, pod: Object) -> Iterator[str]:
+    real = msgspec.convert(pod, kube.Pod)
+    labels = {key: value for key, value in pod["metadata"]["labels"].items() if key not in role.varying}
+    facts = {
+        "request": (pod_request(real), role.request),
+        "labels": (labels, role.labels),
+        "namespace": (real.metadata.namespace, role.namespace),
+        **_of_spec(trial, role, pod["spec"]),
+    }
+    for name, (found, foretold) in facts.items():
+        if found != foretold:
+            yield f"{name}: {found}, foretold {foretold}"
+
+
+def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, Any]]:
+    """Return every field of a pod that the plugin reads, as it is and as foretold."""
+    found = _normal(msgspec.to_builtins(msgspec.convert(real, type(role.spec)))) or {}
+    foretold = _normal(msgspec.to_builtins(role.spec)) or {}
+    # A controller's own volumes are of objects that it makes, and the API server's holds the account's token.
+    names = {volume.name for volume in role.spec.volumes or ()}
+    added = [volume for volume in real.get("volumes", ()) if volume["name"] not in names]
+    found["volumes"] = [volume for volume in found.get("volumes", ()) if volume["name"] in names]
+    missing = {name for volume in added for name in _objects(volume)} - trial.job.creates
+    account = real["serviceAccountName"]
+    if account.endswith("-launcher"):
+        missing |= {("ServiceAccount", account)} - trial.job.creates
+    keys = sorted({*found, *foretold} - BY_PRIORITY_CLASS)
+    return {
+        "objects that nobody is said to make": (missing, set()),
+        **{key: (found.get(key) or None, foretold.get(key) or None) for key in keys},
+    }
+
+
+def _objects(volume: Object) -> Iterator[tuple[str, str]]:
+    if "secret" in volume:
+        yield "Secret", volume["secret"]["secretName"]
+    if "configMap" in volume:
+        yield "ConfigMap", volume["configMap"]["name"]
+
+
+def _normal(part: Any, key: str = "") -> Any:
+    """Return a part of a pod without what is empty, and with amounts and defaults in one form."""
+    if isinstance(part, list):
+        return [one for one in map(_normal, part) if one]
+    if not isinstance(part, dict):
+        return None if (key, part) in DEFAULTS else part
+    if key == "resources" and part:
+        limits = all_units(part.get("limits"))
+        part = {"limits": limits, "requests": {**limits, **all_units(part.get("requests"))}}
+    if key == "overhead":
+        part = all_units(part)
+    kept = {name: _normal(value, name) for name, value in part.items() if name not in PROGRAM}
+    return {name: value for name, value in kept.items() if value is not None and value != []} or None
+
+
+def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -> Iterator[str]:
+    """Yield the number of ranks where the job's programs are told another one."""
+    foretold = size_of(trial.job, trial.gpu_resource).ranks
+    kind, name = trial.job.resources[0].kind, trial.job.resources[0].name
+    if kind in ("MPIJob", "Job"):
+        told = _ranks_of_hosts(hostfiles.get(name.removesuffix("-launcher"), ""))
+    else:
+        told = max((_ranks_told(kind, pod, pods) for pod in pods), default=0)
+        if kind == "MXJob":
+            told *= max(trial.job.main.request.get(trial.gpu_resource, 0), 1)
+    if told != foretold:
+        yield f"{told} ranks, foretold {foretold}"
+
+
+def _hostfiles(namespace: str) -> dict[str, str]:
+    """Return the hostfile of each job by the job's name."""
+    found = {}
+    for config in _get(namespace, "configmaps"):
+        if "hostfile" in (config.get("data") or {}):
+            found[config["metadata"]["name"].rpartition("-")[0]] = config["data"]["hostfile"]
+    return found
+
+
+def _ranks_of_hosts(hostfile: str) -> int:
+    """Return the ranks that distrain-launch starts mpirun with."""
+    launch = scripts.load("distrain-launch")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "hostfile"
+        path.write_text(hostfile)
+        return sum(launch.read_hostfile(str(path)).values())
+
+
+def _ranks_told(kind: str, pod: Object, pods: Sequence[Object]) -> int:
+    """Return the ranks that the operator's variables tell the pod's program of."""
+    env = {one["name"]: one.get("value", "") for one in pod["spec"]["containers"][0].get("env", [])}
+    if kind == "TFJob":
+        return len(json.loads(env["TF_CONFIG"])["cluster"]["worker"])
+    if kind == "MXJob":
+        return int(env["DMLC_NUM_WORKER"])
+    return int(env.get("WORLD_SIZE") or len(pods) * int(env["PET_NPROC_PER_NODE"]))

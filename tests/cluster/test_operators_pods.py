@@ -1,0 +1,28 @@
+"""The pods that the plugin checks are those that the operators create, for random values of every kind.
+
+A difference names the seed: random_request(seed) has its values.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.cluster import made_pods
+
+# Plain is told by its Jobs.
+KINDS = {
+    ("kubeflow.org/v2beta1", "MPIJob"),
+    ("kubeflow.org/v1", "PyTorchJob"),
+    ("kubeflow.org/v1", "TFJob"),
+    ("kubeflow.org/v1", "MXJob"),
+    ("batch/v1", "Job"),
+}
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.full)])
+def test_pods_are_those_that_the_plugin_foretells(pod_classes: None, count: int) -> None:
+    differences = list(made_pods.differences(KINDS, count, f"made-pods-{os.getpid()}"))
+
+    assert differences == []
