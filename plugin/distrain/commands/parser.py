@@ -80,9 +80,7 @@ def _add_derive(commands: Any) -> None:
     parser.add_argument(
         "--check", action="store_true", help="print nothing, exit 2 when the file's derived lines are stale"
     )
-    nodes = parser.add_mutually_exclusive_group()
-    nodes.add_argument("--node-gpus", type=_count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
-    nodes.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
+    _add_nodes(parser)
     parser.add_argument("-o", "--output", choices=["yaml", "json"], default="yaml", help="form of the values")
     _add_common(parser)
     parser.set_defaults(command="derive")
@@ -112,6 +110,12 @@ def _add_install(commands: Any) -> None:
     parser.set_defaults(command="install")
 
 
+def _add_nodes(parser: argparse.ArgumentParser) -> None:
+    nodes = parser.add_mutually_exclusive_group()
+    nodes.add_argument("--node-gpus", type=_count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
+    nodes.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
     values_group = parser.add_argument_group("values, as for helm install")
     values_group.add_argument("-f", "--values", action=_ValueFlag, metavar="FILE", help="values file; - reads stdin")
@@ -136,6 +140,7 @@ def _add_template(commands: Any) -> None:
         "name", metavar="NAME", nargs="?", type=_release_name, default=NAMELESS, help="the release's name"
     )
     parser.add_argument("--offline", action="store_true", help="ask no cluster; take the newest version of each kind")
+    _add_nodes(parser)
     _add_common(parser)
     parser.set_defaults(command="template")
 
