@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        options = parser().parse_args(arguments)
+        options = parser().parse(arguments or ["--help"])
         # Imported late: a command costs nobody else its libraries, and --help none at all.
         command = importlib.import_module(f"distrain.commands.{options.command}")
         code: int = command.run(options)
