@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -21,9 +22,8 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises ValuesError, names what was probably meant, and shows the text of its topic as --help."""
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
-        super().__init__(
-            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, exit_on_error=False, **settings
-        )
+        form = partial(argparse.RawDescriptionHelpFormatter, width=_width(), max_help_position=30)
+        super().__init__(formatter_class=form, allow_abbrev=False, exit_on_error=False, **settings)
         self.topic = topic
 
     def format_help(self) -> str:
@@ -32,7 +32,6 @@ class Parser(argparse.ArgumentParser):
         # Short: the flags stand below it, each with a line.
         words = [_usage(action) for action in self._actions if not action.option_strings]
         self.usage = " ".join([self.prog, *words, "[FLAGS]"])
-        self.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=width, max_help_position=30)
         self.description = helptext.plain(f"{text.summary}\n\n{text.description}".strip(), width)
         shown = [title for title in (helptext.EXAMPLES, helptext.EXIT_CODES) if title in text.sections]
         told = [f"{title.lower()}:\n{helptext.plain(text.sections[title], width)}" for title in shown]
@@ -110,9 +109,10 @@ def seconds(duration: str) -> float:
 
 
 def _width() -> int:
-    import shutil
-
-    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    try:
+        return min(WIDTH, os.get_terminal_size().columns)
+    except OSError:
+        return WIDTH
 
 
 def _usage(action: argparse.Action) -> str:

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 FOLDER = Path(__file__).with_name("help")
 PROGRAM = "distrain"
@@ -29,8 +29,7 @@ EXAMPLES, EXIT_CODES = "Examples", "Exit codes"
 CODE_INDENT = "    "
 
 
-@dataclass(frozen=True)
-class HelpText:
+class HelpText(NamedTuple):
     """One command's text, in Markdown."""
 
     name: str
