@@ -20,14 +20,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(commands_of(parser()))
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 # The command lines that a text shows: of an example, after a prompt, or behind a pipe.
-SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?(helm distrain\b.*)", re.MULTILINE)
+SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain\b.*)", re.MULTILINE)
 
 
 def _command_lines(text: str) -> list[list[str]]:
     """Return the arguments of each, without what the shell takes for itself."""
     shown = SHOWN.findall(text.replace("\\\n", " "))
     lines = [shlex.split(re.split(r" [|>&]|;", line)[0], comments=True) for line in shown]
-    return [line[2:] for line in lines]
+    return [line[line.index("distrain") + 1 :] for line in lines]
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -90,8 +90,8 @@ def test_no_arguments_show_the_commands_and_how_to_begin(capsys: pytest.CaptureF
     shown = capsys.readouterr().out
     assert end.value.code == 0
     for command in COMMANDS:
-        summary = helptext.read(command).summary
-        assert re.search(rf"^    {command} +{summary[0].lower()}{re.escape(summary[1:20])}", shown, re.MULTILINE)
+        summary = helptext.plain(helptext.read(command).summary, 100)
+        assert re.search(rf"^  {command} +{re.escape(summary[:40])}", shown, re.MULTILINE)
     assert "  helm distrain doctor\n" in shown
 
 

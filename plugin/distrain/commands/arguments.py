@@ -33,6 +33,9 @@ class Parser(argparse.ArgumentParser):
         words = [_usage(action) for action in self._actions if not action.option_strings]
         self.usage = " ".join([self.prog, *words, "[FLAGS]"])
         self.description = helptext.plain(f"{text.summary}\n\n{text.description}".strip(), width)
+        if commands := commands_of(self):
+            rows = [f"| {name} | {helptext.read(name).summary} |" for name in commands]
+            self.description += "\n\ncommands:\n" + helptext.plain("\n".join(rows), width)
         shown = [title for title in (helptext.EXAMPLES, helptext.EXIT_CODES) if title in text.sections]
         told = [f"{title.lower()}:\n{helptext.plain(text.sections[title], width)}" for title in shown]
         self.epilog = "\n\n".join(told)

@@ -41,19 +41,19 @@ def parser() -> Parser:
     program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
     parser = Parser(prog=program, topic=helptext.PROGRAM)
     parser.add_argument("--version", action="version", version=__version__, help="print the version")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", help="what to do")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
     _add_derive(commands)
     _add_template(commands)
     _add_check(commands)
     _add_install(commands)
     _add_doctor(commands)
+    _add_completion(commands)
     return parser
 
 
 def _command(commands: Any, name: str) -> Parser:
     """Add a command; its texts are those of its file."""
-    summary = helptext.read(name).summary.rstrip(".").replace("%", "%%")
-    parser: Parser = commands.add_parser(name, topic=name, help=summary[0].lower() + summary[1:])
+    parser: Parser = commands.add_parser(name, topic=name)
     parser.set_defaults(command=name)
     return parser
 
@@ -101,6 +101,11 @@ def _add_doctor(commands: Any) -> None:
     parser = _command(commands, "doctor")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
     _add_cluster(parser)
+
+
+def _add_completion(commands: Any) -> None:
+    parser = _command(commands, "completion")
+    parser.add_argument("shell", metavar="SHELL", choices=["bash", "zsh", "fish"], help="bash, zsh or fish")
 
 
 def _add_nodes(parser: argparse.ArgumentParser) -> None:
