@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is missing; argparse raises all else."""
         missing = [action for action in self._actions if action.required and _name(action) in message]
-        told = "; ".join(f"{_name(action)}: is missing: {action.help}" for action in missing) or message
+        told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing) or message
         raise ValuesError(f"{told}; see `{self.prog} --help`")
 
     def _taught(self, error: argparse.ArgumentError) -> str:
@@ -102,6 +102,11 @@ def count(number: str) -> int:
     return int(number)
 
 
+def total(number: str) -> int:
+    """Read a number of GPUs that may be none."""
+    return 0 if number == "0" else count(number)
+
+
 def seconds(duration: str) -> float:
     """Read a duration as Helm writes it: 90s, 10m, 1h30m."""
     found = DURATION.fullmatch(duration)
@@ -116,6 +121,10 @@ def _width() -> int:
         return min(WIDTH, os.get_terminal_size().columns)
     except OSError:
         return WIDTH
+
+
+def _what(action: argparse.Action) -> str:
+    return str(action.help) if action.choices is None else f"one of {', '.join(action.choices)}"
 
 
 def _usage(action: argparse.Action) -> str:

@@ -24,6 +24,8 @@ from distrain.commands.parser import CHART, parser
 FILES, NO_SPACE, NO_FILES = 0, 2, 4
 # Their NAME is a new release's; that of all others names one there is.
 NAMES_NEW = ("install", "template")
+# Arguments that take what a value of the chart takes.
+CHOICES = {"framework": ("framework",), "strategy": ("strategy",), "kind": ("job", "kind")}
 # Say which cluster's releases.
 CLUSTER = ("-n", "--namespace", "--kube-context", "--kubeconfig")
 # A cluster that tells its releases later than this is not waited for.
@@ -142,6 +144,8 @@ def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Cand
     """Return what a flag or a positional argument takes."""
     if action.choices:
         return Candidates({str(choice): "" for choice in action.choices})
+    if action.dest in CHOICES:
+        return Candidates(dict.fromkeys(_choices(CHOICES[action.dest]), ""))
     if action.metavar in ("FILE", "FOLDER"):
         return Candidates({}, FILES)
     if action.metavar == "KEY=VALUE":
@@ -153,10 +157,22 @@ def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Cand
 
 def _keys() -> Iterator[tuple[str, str]]:
     """Yield the values that the chart has, as --set takes them."""
+    yield from _leaves(_schema(), "")
+
+
+def _choices(path: Sequence[str]) -> list[str]:
+    entry = _schema()
+    for key in path:
+        entry = entry["properties"].get(key, {"properties": {}})
+    return list(entry.get("enum", ()))
+
+
+def _schema() -> dict[str, Any]:
+    """Return the chart's schema, an empty one where there is none."""
     try:
-        yield from _leaves(json.loads((CHART / "values.schema.json").read_text()), "")
+        return dict(json.loads((CHART / "values.schema.json").read_text()))
     except (OSError, ValueError):
-        return
+        return {"properties": {}}
 
 
 def _leaves(entry: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from distrain import __version__
 from distrain.commands import helptext
-from distrain.commands.arguments import Parser, count, release_name, seconds
+from distrain.commands.arguments import Parser, count, release_name, seconds, total
 
 # The checkout's chart. `__file__` is resolved first: Helm installs a local plugin as a symbolic link.
 CHART = Path(__file__).resolve().parents[3] / "charts" / "distrain"
@@ -42,6 +42,7 @@ def parser() -> Parser:
     parser = Parser(prog=program, topic=helptext.PROGRAM)
     parser.add_argument("--version", action="version", version=__version__, help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    _add_init(commands)
     _add_derive(commands)
     _add_template(commands)
     _add_check(commands)
@@ -56,6 +57,24 @@ def _command(commands: Any, name: str) -> Parser:
     parser: Parser = commands.add_parser(name, topic=name)
     parser.set_defaults(command=name)
     return parser
+
+
+def _add_init(commands: Any) -> None:
+    parser = _command(commands, "init")
+    parser.add_argument("--framework", metavar="NAME", help="tensorflow, pytorch or mxnet")
+    parser.add_argument("--model", metavar="NAME", help="mnist, resnet50 or vgg16, or module:function of your own")
+    parser.add_argument("--gpus", type=total, metavar="N", help="GPUs of the whole job; 0 trains on CPUs")
+    parser.add_argument("--data", metavar="URI", help="s3://bucket/path or an absolute folder; random data if unset")
+    parser.add_argument("--image", metavar="IMAGE", help="the trainer's image in your registry: repository:tag")
+    parser.add_argument("--strategy", metavar="NAME", help="allreduce or parameter-server")
+    parser.add_argument(
+        "--kind", metavar="KIND", help="MPIJob, PyTorchJob, MXJob, TFJob, Plain or auto; by the cluster if unset"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write this file, not to stdout")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    _add_nodes(parser)
+    parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="the chart, if not distrain's own")
+    _add_cluster(parser)
 
 
 def _add_derive(commands: Any) -> None:
