@@ -83,6 +83,26 @@ def test_help_is_plain_text_of_100_columns(
     assert "examples:\n" in shown
 
 
+def test_word_help_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["help", "check"], ["check", "--help"]):
+        with pytest.raises(SystemExit) as end:
+            cli.run(arguments)
+        assert end.value.code == 0
+
+    shown = capsys.readouterr().out
+    assert shown[: len(shown) // 2] == shown[len(shown) // 2 :]
+
+
+def test_reader_that_has_enough_is_no_error() -> None:
+    program = f"{sys.executable} {REPOSITORY / 'plugin'} __complete check --set ''"
+
+    ended = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {program} | true"], capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
 def test_no_arguments_show_the_commands_and_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         cli.run([])
@@ -123,6 +143,18 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
             ["check", "-o", "jsn"],
             '-o/--output: there is no "jsn"; it takes text, json; did you mean json?',
             id="choice",
+        ),
+        pytest.param(
+            ["version"],
+            'COMMAND: there is no "version"; it takes COMMANDS; did you mean --version?'.replace(
+                "COMMANDS", ", ".join(commands_of(parser()))
+            ),
+            id="flag-as-command",
+        ),
+        pytest.param(
+            ["--namespace", "team", "check"],
+            "--namespace: flags stand behind the command, as in `distrain check --namespace ...`",
+            id="flag-before-command",
         ),
         pytest.param(
             ["check", "-f"],

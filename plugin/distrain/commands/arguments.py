@@ -43,6 +43,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Return the options of a whole command line; raises ValuesError for what is wrong in it."""
+        first = arguments[0] if arguments else ""
+        if first.startswith("-") and first not in self._option_string_actions:
+            raise ValuesError(f"{first}: flags stand behind the command, as in `{self.prog} check {first} ...`")
         options: argparse.Namespace
         options, unknown = self.parse_known_args(arguments)
         if unknown:
@@ -72,7 +75,9 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             choices = list(action.choices)
             words = f'{_name(action)}: there is no "{value}"; it takes {", ".join(choices)}'
-            raise ValuesError(words + _meant(str(value), choices))
+            # `version` is a command of other programs.
+            flags = list(self._option_string_actions) if isinstance(action, argparse._SubParsersAction) else []
+            raise ValuesError(words + _meant(str(value), [*choices, *flags]))
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, Parser]:
