@@ -19,6 +19,7 @@ from docs import plugin as page
 REPOSITORY = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(commands_of(parser()))
 TOPICS = [helptext.PROGRAM, *COMMANDS]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 # The command lines that a text shows: of an example, after a prompt, or behind a pipe.
 SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain\b.*)", re.MULTILINE)
 
@@ -53,11 +54,9 @@ def test_every_text_belongs_to_a_command() -> None:
     assert sorted(path.stem for path in helptext.FOLDER.iterdir()) == sorted(TOPICS)
 
 
-def test_command_lines_of_the_readme_are_taken_by_the_parser() -> None:
-    lines = _command_lines((REPOSITORY / "README.md").read_text())
-
-    assert lines
-    for line in lines:
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.name))
+def test_command_lines_of_the_pages_are_taken_by_the_parser(file: Path) -> None:
+    for line in _command_lines(file.read_text()):
         parser().parse(line)
 
 
@@ -206,3 +205,10 @@ def test_help_imports_the_standard_library_alone() -> None:
     )
 
     assert set(shown.stderr.split()) <= {"distrain", "__main__"}
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "completion"])
+def test_readme_names_each_command(command: str) -> None:
+    shown = (REPOSITORY / "README.md").read_text()
+
+    assert f"helm distrain {command} " in shown or f"helm distrain {command}\n" in shown
