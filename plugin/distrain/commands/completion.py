@@ -61,13 +61,14 @@ _distrain() {
     _files
   fi
 }
-compdef _distrain distrain""",
+# Loaded by name it is to answer at once; sourced it is to be remembered.
+if [ "$funcstack[1]" = _distrain ]; then _distrain "$@"; else compdef _distrain distrain; fi""",
     "fish": """\
 function __distrain_complete
   set -l words (commandline -opc) (commandline -ct)
   set -l lines (distrain __complete $words[2..] 2>/dev/null)
   test (count $lines) -gt 0; or return
-  test (count $lines) -gt 1; and string join \\n $lines[1..-2]
+  test (count $lines) -gt 1; and string join -- \\n $lines[1..-2]
   test $lines[-1] = :0; and __fish_complete_path (commandline -ct)
 end
 complete -c distrain -f -a '(__distrain_complete)'""",
