@@ -8,9 +8,7 @@ Nothing is ever said of what goes wrong: no candidates are better than lines in 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -170,6 +168,9 @@ def _choices(path: Sequence[str]) -> list[str]:
 
 def _schema() -> dict[str, Any]:
     """Return the chart's schema, an empty one where there is none."""
+    # Imported late, as below: each press of the Tab key pays for what is loaded.
+    import json
+
     try:
         return dict(json.loads((CHART / "values.schema.json").read_text()))
     except (OSError, ValueError):
@@ -186,6 +187,8 @@ def _leaves(entry: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 def _releases(words: Sequence[str]) -> list[str]:
     """Return the releases of the namespace and cluster that the words, else Helm's environment, name."""
+    import subprocess
+
     where = [part for flag, value in pairwise(words) if flag in CLUSTER for part in (flag, value)]
     command = [os.environ.get("HELM_BIN") or "helm", "list", "--short", *where]
     try:
