@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,6 +11,11 @@ from typing import NoReturn
 from distrain import console
 from distrain.commands.parser import parser
 from distrain.errors import DistrainError, StoppedError
+
+# Of the shells, not of people: see commands/completion.py.
+COMPLETE = "__complete"
+# The exit code of a program that SIGPIPE ends.
+PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -19,7 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        options = parser().parse_args(arguments)
+        if list(arguments[:1]) == [COMPLETE]:
+            completion = importlib.import_module("distrain.commands.completion")
+            return int(completion.run_complete(arguments[1:]))
+        if list(arguments[:1]) == ["help"]:
+            arguments = [*arguments[1:], "--help"]
+        options = parser().parse(arguments or ["--help"])
         # Imported late: a command costs nobody else its libraries, and --help none at all.
         command = importlib.import_module(f"distrain.commands.{options.command}")
         code: int = command.run(options)
@@ -30,4 +41,8 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.say("interrupted; nothing was installed")
         return StoppedError.exit_code
+    except BrokenPipeError:
+        # As with `| head`: the reader has what it wants. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
     return code

@@ -17,20 +17,13 @@ def with_footer(body: str, figures: Sequence[Figure]) -> str:
 
 def without_footer(text: str) -> str:
     """Return the file without the figures of an earlier run; what the user wrote around them stays."""
-    kept: list[str] = []
-    inside = False
-    for line in text.split("\n"):
-        if line.rstrip() == HEAD:
-            inside = True
-        elif not (inside and line.startswith(MARGIN)):
-            inside = False
-            kept.append(line)
+    kept, _ = _parted(text)
     return "\n".join(kept)
 
 
 def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
     """Say which figures the text has not, or has otherwise; one that another size had is worth a line as well."""
-    found = [line for line in text.split("\n") if line.startswith(MARGIN)] if HEAD in text else []
+    _, found = _parted(text)
     by_label = {line[len(MARGIN) :][:WIDTH].strip(): line for line in found}
     lines = {label: _line((label, words)) for label, words in figures}
     return [
@@ -39,6 +32,22 @@ def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
         for label in (lines | by_label)
         if by_label.get(label) != lines.get(label)
     ]
+
+
+def _parted(text: str) -> tuple[list[str], list[str]]:
+    """Part the file's own lines from the figures of an earlier run, which stand below their head."""
+    kept: list[str] = []
+    figures: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        if line.rstrip() == HEAD:
+            inside = True
+        elif inside and line.startswith(MARGIN):
+            figures.append(line)
+        else:
+            inside = False
+            kept.append(line)
+    return kept, figures
 
 
 def _line(figure: Figure) -> str:

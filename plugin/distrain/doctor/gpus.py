@@ -36,12 +36,12 @@ def findings(survey: Survey) -> list[Finding]:
     if isinstance(nodes, Unread):
         return [Finding(SECTION, name, UNKNOWN, nodes.why) for name in ("nodes", "GPUs")]
     found = [_taking_pods(nodes), *_gpus(nodes, survey.snapshot)]
-    without = [node for node in nodes if _has_labels(node) and not _offered(node)]
+    without = [node for node in nodes if _has_labels(node) and not offered(node)]
     return [*found, _without_plugin(without)] if without else found
 
 
 def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
-    taking = [node for node in nodes if _takes_pods(node)]
+    taking = [node for node in nodes if takes_pods(node)]
     details = {"nodes": len(nodes), "taking_pods": len(taking)}
     found = f"{len(taking)} of {counted(len(nodes), 'node')} take pods"
     if taking:
@@ -49,7 +49,7 @@ def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
     return Finding(SECTION, "nodes", MISSING, found, "add a node, or uncordon one that is ready", True, details)
 
 
-def _takes_pods(node: kube.Node) -> bool:
+def takes_pods(node: kube.Node) -> bool:
     """Tell whether the node is healthy and not cordoned; its owner's taints are for pods to tolerate."""
     return not node.spec.unschedulable and not any(taint.key in CONDITION_TAINTS for taint in node.spec.taints or ())
 
@@ -57,7 +57,7 @@ def _takes_pods(node: kube.Node) -> bool:
 def _gpus(nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> list[Finding]:
     groups: dict[tuple[str, str], list[kube.Node]] = {}
     for node in nodes:
-        for resource in _offered(node):
+        for resource in offered(node):
             groups.setdefault((resource, _model(node)), []).append(node)
     if not groups and any(map(_has_labels, nodes)):
         return []
@@ -68,7 +68,7 @@ def _gpus(nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> list[Findi
 
 
 def _group(resource: str, model: str, nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> Finding:
-    total = sum(_offered(node)[resource] for node in nodes)
+    total = sum(offered(node)[resource] for node in nodes)
     free = None if isinstance(snapshot, Unread) else _free(resource, nodes, snapshot)
     details = {"resource": resource, "model": model, "nodes": len(nodes), "allocatable": total, "free": free}
     amount = f"{total} GPUs, how many are free is unknown" if free is None else f"{free} of {total} GPUs free"
@@ -81,7 +81,7 @@ def _group(resource: str, model: str, nodes: Sequence[kube.Node], snapshot: Snap
 
 
 def _free(resource: str, nodes: Iterable[kube.Node], snapshot: Snapshot) -> int:
-    names = {node.metadata.name for node in nodes if _takes_pods(node)}
+    names = {node.metadata.name for node in nodes if takes_pods(node)}
     return sum(max(0, node.free.get(resource, 0)) for node in snapshot.free() if node.name in names)
 
 
@@ -104,7 +104,7 @@ def _model(node: kube.Node) -> str:
     return next((labels[key] for key in MODEL_LABELS if labels.get(key)), "")
 
 
-def _offered(node: kube.Node) -> dict[str, int]:
+def offered(node: kube.Node) -> dict[str, int]:
     """Return the GPUs that the node can give to pods, by the resource's name."""
     amounts = all_units(node.status.allocatable)
     return {name: amount for name, amount in amounts.items() if "/" in name and GPU.search(name) and amount > 0}

@@ -1,0 +1,187 @@
+"""The command `init`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from distrain import console
+from distrain.check.snapshot import Snapshot, take
+from distrain.cluster import Capabilities, connect
+from distrain.derive import commented
+from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
+from distrain.derive.room import MeasuredNodes, StatedNodes, read_snapshot
+from distrain.errors import DistrainError, UnreachableError, ValuesError
+from distrain.helm import Helm, Source, find
+from distrain.init.beginning import Wish, models, text
+from distrain.init.surroundings import Surroundings, of_nodes, stated
+from distrain.target import choose
+
+# Where nothing tells how large a node is: as most GPU servers are.
+NODE_GPUS = 8
+DEFAULT_MODEL = "resnet50"
+# In the order in which they are tried on a cluster, by the chart's own rules.
+KINDS = ("auto", "MPIJob", "Plain")
+FRAMEWORKS = ("tensorflow", "pytorch")
+# The chart's refusals name values as Helm sets them; these have flags of their own here.
+FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the file is made for: the nodes, where they are known those of a cluster, and what that can do."""
+
+    around: Surroundings
+    measure: Measure
+    capabilities: Capabilities | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Turns a wish into a file, with Helm and the chart."""
+
+    helm: Helm
+    chart: Path
+    ground: Ground
+
+    def source(self, wish: Wish) -> Source:
+        schema = json.loads((self.chart / "values.schema.json").read_text())
+        values = commented.parse((self.chart / "values.yaml").read_text(), schema)
+        return Source(self.chart, ("--values", "-"), text(wish, self.ground.around, values, schema).encode())
+
+    def first_served(self, wishes: Iterable[Wish]) -> Wish:
+        """Return the first wish that the chart takes for this cluster; raises the first refusal where it takes none."""
+        refusals: list[ValuesError] = []
+        for wish in wishes:
+            # The size has no say in the kind, and is not spread yet.
+            source = self.source(wish)
+            sizeless = replace(source, flags=(*source.flags, "--set", "gpus=null"))
+            try:
+                self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities)
+            except ValuesError as error:
+                refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
+            else:
+                return wish
+        raise refusals[0]
+
+    def file(self, wish: Wish) -> str:
+        source = self.source(wish)
+        derived = derive(Given(self.helm, source, ((source.stdin or b"").decode(),), None), ask=self.ground.measure)
+        for note in derived.notes:
+            console.say(note)
+        return derived.text
+
+
+def run(options: argparse.Namespace) -> int:
+    chart = Path(options.chart)
+    _refuse_wrong(options, chart)
+    target = Path(options.output) if options.output else None
+    if target and target.exists() and not options.force:
+        raise ValuesError(f"--output: {target} is there already; name another file, or add --force to replace it")
+    maker = Maker(find(), chart, _ground(options))
+    wish = maker.first_served(_wishes(options, maker.ground.around))
+    _tell(wish, maker.ground.around, options)
+    made = maker.file(wish)
+    if not target:
+        console.answer(made.rstrip("\n"))
+        return 0
+    try:
+        with target.open("w" if options.force else "x", encoding="utf-8") as file:
+            file.write(made)
+    except OSError as error:
+        raise ValuesError(f"--output: {target} cannot be written: {error.strerror}; name another file") from error
+    console.say(f"wrote {target}; `helm distrain check -f {target}` says whether it fits")
+    return 0
+
+
+def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
+    """Raise ValuesError for what the schema would refuse later, and without the flag's name."""
+    try:
+        schema = json.loads((chart / "values.schema.json").read_text())
+    except OSError as error:
+        raise ValuesError(f"--chart: {chart} is not distrain's chart; name the folder that holds it") from error
+    top = schema["properties"]
+    entries = {"framework": top["framework"], "strategy": top["strategy"], "kind": top["job"]["properties"]["kind"]}
+    for flag, entry in entries.items():
+        _refuse_unknown(flag, getattr(options, flag), entry["enum"])
+    if options.model and ":" not in options.model:
+        _refuse_unknown("model", options.model, models(), ", or module:function, which makes one of your own")
+    if options.data and not options.data.startswith(("s3://", "/")):
+        words = "is neither s3://bucket/path nor the absolute path of a folder; leave it out for random data"
+        raise ValuesError(f"--data: {options.data} {words}")
+
+
+def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str = "") -> None:
+    if value is None or value in choices:
+        return
+    close = get_close_matches(value, choices, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant}')
+
+
+def _wishes(options: argparse.Namespace, around: Surroundings) -> Iterator[Wish]:
+    """Yield what the arguments leave open in the order in which it is to be tried."""
+    gpus = around.gpus if options.gpus is None else options.gpus
+    for kind in [options.kind] if options.kind else KINDS:
+        for framework in [options.framework] if options.framework else FRAMEWORKS:
+            yield Wish(
+                framework=framework,
+                strategy=options.strategy or "allreduce",
+                kind=kind,
+                model=options.model or DEFAULT_MODEL,
+                gpus=gpus,
+                data=options.data or "",
+                image=options.image or "",
+                file=options.output or "run.yaml",
+            )
+
+
+def _ground(options: argparse.Namespace) -> Ground:
+    """Take the nodes from the arguments, else from the cluster, else the usual ones; the last is said."""
+    if options.node_gpus:
+        return _usual(options.node_gpus)
+    if options.snapshot:
+        return _measured(read_snapshot(options.snapshot, options.namespace or "default"))
+    try:
+        target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+        cluster = connect(target)
+        snapshot = take(cluster.nodes(), cluster.pods(), target.namespace)
+        return _measured(snapshot, cluster.capabilities())
+    except UnreachableError as error:
+        words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
+        console.say(f"{_short(error)}: {words}; --node-gpus N states the nodes")
+        return _usual(NODE_GPUS)
+
+
+def _usual(node_gpus: int) -> Ground:
+    return Ground(stated(node_gpus), lambda job, gpu_resource: StatedNodes(node_gpus))
+
+
+def _measured(snapshot: Snapshot, capabilities: Capabilities | None = None) -> Ground:
+    def measure(job: Any, gpu_resource: str) -> MeasuredNodes:
+        return MeasuredNodes(snapshot, job, gpu_resource)
+
+    return Ground(of_nodes(snapshot.nodes), measure, capabilities)
+
+
+def _short(error: DistrainError) -> str:
+    return "no cluster can be read (" + error.messages[0].partition(";")[0] + ")"
+
+
+def _tell(wish: Wish, around: Surroundings, options: argparse.Namespace) -> None:
+    """Say what was chosen for the user, and what only the user can mend."""
+    chosen = [] if options.framework else [f"framework {wish.framework}"]
+    chosen += [] if options.model else [f"model {wish.model}"]
+    chosen += [] if options.gpus is not None else [f"{wish.gpus} GPUs"]
+    if wish.kind != "auto" and not options.kind:
+        chosen.append(f"job.kind {wish.kind}, for want of an operator")
+    if chosen:
+        console.say(f"chosen: {', '.join(chosen)}")
+    for taint in around.left_out if wish.gpus else ():
+        console.say(f"GPU nodes with the taint {taint} are left out; if they are yours, add it to workers.tolerations")

@@ -1,0 +1,1 @@
+"""A values file to start from."""
