@@ -5,17 +5,20 @@ What the operators put into the pods they make counts as if the manifest said it
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import yaml
 from msgspec.structs import replace as with_fields
 
-from distrain import kube
+from distrain import controllers, kube
 from distrain.amounts import Units, pod_request
+from distrain.controllers import Added, ObjectName, Owner
+from distrain.defaults import stored
 from distrain.errors import ValuesError
 
 NAME_LABEL = "app.kubernetes.io/name"
@@ -23,6 +26,7 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 ROLE_LABEL = "app.kubernetes.io/component"
 CHART = "distrain"
 HOOK = "helm.sh/hook"
+HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
 # Kubeflow's own names in lower case, in the order in which a report lists them: who does the work comes last.
@@ -36,15 +40,6 @@ REPLICAS = {
 OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
 KINDS = "MPIJob, PyTorchJob, MXJob, TFJob, Job, StatefulSet or Pod"
 
-# What an operator adds to each launcher of an MPIJob that reaches its workers through kubectl exec ...
-KUBECTL_VERSIONS = ("kubeflow.org/v1", "kubeflow.org/v1alpha2")
-KUBECTL_DELIVERY = kube.Container(
-    name="kubectl-delivery",
-    resources=kube.Resources(requests={"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}),
-)
-# ... and training-operator to each Worker that has to wait for a Master.
-INIT_PYTORCH = kube.Container(name="init-pytorch", resources=kube.Resources(requests={"cpu": "50m", "memory": "10Mi"}))
-
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -57,13 +52,21 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class PodRole:
-    """Pods of the job that are alike. `component` is their label app.kubernetes.io/component."""
+    """Pods of the job that are alike, as their controller will make them.
+
+    `component` is their label app.kubernetes.io/component. `varying` are keys of labels that differ from pod to pod, or
+    that nobody knows before the pods are there; `labels` has none of them. `namespace` is empty where the manifest
+    leaves it out.
+    """
 
     name: str
     replicas: int
     spec: kube.PodSpec
     request: Units
     component: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    varying: frozenset[str] = frozenset()
 
     def pods(self, number: int) -> str:
         """Say so many pods of this role: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
@@ -76,12 +79,16 @@ class PodRole:
 class Job:
     """A job. `from_chart`: its pods are distrain's, so that its figures are found among the chart's values.
 
-    The first resource is the one whose end is the job's end.
+    The first resource is the one whose end is the job's end. `creates` are the objects by kind and name that come with
+    it, the manifest's and those that operators make. `slots` are the ranks of each worker, None where the job leaves
+    them to the program.
     """
 
     resources: tuple[Resource, ...]
     roles: tuple[PodRole, ...]
     from_chart: bool = False
+    creates: frozenset[ObjectName] = frozenset()
+    slots: int | None = None
 
     @property
     def main(self) -> PodRole:
@@ -105,12 +112,20 @@ def from_manifest(manifest: str, origin: str) -> Job:
     Helm's hooks are left out: they run before or after the job. Raises ValuesError when there is no job, or when
     Kubernetes would refuse it.
     """
-    found = [_parsed(item, origin) for item in _items(manifest, origin) if _holds_pods(item)]
+    items = list(_items(manifest, origin))
+    found = [_parsed(controllers.understood(item), origin) for item in items if _holds_pods(item)]
     if not found:
         raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
     resources = sorted((resource for resource, _ in found), key=_follows)
-    return Job(tuple(resources), tuple(sorted(_distinct(roles), key=_place)), all(map(_is_ours, found)))
+    creates = {*_created(items), *(name for resource, workload in found for name in _made(resource, workload))}
+    return Job(
+        resources=tuple(resources),
+        roles=tuple(sorted(_distinct(roles), key=_place)),
+        from_chart=all(map(_is_ours, found)),
+        creates=frozenset(creates),
+        slots=_slots(dict(found), items),
+    )
 
 
 def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
@@ -125,9 +140,28 @@ def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
 
 def _holds_pods(item: dict[str, Any]) -> bool:
     version, kind = str(item.get("apiVersion")), str(item.get("kind"))
-    if HOOK in ((item.get("metadata") or {}).get("annotations") or {}):
-        return False
-    return (version, kind) in OTHERS or (version.startswith("kubeflow.org/") and kind in REPLICAS)
+    makes_pods = (version, kind) in OTHERS or (version.startswith("kubeflow.org/") and kind in REPLICAS)
+    return makes_pods and _hook(item) is None
+
+
+def _hook(item: dict[str, Any]) -> str | None:
+    """Return when Helm makes a resource that is a hook, such as "pre-install,pre-upgrade"."""
+    hook: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(HOOK)
+    return hook
+
+
+def _created(items: Iterable[dict[str, Any]]) -> Iterator[ObjectName]:
+    """Name the objects that are there before the job is."""
+    for item in items:
+        if "pre-install" in (_hook(item) or "pre-install"):
+            yield str(item.get("kind")), str((item.get("metadata") or {}).get("name"))
+
+
+def _made(resource: Resource, workload: kube.Workload) -> Iterator[ObjectName]:
+    """Name the objects that the job's controller makes for its pods."""
+    owner, replicas = _owner(resource, workload)
+    for key in replicas:
+        yield from controllers.added(owner, key).creates
 
 
 def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]:
@@ -145,34 +179,58 @@ def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]
 
 
 def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
-    spec = workload.spec
-    if resource.kind not in REPLICAS:
-        name = _labels(spec.template).get(ROLE_LABEL, resource.name)
-        yield _role(name, _number(spec), spec.template)
-        return
-    replicas: dict[str, kube.ReplicaSpec] = getattr(spec, REPLICAS[resource.kind]) or {}
+    owner, replicas = _owner(resource, workload)
     for key, replica in replicas.items():
-        number = 1 if replica.replicas is None else replica.replicas
-        yield _role(key.lower(), number, replica.template, _added(resource, key, replicas))
+        name = key.lower() or _labels(replica.template).get(ROLE_LABEL, resource.name)
+        yield _role(name, replica, controllers.added(owner, key), workload.metadata.namespace)
 
 
-def _role(name: str, replicas: int, template: kube.PodTemplate | None, added: Sequence[kube.Container] = ()) -> PodRole:
-    spec = (template and template.spec) or kube.PodSpec()
-    spec = with_fields(spec, init_containers=[*(spec.init_containers or ()), *added])
+def _owner(resource: Resource, workload: kube.Workload) -> tuple[Owner, dict[str, kube.ReplicaSpec]]:
+    """Return who the pods belong to, and what is said of each role; the one role of other kinds has no key."""
+    spec = workload.spec
+    replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(spec), spec.template)}
+    if resource.kind in REPLICAS:
+        replicas = getattr(spec, REPLICAS[resource.kind]) or {}
+    return Owner(resource.api_version, resource.kind, resource.name, frozenset(replicas)), replicas
+
+
+def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) -> PodRole:
+    template = replica.template
+    spec = _as_stored((template and template.spec) or kube.PodSpec(), added)
     try:
         request = pod_request(kube.Pod(spec=spec))
     except ValueError as error:
         raise ValuesError(f"{name}: resources: {error}; write amounts such as 2, 500m or 4Gi") from error
-    return PodRole(name, replicas, spec, request, _labels(template).get(ROLE_LABEL, name))
+    labels = {key: value for key, value in {**_labels(template), **added.labels}.items() if key not in added.varying}
+    number = 1 if replica.replicas is None else replica.replicas
+    component = _labels(template).get(ROLE_LABEL, name)
+    return PodRole(name, number, spec, request, component, namespace, labels, added.varying)
 
 
-def _added(resource: Resource, key: str, replicas: Iterable[str]) -> Sequence[kube.Container]:
-    """Return the init containers that the operator adds to the pods of this role."""
-    if resource.kind == "MPIJob" and resource.api_version in KUBECTL_VERSIONS and key == "Launcher":
-        return [KUBECTL_DELIVERY]
-    if resource.kind == "PyTorchJob" and key == "Worker" and "Master" in replicas:
-        return [INIT_PYTORCH]
-    return []
+def _as_stored(spec: kube.PodSpec, added: Added) -> kube.PodSpec:
+    """Return the pod as the API server keeps it: with what the controller adds, and with the defaults."""
+    return stored(with_fields(spec, init_containers=[*(spec.init_containers or ()), *added.init_containers]))
+
+
+def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:
+    """Return the ranks of each worker: what mpirun, torchrun or TensorFlow is told."""
+    resource, workload = next(iter(found.items()))
+    match resource.kind:
+        case "MPIJob":
+            return 1 if workload.spec.slots_per_worker is None else workload.spec.slots_per_worker
+        case "PyTorchJob":
+            told = str(workload.spec.nproc_per_node)
+            return int(told) if told.isdecimal() else None
+        case "TFJob":
+            return 1
+    return next(filter(None, map(_slots_of_hosts, items)), None)
+
+
+def _slots_of_hosts(item: dict[str, Any]) -> int | None:
+    """Return the slots that a hostfile for mpirun gives each host."""
+    hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
+    slots = {int(number) for number in SLOTS.findall(str(hostfile))}
+    return slots.pop() if len(slots) == 1 else None
 
 
 def _number(spec: kube.WorkloadSpec) -> int:

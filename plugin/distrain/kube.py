@@ -42,6 +42,7 @@ class Resources(Kube):
 
 
 class Port(Kube):
+    container_port: int | None = None
     host_port: int | None = None
 
 
@@ -215,6 +216,9 @@ class WorkloadSpec(Kube):
     pytorch_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="pytorchReplicaSpecs")
     mx_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mxReplicaSpecs")
     tf_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="tfReplicaSpecs")
+    # The ranks of each worker, as an MPIJob and a PyTorchJob say it.
+    slots_per_worker: int | None = None
+    nproc_per_node: str | int | None = None
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None

@@ -390,8 +390,8 @@ def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None
     assert "#   learning rate     0.00125 = trainer.learningRate 0.01 x 32 / 256, as each worker's" in trainer.out
     assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
     assert "#   world size        2 = 2 workers x 1 rank, on one GPU of each\n" in more.out
-    # Nothing is known of the user's own program.
-    assert own.out.endswith("#   world size        4 = 1 worker x 4 ranks\n")
+    # One task of TF_CONFIG; how many GPUs the user's own program takes is not known.
+    assert own.out.endswith("#   world size        1 = 1 worker x 1 rank\n")
 
 
 def test_figures_follow_what_the_trainer_is_told_last(derive: Derive) -> None:

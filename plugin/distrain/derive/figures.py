@@ -61,9 +61,8 @@ def size_of(job: Job, gpu_resource: str) -> Size:
     kind = job.resources[0].kind
     gpus = job.main.request.get(gpu_resource, 0)
     servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
-    # The trainer's TensorFlow worker with a parameter server is one process on one GPU.
-    slots = 1 if kind == "TFJob" and trainer_of(job) else max(gpus, 1)
-    return Size(kind, job.main.replicas + job.ranks_beside, slots, gpus, servers)
+    # An MXJob's worker is one process, but the trainer's counts each of its GPUs as a rank.
+    return Size(kind, job.main.replicas + job.ranks_beside, job.slots or max(gpus, 1), gpus, servers)
 
 
 def trainer_of(job: Job) -> Trainer | None:
@@ -94,15 +93,15 @@ def trainer_of(job: Job) -> Trainer | None:
 
 def figures(size: Size, trainer: Trainer | None) -> list[Figure]:
     """Return label and words of each figure that is known."""
-    lines = [("world size", _world(size))]
+    lines = [("world size", _world(size, trainer))]
     if trainer:
         lines += [*_of_steps(size, trainer), *_of_gradients(size, trainer)]
     return lines
 
 
-def _world(size: Size) -> str:
+def _world(size: Size, trainer: Trainer | None) -> str:
     workers = f"{size.workers} worker{'s' if size.workers != 1 else ''}"
-    where = ", on CPUs" if not size.gpus else ", on one GPU of each" if size.gpus > size.slots else ""
+    where = ", on CPUs" if not size.gpus else ", on one GPU of each" if trainer and size.gpus > size.slots else ""
     return f"{size.ranks} = {workers} x {size.slots} rank{'s' if size.slots != 1 else ''}{where}"
 
 

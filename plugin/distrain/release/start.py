@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from distrain import kube
-from distrain.job import INIT_PYTORCH, KEYGEN, KUBECTL_DELIVERY, ROLE_LABEL, WORKER, Job, PodRole
+from distrain.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
+from distrain.job import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")

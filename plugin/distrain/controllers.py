@@ -1,0 +1,208 @@
+"""What controllers make of the pod templates that they are given, as far as a scheduler or the API server reads it.
+
+Read in the source of mpi-operator v0.8.0 (MPIJob v2beta1) and v0.3.0 (v1alpha2), training-operator v1.8.1 (MPIJob,
+PyTorchJob, TFJob and MXJob v1), mxnet-operator v1.1.0 (MXJob v1beta1) and Kubernetes v1.34.4 (Job, StatefulSet). The
+volumes that they add are left out: of ConfigMaps and Secrets that they make, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from distrain import kube
+
+# An object by kind and name.
+ObjectName = tuple[str, str]
+
+# training-operator pkg/apis/kubeflow.org/v1/common_types.go, and mpi-operator pkg/apis/kubeflow/v2beta1/constants.go
+OPERATOR_NAME, JOB_NAME, JOB_ROLE, REPLICA_TYPE, REPLICA_INDEX = (
+    f"training.kubeflow.org/{key}" for key in ("operator-name", "job-name", "job-role", "replica-type", "replica-index")
+)
+# Set by an operator that was started for gang scheduling with scheduler-plugins, which no manifest tells.
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+
+# mpi-operator v0.3.0 pkg/controllers/v1alpha2/mpi_job_controller.go and training-operator pkg/controller.v1/mpi/
+# mpijob_controller.go, each in newLauncher: for each launcher that reaches its workers through kubectl exec.
+KUBECTL_DELIVERY = kube.Container(
+    name="kubectl-delivery",
+    resources=kube.Resources(requests={"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}),
+)
+# training-operator pkg/controller.v1/pytorch/initcontainer.go, setInitContainer: for each Worker that has a Master.
+INIT_PYTORCH = kube.Container(name="init-pytorch", resources=kube.Resources(requests={"cpu": "50m", "memory": "10Mi"}))
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What the pods of one role have beside their template.
+
+    `labels` win over the template's. `varying` are keys of labels that differ from pod to pod, or that nobody knows
+    before the pods are there. `creates` are the objects that the controller makes for them.
+    """
+
+    labels: dict[str, str] = field(default_factory=dict)
+    varying: frozenset[str] = frozenset()
+    init_containers: tuple[kube.Container, ...] = ()
+    creates: frozenset[ObjectName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A resource for which pods are made, and the keys of its roles, such as Launcher and Worker."""
+
+    api_version: str
+    kind: str
+    name: str
+    roles: Collection[str] = ()
+
+
+def added(owner: Owner, role: str = "") -> Added:
+    """Return what the owner's controller adds to the pods of this role."""
+    return RULES.get((owner.api_version, owner.kind), _nothing)(owner, role)
+
+
+def _nothing(owner: Owner, role: str) -> Added:
+    return Added()
+
+
+def _mpi_v2beta1(owner: Owner, role: str) -> Added:
+    # mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go: newWorker, newLauncherPodTemplate, defaultLabels,
+    # newConfigMap, newSSHAuthSecret; podgroup.go: decoratePodTemplateSpec
+    made = Added(
+        {OPERATOR_NAME: "mpi-operator", JOB_NAME: owner.name, JOB_ROLE: role.lower()},
+        frozenset({REPLICA_INDEX, POD_GROUP}),
+        creates=frozenset({("ConfigMap", f"{owner.name}-config"), ("Secret", f"{owner.name}-ssh")}),
+    )
+    return _through_job(made, f"{owner.name}-launcher") if role == "Launcher" else made
+
+
+def _mpi_v1(owner: Owner, role: str) -> Added:
+    # training-operator pkg/controller.v1/mpi/mpijob_controller.go: newWorker, newLauncher; mpijob.go:
+    # defaultReplicaLabels
+    made = _trained("mpijob-controller", owner, role, {"Launcher"})
+    made = replace(made, creates=frozenset({("ConfigMap", f"{owner.name}-config")}))
+    return _with_kubectl(made, owner) if role == "Launcher" else made
+
+
+def _mpi_v1alpha2(owner: Owner, role: str) -> Added:
+    # mpi-operator v0.3.0 pkg/controllers/v1alpha2/mpi_job_controller.go: newWorker, newLauncher
+    made = Added(
+        {"group_name": "kubeflow.org", "mpi_job_name": owner.name, "mpi_role_type": role.lower()},
+        creates=frozenset({("ConfigMap", f"{owner.name}-config")}),
+    )
+    if role == "Launcher":
+        return _through_job(_with_kubectl(made, owner), f"{owner.name}-launcher")
+    return _through_stateful_set(made)
+
+
+def _pytorch(owner: Owner, role: str) -> Added:
+    # training-operator pkg/controller.v1/pytorch/pytorchjob_controller.go: IsMasterRole, SetClusterSpec
+    made = _trained("pytorchjob-controller", owner, role, {"Master"})
+    has_master = "Master" in owner.roles
+    return replace(made, init_containers=(INIT_PYTORCH,)) if has_master and role == "Worker" else made
+
+
+def _tensorflow(owner: Owner, role: str) -> Added:
+    # training-operator pkg/controller.v1/tensorflow/tfjob_controller.go: IsMasterRole
+    return _trained("tfjob-controller", owner, role, {"Chief", "Master"})
+
+
+def _mxnet(owner: Owner, role: str) -> Added:
+    # training-operator pkg/controller.v1/mxnet/mxjob_controller.go: IsMasterRole, which says so of every server
+    return _trained("mxjob-controller", owner, role, {"Server"})
+
+
+def _mxnet_v1beta1(owner: Owner, role: str) -> Added:
+    # mxnet-operator v1.1.0 pkg/controller.v1beta1/mxnet/pod.go: createNewPod; controller.go: the labels' keys
+    labels = {"group_name": "kubeflow.org", "mxnet_job_name": owner.name, "mxnet-replica-type": role.lower()}
+    return Added(labels, frozenset({"mxnet-replica-index"}))
+
+
+def _trained(controller: str, owner: Owner, role: str, masters: Collection[str]) -> Added:
+    # training-operator pkg/controller.v1/common/job_controller.go: GenLabels; pod.go: createNewPod;
+    # control/podgroup_control.go: DecoratePodTemplateSpec
+    labels = {OPERATOR_NAME: controller, JOB_NAME: owner.name, REPLICA_TYPE: role.lower()}
+    varying = {REPLICA_INDEX, POD_GROUP}
+    if role in masters:
+        labels[JOB_ROLE] = "master"
+    elif role == "Worker" and not set(masters) & set(owner.roles):
+        varying.add(JOB_ROLE)  # Worker 0 stands in for the master that the job lacks.
+    return Added(labels, frozenset(varying))
+
+
+def _with_kubectl(made: Added, owner: Owner) -> Added:
+    creates = made.creates | {("ServiceAccount", f"{owner.name}-launcher")}
+    return replace(made, init_containers=(KUBECTL_DELIVERY,), creates=creates)
+
+
+def _job(owner: Owner, role: str) -> Added:
+    return _through_job(Added(), owner.name)
+
+
+def _through_job(made: Added, name: str) -> Added:
+    # Kubernetes pkg/registry/batch/job/strategy.go: generateSelector; pkg/controller/job/job_controller.go: manageJob
+    labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
+    varying = {"batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-completion-index"}
+    return replace(made, labels={**made.labels, **labels}, varying=made.varying | varying)
+
+
+def _stateful_set(owner: Owner, role: str) -> Added:
+    return _through_stateful_set(Added())
+
+
+def _through_stateful_set(made: Added) -> Added:
+    # Kubernetes pkg/controller/statefulset/stateful_set_utils.go: updateIdentity, setPodRevision
+    varying = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "controller-revision-hash"}
+    return replace(made, varying=made.varying | varying)
+
+
+RULES: dict[tuple[str, str], Callable[[Owner, str], Added]] = {
+    ("kubeflow.org/v2beta1", "MPIJob"): _mpi_v2beta1,
+    ("kubeflow.org/v1", "MPIJob"): _mpi_v1,
+    ("kubeflow.org/v1alpha2", "MPIJob"): _mpi_v1alpha2,
+    ("kubeflow.org/v1", "PyTorchJob"): _pytorch,
+    ("kubeflow.org/v1", "TFJob"): _tensorflow,
+    ("kubeflow.org/v1", "MXJob"): _mxnet,
+    ("kubeflow.org/v1beta1", "MXJob"): _mxnet_v1beta1,
+    ("batch/v1", "Job"): _job,
+    ("apps/v1", "StatefulSet"): _stateful_set,
+}
+
+# Fields of a pod that an operator drops, since the release of Kubernetes' API that it was built with lacks them. A dot
+# leads into a map, or into each item of a list.
+_TERMS = [
+    f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
+]
+_SINCE_1_32 = ["resources"]
+_SINCE_1_17 = [
+    *_SINCE_1_32,
+    *("resourceClaims", "schedulingGates", "initContainers.restartPolicy", "volumes.ephemeral"),
+    *(f"{term}.{key}" for term in _TERMS for key in ("namespaceSelector", "matchLabelKeys", "mismatchLabelKeys")),
+    *(f"topologySpreadConstraints.{key}" for key in ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy")),
+    "topologySpreadConstraints.matchLabelKeys",
+]
+_SINCE_1_16 = [*_SINCE_1_17, "overhead", "topologySpreadConstraints"]
+DROPPED = {
+    **{("kubeflow.org/v1", kind): _SINCE_1_32 for kind in ("MPIJob", "PyTorchJob", "TFJob", "MXJob")},
+    ("kubeflow.org/v1beta1", "MXJob"): _SINCE_1_17,
+    ("kubeflow.org/v1alpha2", "MPIJob"): _SINCE_1_16,
+}
+
+
+def understood(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a resource without the fields of its pods that its operator does not know."""
+    for path in DROPPED.get((str(item.get("apiVersion")), str(item.get("kind"))), ()):
+        item = _without(item, ["spec", "*", "*", "template", "spec", *path.split(".")])
+    return item
+
+
+def _without(tree: Any, path: Sequence[str]) -> Any:
+    if isinstance(tree, list):
+        return [_without(item, path) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    first, *rest = path
+    if not rest:
+        return {key: value for key, value in tree.items() if key != first}
+    return {key: _without(value, rest) if first in ("*", key) else value for key, value in tree.items()}

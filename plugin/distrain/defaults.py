@@ -1,0 +1,46 @@
+"""What the API server fills in where a new pod leaves it out, as far as a scheduler reads it.
+
+Requests that stand under limits alone are amounts.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from distrain import kube
+
+# Kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go, Admit
+LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def stored(spec: kube.PodSpec) -> kube.PodSpec:
+    """Return the pod as the API server keeps it."""
+    spec = replace(spec, tolerations=[*(spec.tolerations or ()), *_tolerations(spec)])
+    return _with_host_ports(spec) if spec.host_network else spec
+
+
+def _tolerations(spec: kube.PodSpec) -> Iterator[kube.Toleration]:
+    """Yield those of a node that is lost, for which a pod waits five minutes; whatever speaks of the taint stands."""
+    for taint in LOST:
+        if not any(_speaks_of(taint, toleration) for toleration in spec.tolerations or ()):
+            yield kube.Toleration(taint, "Exists", effect="NoExecute")
+
+
+def _speaks_of(taint: str, toleration: kube.Toleration) -> bool:
+    return toleration.key in (None, "", taint) and toleration.effect in (None, "", "NoExecute")
+
+
+def _with_host_ports(spec: kube.PodSpec) -> kube.PodSpec:
+    # Kubernetes pkg/apis/core/v1/defaults.go, defaultHostNetworkPorts
+    containers, init_containers = (
+        [_with_ports_of_host(container) for container in of_kind or ()]
+        for of_kind in (spec.containers, spec.init_containers)
+    )
+    return replace(spec, containers=containers, init_containers=init_containers)
+
+
+def _with_ports_of_host(container: kube.Container) -> kube.Container:
+    ports = [replace(port, host_port=port.host_port or port.container_port) for port in container.ports or ()]
+    return replace(container, ports=ports)
