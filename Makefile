@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema lock images cluster cluster-status bench bench-full clean
+.PHONY: help setup demo test lint schema docs lock images cluster cluster-status bench bench-full clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -29,6 +29,9 @@ lint: setup ## ruff, mypy, helm lint, shellcheck, yamllint
 schema: setup ## write charts/distrain/values.schema.json and docs/values.md from schemas/
 	@$(PYTHON) -m schemas.build
 	@$(PYTHON) -m schemas.document
+
+docs: setup ## write docs/plugin.md from the texts and arguments of the plugin's commands
+	@PYTHONPATH=plugin $(PYTHON) -m docs.plugin
 
 lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh

@@ -11,6 +11,9 @@ from distrain import console
 from distrain.commands.parser import parser
 from distrain.errors import DistrainError, StoppedError
 
+# Of the shells, not of people: see commands/completion.py.
+COMPLETE = "__complete"
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
@@ -19,7 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        options = parser().parse_args(arguments)
+        if list(arguments[:1]) == [COMPLETE]:
+            completion = importlib.import_module("distrain.commands.completion")
+            return int(completion.run_complete(arguments[1:]))
+        options = parser().parse(arguments or ["--help"])
         # Imported late: a command costs nobody else its libraries, and --help none at all.
         command = importlib.import_module(f"distrain.commands.{options.command}")
         code: int = command.run(options)

@@ -193,13 +193,13 @@ def test_total_that_fills_no_whole_nodes_is_said_to(derive: Derive) -> None:
         pytest.param(
             "gpus: 8\n",
             ["--node-gpus", "0"],
-            'argument --node-gpus: "0" is no number of GPUs: write 8; see `distrain derive --help`',
+            '--node-gpus: "0" is no number of GPUs: write 8; see `distrain derive --help`',
             id="no-gpus-per-node",
         ),
         pytest.param(
             "gpus: 8\n",
             ["--node-gpus", "8", "--snapshot", "x"],
-            "argument --snapshot: not allowed with argument --node-gpus; see `distrain derive --help`",
+            "--snapshot: not allowed with argument --node-gpus; see `distrain derive --help`",
             id="two-sources",
         ),
         pytest.param(

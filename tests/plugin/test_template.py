@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,9 @@ import yaml
 
 from distrain import cli
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
+from tests.plugin.objects import node
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "distrain"
 
 
 @pytest.fixture
@@ -79,3 +85,61 @@ def test_wrong_values_are_refused_as_an_installation_would(
 
     assert cli.run(["template", "--offline", "--set", "workers.replica=3"]) == 2
     assert capsys.readouterr().err.startswith("distrain: workers.replica: there is no such value; did you mean")
+
+
+def test_total_is_spread_over_the_clusters_nodes_first(
+    cluster: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.answers |= {"/api/v1/nodes": [node("a", gpu="4"), node("b", gpu="4")], "/api/v1/pods": []}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"gpus: 8\nworkers: {evictAfterSeconds: null}")))
+
+    code = cli.run(["template", "-f", "-", "--set", "trainer.model=vgg16"])
+
+    worker = _job(capsys.readouterr().out)["spec"]["mpiReplicaSpecs"]["Worker"]
+    (container,) = worker["template"]["spec"]["containers"]
+    assert (code, worker["replicas"], container["resources"]["limits"]["nvidia.com/gpu"]) == (0, 2, 4)
+    # What is set to null stays null on the way through derive.
+    keys = [toleration["key"] for toleration in worker["template"]["spec"].get("tolerations", [])]
+    assert "node.kubernetes.io/not-ready" not in keys
+
+
+@pytest.mark.parametrize(
+    ("arguments", "replicas"),
+    [
+        pytest.param(["--set", "gpus=12,workers.replicas=6,workers.gpus=2"], 6, id="explicit"),
+        pytest.param(["--set", "workers.replicas=5"], 5, id="no-total"),
+        pytest.param(["--set", "gpus=12", "--node-gpus", "4"], 3, id="stated-nodes"),
+        pytest.param(["--set", "gpus=12,workers.gpus=1"], 12, id="nothing-open"),
+    ],
+)
+def test_offline_size_comes_from_the_arguments_alone(
+    helm4: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    replicas: int,
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+
+    assert cli.run(["template", "--offline", *arguments]) == 0
+    assert _job(capsys.readouterr().out)["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == replicas
+
+
+def test_explicit_values_are_rendered_as_helm_alone_renders_them(
+    helm4: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+    flags = ["--set", "gpus=12,workers.replicas=6,workers.gpus=2"]
+
+    assert cli.run(["template", "run1", "--offline", *flags]) == 0
+    alone = subprocess.run([helm4, "template", "run1", CHART, *flags], capture_output=True, text=True, check=True)
+    assert capsys.readouterr().out.rstrip("\n") == alone.stdout.rstrip("\n")
+
+
+def test_total_that_offline_cannot_spread_is_refused(
+    helm4: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+
+    assert cli.run(["template", "--offline", "--set", "gpus=12"]) == 2
+    assert capsys.readouterr().err.endswith("; add --node-gpus N, the GPUs of a node, or --snapshot FILE\n")

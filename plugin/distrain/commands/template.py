@@ -8,17 +8,28 @@ import os
 from distrain import console, values
 from distrain.cluster import Capabilities, connect
 from distrain.commands.candidate import source_of
-from distrain.errors import UnreachableError
+from distrain.commands.derived import asker, derived_source
+from distrain.derive.room import Room
+from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import find
+from distrain.job import Job
 from distrain.target import choose
 
 
 def run(options: argparse.Namespace) -> int:
     source, helm = source_of(options), find()
-    values.check(helm.merged_values(source), source.chart)
+    merged = helm.merged_values(source)
+    values.check(merged, source.chart)
+    ask = _nobody if options.offline else asker(options)
+    complete = derived_source(options, helm, source, merged, ask)
     namespace, capabilities = _cluster(options)
-    console.answer(helm.render(options.name, source, namespace, capabilities).rstrip("\n"))
+    console.answer(helm.render(options.name, complete, namespace, capabilities).rstrip("\n"))
     return 0
+
+
+def _nobody(job: Job, gpu_resource: str) -> Room:
+    words = "the total is not spread over workers yet, and --offline asks no cluster for its nodes"
+    raise ValuesError(f"gpus: {words}; add --node-gpus N, the GPUs of a node, or --snapshot FILE")
 
 
 def _cluster(options: argparse.Namespace) -> tuple[str, Capabilities | None]:

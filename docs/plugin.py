@@ -1,0 +1,86 @@
+"""Write docs/plugin.md from the commands' texts and their arguments: `make docs`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from distrain.commands import helptext
+from distrain.commands.arguments import Parser, actions_of, commands_of
+from distrain.commands.helptext import HelpText
+from distrain.commands.parser import parser
+
+TARGET = Path(__file__).with_suffix(".md")
+INSTALL = """\
+    helm plugin install ./plugin     # or a checkout's plugin folder; Helm 3.21 and 4.2 are tested
+
+The plugin makes itself a Python environment of pinned packages when it is installed (Python 3.10 or newer).
+"""
+SOURCE = """\
+`helm distrain COMMAND --help` shows the same. This page is made of the files in
+[plugin/distrain/commands/help](../plugin/distrain/commands/help) by `make docs`.
+"""
+
+
+def document() -> str:
+    """Return the text of docs/plugin.md."""
+    commands = commands_of(parser())
+    program = helptext.read(helptext.PROGRAM)
+    texts = {name: helptext.read(name) for name in commands}
+    listed = "".join(f"| [{name}](#{name}) | {text.summary} |\n" for name, text in texts.items())
+    parts = [f"# helm distrain\n\n{program.summary}\n", INSTALL, program.description + "\n"]
+    parts += [
+        f"| command | what it does |\n|---|---|\n{listed}",
+        SOURCE,
+        *_sections(program, "##", [helptext.EXAMPLES]),
+    ]
+    for name, text in texts.items():
+        parts += [*_command(text, commands[name])]
+    shared = {title: _rows(group) for arguments in commands.values() for title, group in _groups(arguments)}
+    parts += [f"## Arguments: {title}\n\n{rows}" for title, rows in shared.items()]
+    parts += _sections(program, "##", [helptext.EXIT_CODES])
+    return "\n".join(parts)
+
+
+def _command(text: HelpText, arguments: Parser) -> Iterator[str]:
+    yield f"## {text.name}\n\n{text.summary}\n"
+    if text.description:
+        yield text.description + "\n"
+    shared = [action for _, group in _groups(arguments) for action in group]
+    if rows := _rows([action for action in actions_of(arguments) if action not in shared]):
+        yield f"### Arguments\n\n{rows}"
+    yield from _sections(text, "###", text.sections)
+
+
+def _sections(text: HelpText, level: str, titles: Sequence[str] | dict[str, str]) -> Iterator[str]:
+    for title in titles:
+        yield f"{level} {title}\n\n{text.sections[title]}\n"
+
+
+def _groups(arguments: Parser) -> Iterator[tuple[str, list[argparse.Action]]]:
+    """Yield the titled groups of arguments, which commands share; argparse's own two hold what is a command's alone."""
+    for group in arguments._action_groups[2:]:
+        yield str(group.title), group._group_actions
+
+
+def _rows(actions: Sequence[argparse.Action]) -> str:
+    rows = "".join(f"| {_named(action)} | {_escaped(action.help or '')} |\n" for action in actions)
+    return f"| argument | what it does |\n|---|---|\n{rows}" if rows else ""
+
+
+def _named(action: argparse.Action) -> str:
+    value = action.metavar or (action.choices and "{" + ",".join(action.choices) + "}") or ""
+    value = "" if action.nargs == 0 else str(value)
+    names = ", ".join(action.option_strings) or (f"[{value}]" if action.nargs == "?" else value)
+    return f"`{_escaped(f'{names} {value}'.strip() if action.option_strings else names)}`"
+
+
+def _escaped(words: str) -> str:
+    """Return the words of a table's cell, where a bar would end it."""
+    return words.replace("|", "\\|").replace("%%", "%")
+
+
+if __name__ == "__main__":
+    TARGET.write_text(document(), encoding="utf-8")
+    print(f"wrote {TARGET}")

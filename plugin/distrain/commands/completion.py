@@ -1,0 +1,178 @@
+"""Completion in the shell: `completion` prints a shell's script, `__complete` is what the scripts and Helm call.
+
+The protocol is cobra's, which Helm speaks with plugins: the words typed in, the last of them unfinished; a candidate a
+line out, a tab before its description; and as the last line a colon and a number that says what else the shell may do.
+Nothing is ever said of what goes wrong: no candidates are better than lines in the middle of what somebody types.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from distrain import console
+from distrain.commands import helptext
+from distrain.commands.arguments import Parser, commands_of
+from distrain.commands.parser import CHART, parser
+
+# Of cobra's numbers.
+FILES, NO_SPACE, NO_FILES = 0, 2, 4
+# Their NAME is a new release's; that of all others names one there is.
+NAMES_NEW = ("install", "template")
+# Say which cluster's releases.
+CLUSTER = ("-n", "--namespace", "--kube-context", "--kubeconfig")
+# A cluster that tells its releases later than this is not waited for.
+PATIENCE_S = 2
+
+SHELLS = {
+    "bash": """\
+_distrain() {
+  local IFS=$'\\n' lines directive
+  lines=($(distrain __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  [ ${#lines[@]} -gt 0 ] || return
+  directive=${lines[${#lines[@]}-1]#:}
+  unset "lines[${#lines[@]}-1]"
+  COMPREPLY=("${lines[@]%%$'\\t'*}")
+  [ $((directive & 2)) -eq 0 ] || compopt -o nospace
+  [ $((directive & 4)) -ne 0 ] || compopt -o default
+}
+complete -F _distrain distrain""",
+    "zsh": """\
+#compdef distrain
+_distrain() {
+  local -a lines candidates
+  local line directive
+  lines=("${(@f)$(distrain __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  directive=${lines[-1]#:}
+  for line in "${(@)lines[1,-2]}"; do
+    line=${line//:/\\\\:}
+    candidates+=("${line/$'\\t'/:}")
+  done
+  if (( ${#candidates} )); then
+    if (( directive & 2 )); then _describe distrain candidates -S ''; else _describe distrain candidates; fi
+  elif (( ! (directive & 4) )); then
+    _files
+  fi
+}
+compdef _distrain distrain""",
+    "fish": """\
+function __distrain_complete
+  set -l words (commandline -opc) (commandline -ct)
+  set -l lines (distrain __complete $words[2..] 2>/dev/null)
+  test (count $lines) -gt 0; or return
+  test (count $lines) -gt 1; and string join \\n $lines[1..-2]
+  test $lines[-1] = :0; and __fish_complete_path (commandline -ct)
+end
+complete -c distrain -f -a '(__distrain_complete)'""",
+}
+
+
+class Candidates(NamedTuple):
+    """What may stand at a place, each with its description, and what else the shell may do there."""
+
+    words: dict[str, str]
+    directive: int = NO_FILES
+
+
+def run(options: argparse.Namespace) -> int:
+    console.answer(SHELLS[options.shell])
+    return 0
+
+
+def run_complete(words: Sequence[str]) -> int:
+    """Answer the shell that asks what may stand in the place of the last word."""
+    # bash parts --output=json at its sign.
+    *typed, unfinished = [word for word in words if word != "="] or [""]
+    found = complete(typed, unfinished)
+    lines = [f"{word}\t{told}" if told else word for word, told in found.words.items() if word.startswith(unfinished)]
+    console.answer("\n".join([*lines, f":{found.directive}"]))
+    return 0
+
+
+def complete(typed: Sequence[str], unfinished: str) -> Candidates:
+    """Return what may follow the words typed."""
+    program = parser()
+    commands = commands_of(program)
+    command = next((word for word in typed if word in commands), None)
+    if command is None:
+        described = {name: helptext.read(name).summary for name in commands}
+        return Candidates(_flags(program) if unfinished.startswith("-") else described)
+    arguments = commands[command]
+    words = typed[typed.index(command) + 1 :]
+    flag, is_joined, _ = unfinished.partition("=")
+    if is_joined and (action := arguments._option_string_actions.get(flag)):
+        found = _values(action, command, words)
+        return Candidates({f"{flag}={value}": told for value, told in found.words.items()}, found.directive)
+    positionals = [action for action in arguments._actions if not action.option_strings]
+    awaited, seen = _place(arguments, words)
+    if awaited:
+        return _values(awaited, command, words)
+    if unfinished.startswith("-") or seen >= len(positionals):
+        return Candidates(_flags(arguments))
+    return _values(positionals[seen], command, words)
+
+
+def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | None, int]:
+    """Return the flag that waits for its value, if any, and how many words are no flags and no values of one."""
+    awaited: argparse.Action | None = None
+    seen = 0
+    for word in words:
+        if awaited:
+            awaited = None
+        elif word.startswith("-") and word != "-":
+            action = arguments._option_string_actions.get(word)
+            awaited = action if action and action.nargs != 0 else None
+        else:
+            seen += 1
+    return awaited, seen
+
+
+def _flags(arguments: Parser) -> dict[str, str]:
+    """Return the flags, of those that have a short form the long one."""
+    flags = [action for action in arguments._actions if action.option_strings]
+    return {action.option_strings[-1]: (action.help or "").replace("%%", "%") for action in flags}
+
+
+def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Candidates:
+    """Return what a flag or a positional argument takes."""
+    if action.choices:
+        return Candidates({str(choice): "" for choice in action.choices})
+    if action.metavar in ("FILE", "FOLDER"):
+        return Candidates({}, FILES)
+    if action.metavar == "KEY=VALUE":
+        return Candidates(dict(_keys()), NO_FILES | NO_SPACE)
+    if action.dest in ("name", "release") and command not in NAMES_NEW:
+        return Candidates(dict.fromkeys(_releases(words), "release"))
+    return Candidates({})
+
+
+def _keys() -> Iterator[tuple[str, str]]:
+    """Yield the values that the chart has, as --set takes them."""
+    try:
+        yield from _leaves(json.loads((CHART / "values.schema.json").read_text()), "")
+    except (OSError, ValueError):
+        return
+
+
+def _leaves(entry: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, inner in entry["properties"].items():
+        if "properties" in inner:
+            yield from _leaves(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}=", inner.get("description", "")
+
+
+def _releases(words: Sequence[str]) -> list[str]:
+    """Return the releases of the namespace and cluster that the words, else Helm's environment, name."""
+    where = [part for flag, value in pairwise(words) if flag in CLUSTER for part in (flag, value)]
+    command = [os.environ.get("HELM_BIN") or "helm", "list", "--short", *where]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return answer.stdout.split()

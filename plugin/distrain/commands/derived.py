@@ -1,0 +1,84 @@
+"""From the arguments' values to those that are rendered: a total of GPUs that is not spread yet is derived first."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from distrain import console
+from distrain.check.snapshot import take
+from distrain.cluster import connect
+from distrain.derive.complete import Given, Measure, derive
+from distrain.derive.room import MeasuredNodes, Room, StatedNodes, read_snapshot
+from distrain.errors import UnreachableError, ValuesError
+from distrain.helm import Helm, Source
+from distrain.job import Job
+from distrain.target import choose
+
+
+def derived_source(
+    options: argparse.Namespace, helm: Helm, source: Source, merged: Mapping[str, Any], ask: Measure
+) -> Source:
+    """Return what to render: the source itself where its size is explicit, else its completed values, on stdin.
+
+    `merged` are the source's values with the chart's defaults, which the schema has accepted. `ask` gives the nodes,
+    and is called only where a total is to be spread and the arguments do not state them. Says what the user should
+    know of the split. Raises ValuesError for a total that cannot be spread.
+    """
+    if merged.get("gpus") is None or _is_spread(helm.given_values(source)):
+        return source
+    derived = derive(given(options, helm, source), ask=ask)
+    for note in derived.notes:
+        console.say(note)
+    return Source(source.chart, ("--values", "-"), derived.text.encode())
+
+
+def given(options: argparse.Namespace, helm: Helm, source: Source) -> Given:
+    """Return what there is to derive from; --node-gpus and --snapshot, where a command has them, state the nodes."""
+    return Given(helm, source, tuple(_texts(source)), _stated(options))
+
+
+def asker(options: argparse.Namespace) -> Measure:
+    """Return the reader of the nodes of the cluster that the arguments name."""
+
+    def ask(job: Job, gpu_resource: str) -> Room:
+        try:
+            target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+            cluster = connect(target)
+            snapshot = take(cluster.nodes(), cluster.pods(), target.namespace)
+        except UnreachableError as error:
+            words = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
+            raise UnreachableError(error.messages[0] + words) from error
+        return MeasuredNodes(snapshot, job, gpu_resource)
+
+    return ask
+
+
+def _is_spread(own: Mapping[str, Any]) -> bool:
+    """Tell whether the user's workers come to the user's total."""
+    workers = own.get("workers") or {}
+    if not {"replicas", "gpus"} <= workers.keys():
+        return False
+    return bool(own.get("gpus") == workers["replicas"] * workers["gpus"])
+
+
+def _texts(source: Source) -> Iterator[str]:
+    for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
+        if flag == "--values":
+            try:
+                yield ((source.stdin or b"") if value == "-" else Path(value).read_bytes()).decode()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ValuesError(f"--values: {value} cannot be read: {reason}; name a file") from error
+
+
+def _stated(options: argparse.Namespace) -> Callable[[Job, str], Room] | None:
+    node_gpus, snapshot_file = getattr(options, "node_gpus", None), getattr(options, "snapshot", None)
+    if node_gpus:
+        return lambda job, gpu_resource: StatedNodes(node_gpus)
+    if snapshot_file:
+        snapshot = read_snapshot(snapshot_file, options.namespace or "default")
+        return lambda job, gpu_resource: MeasuredNodes(snapshot, job, gpu_resource)
+    return None

@@ -1,0 +1,102 @@
+"""The commands' texts, one home for each: `help/<command>.md`, and `help/distrain.md` for the program as a whole.
+
+--help shows a file as plain text; docs/plugin.md is generated from all of them. The form of a file:
+
+    # derive                        the command's name
+    Print the values with ...       one line: what it does, a sentence; it stands in the list of commands
+    More paragraphs                 how to use it; --help shows them above the arguments
+    ## Examples                     each is a line of words, then what to type, indented by four spaces; output may
+                                    follow where a `$ ` stands before what is typed
+    ## Exit codes                   a table, for a command that has codes of its own
+    ## Any other title              for docs/plugin.md alone
+
+Paragraphs, lists (`- `), tables and code indented by four spaces are understood, and within a line `code`, **strong**
+and [links](page.md). Arguments are not repeated there: they have their line of help in `parser.py`.
+
+Only the standard library, and little of it: this is read for each --help and each press of the Tab key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).with_name("help")
+PROGRAM = "distrain"
+EXAMPLES, EXIT_CODES = "Examples", "Exit codes"
+CODE_INDENT = "    "
+
+
+class HelpText(NamedTuple):
+    """One command's text, in Markdown."""
+
+    name: str
+    summary: str
+    description: str
+    sections: dict[str, str]
+
+
+def read(name: str) -> HelpText:
+    """Return the text of a command, or of the program."""
+    intro, *sections = (FOLDER / f"{name}.md").read_text(encoding="utf-8").split("\n## ")
+    _, summary, description = (intro.strip() + "\n\n").split("\n\n", 2)
+    titled = (section.partition("\n") for section in sections)
+    return HelpText(name, summary, description.strip(), {title: body.strip("\n") for title, _, body in titled})
+
+
+def plain(markdown: str, width: int) -> str:
+    """Return Markdown as text for a terminal of so many columns."""
+    # Code with empty lines in it is as well off as several pieces.
+    blocks = re.split(r"\n{2,}", markdown)
+    return "\n\n".join("\n".join(_plain_block(block.split("\n"), width)) for block in blocks)
+
+
+def _plain_block(block: Sequence[str], width: int) -> list[str]:
+    if block[0].startswith(CODE_INDENT):
+        return [line[2:] for line in block]
+    if block[0].startswith("|"):
+        return _plain_table(block, width)
+    items = re.split(r"^- ", "\n".join(block), flags=re.MULTILINE)
+    if len(items) == 1:
+        return _wrapped(" ".join(block), width)
+    return [line for item in items if item for line in _wrapped(" ".join(item.split()), width, "- ")]
+
+
+def _plain_table(block: Sequence[str], width: int) -> list[str]:
+    """Return the rows in columns; the last one takes the room that the others leave."""
+    rows = [[_inline(cell.strip()) for cell in line.strip("|").split("|")] for line in block if "---" not in line]
+    *columns, _ = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for *cells, last in rows:
+        head = "  " + "".join(f"{cell:<{size + 2}}" for cell, size in zip(cells, widths, strict=True))
+        lines += _wrapped(last, width, head)
+    return lines
+
+
+def _wrapped(words: str, width: int, head: str = "") -> list[str]:
+    """Return the words in lines, the first behind the head and the others below it."""
+    # Imported late: completion and parsing do without it.
+    import textwrap
+
+    lines = textwrap.wrap(
+        _inline(words),
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [head.rstrip()]
+
+
+def _inline(words: str) -> str:
+    """Return words without the signs of Markdown: links become their text, code and strong words stand bare."""
+    return re.sub(r"`([^`]*)`|\*\*(.+?)\*\*|\[([^]]*)\]\([^)]*\)", lambda found: _inline_text(found), words)
+
+
+def _inline_text(found: re.Match[str]) -> str:
+    code, strong, link = found.groups()
+    return code if code is not None else _inline(strong if strong is not None else link)
