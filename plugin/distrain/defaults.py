@@ -6,16 +6,19 @@ Requests that stand under limits alone are amounts.py's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from distrain import kube
 
+Spec = TypeVar("Spec", bound=kube.PodSpec)
+
 # Kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go, Admit
 LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def stored(spec: kube.PodSpec) -> kube.PodSpec:
+def stored(spec: Spec) -> Spec:
     """Return the pod as the API server keeps it."""
     spec = replace(spec, tolerations=[*(spec.tolerations or ()), *_tolerations(spec)])
     return _with_host_ports(spec) if spec.host_network else spec
@@ -32,7 +35,7 @@ def _speaks_of(taint: str, toleration: kube.Toleration) -> bool:
     return toleration.key in (None, "", taint) and toleration.effect in (None, "", "NoExecute")
 
 
-def _with_host_ports(spec: kube.PodSpec) -> kube.PodSpec:
+def _with_host_ports(spec: Spec) -> Spec:
     # Kubernetes pkg/apis/core/v1/defaults.go, defaultHostNetworkPorts
     containers, init_containers = (
         [_with_ports_of_host(container) for container in of_kind or ()]

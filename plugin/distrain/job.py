@@ -61,7 +61,7 @@ class PodRole:
 
     name: str
     replicas: int
-    spec: kube.PodSpec
+    spec: kube.TemplateSpec
     request: Units
     component: str = ""
     namespace: str = ""
@@ -170,12 +170,12 @@ def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]
     try:
         if resource.kind != "Pod":
             return resource, msgspec.convert(item, kube.Workload)
-        pod = msgspec.convert(item, kube.Pod)
+        template = msgspec.convert(item, kube.PodTemplate)
     except msgspec.ValidationError as error:
         words = f"{origin}: {resource.kind} {resource.name} is not of Kubernetes' form: {error}"
         raise ValuesError(words) from error
-    template = kube.PodTemplate(pod.metadata, pod.spec)
-    return resource, kube.Workload(pod.metadata, kube.WorkloadSpec(template=template))
+    metadata_of_pod = template.metadata or kube.Metadata()
+    return resource, kube.Workload(metadata_of_pod, kube.WorkloadSpec(template=template))
 
 
 def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
@@ -196,7 +196,7 @@ def _owner(resource: Resource, workload: kube.Workload) -> tuple[Owner, dict[str
 
 def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) -> PodRole:
     template = replica.template
-    spec = _as_stored((template and template.spec) or kube.PodSpec(), added)
+    spec = _as_stored((template and template.spec) or kube.TemplateSpec(), added)
     try:
         request = pod_request(kube.Pod(spec=spec))
     except ValueError as error:
@@ -207,7 +207,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     return PodRole(name, number, spec, request, component, namespace, labels, added.varying)
 
 
-def _as_stored(spec: kube.PodSpec, added: Added) -> kube.PodSpec:
+def _as_stored(spec: kube.TemplateSpec, added: Added) -> kube.TemplateSpec:
     """Return the pod as the API server keeps it: with what the controller adds, and with the defaults."""
     return stored(with_fields(spec, init_containers=[*(spec.init_containers or ()), *added.init_containers]))
 
