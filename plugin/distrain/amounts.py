@@ -1,17 +1,16 @@
 """What a pod asks of a node, counted as the API server and the scheduler count it.
 
-Amounts are integers: thousandths for cpu, whole units for everything else. Each container's quantity is rounded up
-alone, as the API server does when it stores a pod.
+Amounts are integers: thousandths for cpu, whole units for everything else. Within a pod all are counted in thousandths,
+to which the API server rounds each quantity up when it stores the pod; the scheduler rounds the pod's sum.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from decimal import Decimal
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import lru_cache
-
-from kubernetes.utils.quantity import parse_quantity
 
 from distrain import kube
 
@@ -20,6 +19,17 @@ Units = dict[str, int]
 # Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
 BINARY_SUFFIXES = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII)
+SUFFIXES = {
+    **{
+        suffix: Fraction(1000) ** power
+        for suffix, power in zip("numkMGTPE", (-3, -2, -1, 1, 2, 3, 4, 5, 6), strict=True)
+    },
+    **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+# Kubernetes keeps larger ones as this.
+LARGEST = 2**63 - 1
+INFEASIBLE = ("PodResizePending", "Infeasible")
 
 
 @lru_cache(maxsize=4096)
@@ -28,10 +38,19 @@ def units(resource: str, quantity: kube.Quantity) -> int:
 
     Raises ValueError for what is no quantity.
     """
-    amount: Decimal = parse_quantity(quantity)
-    if not amount.is_finite():
+    return _whole(resource, thousandths(quantity))
+
+
+@lru_cache(maxsize=4096)
+def thousandths(quantity: kube.Quantity) -> int:
+    """Return a quantity in thousandths, rounded up; raises ValueError for what is none."""
+    found = QUANTITY.fullmatch(str(quantity))
+    if not found:
         raise ValueError(f"{quantity} is no quantity")
-    return math.ceil(amount * 1000 if resource == "cpu" else amount)
+    sign, number, suffix, exponent = found.groups()
+    size = SUFFIXES[suffix] if suffix else Fraction(10) ** int(exponent or 0)
+    amount = Fraction(f"{sign}{number}") * size
+    return math.ceil(min(amount, Fraction(LARGEST)) * 1000)
 
 
 def text(resource: str, amount: int) -> str:
@@ -50,70 +69,140 @@ def rounded_down(resource: str, amount: int) -> str:
     return f"{math.floor(amount / size * 10) / 10:g}{suffix}"
 
 
-def _suffixes(resource: str) -> tuple[tuple[str, int], ...]:
-    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return BINARY_SUFFIXES if in_bytes else ()
-
-
 def all_units(quantities: kube.Amounts | None) -> Units:
     return {resource: units(resource, quantity) for resource, quantity in (quantities or {}).items()}
 
 
-def pod_request(pod: kube.Pod) -> Units:
-    """Return what the pod takes on a node, its slot among the node's pods (`pods`) included.
+def allocatable(node: kube.Node) -> Units:
+    """Return what the node gives to pods; its capacity counts only where it does not say that at all."""
+    status = node.status
+    return all_units(status.capacity if status.allocatable is None else status.allocatable)
 
-    A sidecar (an init container that restarts) stays and adds to the sum. Other init containers run one at a time
-    beside the sidecars started before them, so the pod needs the larger of both.
-    """
-    spec, status = pod.spec, pod.status
-    running = _by_name(status.container_statuses)
-    total: Units = {}
-    for container in spec.containers or ():
-        _add(total, _container(container, running.get(container.name)))
-    _raise_to(total, _init_peak(spec, _by_name(status.init_container_statuses), total))
-    total.update(_pod_level(spec.resources))
-    _add(total, all_units(spec.overhead))
+
+def pod_request(pod: kube.Pod) -> Units:
+    """Return what the pod takes on a node, its slot among the node's pods (`pods`) included."""
+    total = {resource: _whole(resource, amount) for resource, amount in _request(pod).items()}
     total["pods"] = 1
     return total
 
 
-def _init_peak(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], total: Units) -> Units:
-    """Return the most that any init container needs; sidecars are added to `total` on the way."""
+def pod_limits(spec: kube.PodSpec) -> Units:
+    """Return the pod's limits, which only a quota or a LimitRange counts; a container without one adds nothing."""
+    total = _with_init(spec, lambda container: _limited(container.resources))
+    total.update(_of_the_pod(_limited(spec.resources)))
+    for resource, amount in _thousandths(spec.overhead).items():
+        if total.get(resource):
+            total[resource] += amount
+    return {resource: _whole(resource, amount) for resource, amount in total.items()}
+
+
+def requested(resources: kube.Resources | None) -> kube.Amounts:
+    """Return the requests; a limit without a request is one, as the API server fills it in."""
+    if resources is None:
+        return {}
+    return {**(resources.limits or {}), **(resources.requests or {})}
+
+
+def _request(pod: kube.Pod) -> Units:
+    spec, running = pod.spec, _running(pod)
+    if running:
+        infeasible = _resize_is_infeasible(pod.status)
+        total = _with_init(spec, lambda container: _held(container, running.get(container.name), infeasible))
+    else:
+        total = _with_init(spec, _asked)
+    if spec.resources is not None:
+        total.update(_pod_level(spec.resources, total))
+    if spec.overhead:
+        _add(total, _thousandths(spec.overhead))
+    return total
+
+
+def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -> Units:
+    """Sum up what the containers need.
+
+    A sidecar (an init container that restarts) stays and adds to the sum. Other init containers run one at a time
+    beside the sidecars started before them, so the pod needs the larger of both.
+    """
+    total: Units = {}
+    for container in spec.containers or ():
+        _add(total, need_of(container))
+    if not spec.init_containers:
+        return total
     peak: Units = {}
     sidecars: Units = {}
-    for container in spec.init_containers or ():
-        need = _container(container, running.get(container.name))
+    for container in spec.init_containers:
+        need = need_of(container)
         if container.restart_policy == "Always":
             _add(total, need)
             _add(sidecars, need)
             need = {}
         _add(need, sidecars)
         _raise_to(peak, need)
-    return peak
+    _raise_to(total, peak)
+    return total
 
 
-def _container(container: kube.Container, status: kube.ContainerStatus | None) -> Units:
-    need = _requested(container.resources)
-    # A pod resized in place holds the larger of the old and the new figure until kubelet is done.
-    if status is not None:
-        _raise_to(need, all_units(status.allocated_resources))
-        _raise_to(need, _requested(status.resources))
+def _asked(container: kube.Container) -> Units:
+    return _thousandths(requested(container.resources))
+
+
+def _limited(resources: kube.Resources | None) -> Units:
+    return _thousandths(resources.limits if resources else None)
+
+
+def _held(container: kube.Container, status: kube.ContainerStatus | None, infeasible: bool) -> Units:
+    """Return what a container on a node holds: until kubelet has resized it, the larger of the old and new figures."""
+    need = _asked(container)
+    if status is None or status.resources is None:
+        return need
+    if infeasible:
+        need = {}
+    _raise_to(need, _thousandths(status.resources.requests))
+    _raise_to(need, _thousandths(status.allocated_resources))
     return need
 
 
-def _requested(resources: kube.Resources | None) -> Units:
-    """Return the requests; a limit without a request is one, as the API server fills it in."""
-    if resources is None:
-        return {}
-    return {**all_units(resources.limits), **all_units(resources.requests)}
+def _running(pod: kube.Pod) -> dict[str, kube.ContainerStatus]:
+    """Return the statuses that say what a container holds, by name; an init container that ends has none."""
+    status = pod.status
+    ending = {each.name for each in pod.spec.init_containers or () if each.restart_policy != "Always"}
+    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
 
 
-def _pod_level(resources: kube.Resources | None) -> Units:
-    return {name: amount for name, amount in _requested(resources).items() if name.startswith(POD_LEVEL)}
+def _resize_is_infeasible(status: kube.PodStatus) -> bool:
+    pending = [condition for condition in status.conditions or () if condition.type == INFEASIBLE[0]]
+    return bool(pending) and pending[0].reason == INFEASIBLE[1]
 
 
-def _by_name(statuses: list[kube.ContainerStatus] | None) -> dict[str, kube.ContainerStatus]:
-    return {status.name: status for status in statuses or ()}
+def _pod_level(resources: kube.Resources, containers: Units) -> Units:
+    """Return what the pod asks for as a whole.
+
+    Where it sets only limits, its request is the containers' sum, and the limit only if none of them asks.
+    """
+    asked = _of_the_pod(_thousandths(resources.requests))
+    limits = _of_the_pod(_thousandths(resources.limits))
+    default = {
+        name: limit if name.startswith("hugepages-") else containers.get(name, limit) for name, limit in limits.items()
+    }
+    return {**default, **asked}
+
+
+def _of_the_pod(amounts: Units) -> Units:
+    return {name: amount for name, amount in amounts.items() if name.startswith(POD_LEVEL)}
+
+
+def _thousandths(quantities: kube.Amounts | None) -> Units:
+    return {resource: thousandths(quantity) for resource, quantity in (quantities or {}).items()}
+
+
+def _whole(resource: str, amount: int) -> int:
+    return amount if resource == "cpu" else -(-amount // 1000)
+
+
+def _suffixes(resource: str) -> tuple[tuple[str, int], ...]:
+    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return BINARY_SUFFIXES if in_bytes else ()
 
 
 def _add(total: Units, more: Mapping[str, int]) -> None:

@@ -28,6 +28,8 @@ PAGE_SIZE = 500
 # The groups whose served versions decide what the chart renders.
 GROUPS = ("kubeflow.org", "monitoring.coreos.com")
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+JSON = "application/json"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 
 T = TypeVar("T")
@@ -100,10 +102,17 @@ class Cluster:
         spec = {"resourceAttributes": attributes}
         return self._review("authorization", "SelfSubjectAccessReview", spec, "your rights").allowed
 
-    def limits_on(self, namespace: str) -> list[str]:
-        """Name what may change or refuse pods of a namespace before they are scheduled."""
-        quotas = self._names(namespace, "resourcequotas", "ResourceQuota")
-        return quotas + self._names(namespace, "limitranges", "LimitRange")
+    def read_list(self, path: str, item: type[T], what: str) -> list[T]:
+        """Return the objects of a list; `what` names them in a message."""
+        return list(self._list(path, item, what))
+
+    def read_one(self, path: str, answer: type[T], what: str) -> T:
+        """Raises NotFoundError when the cluster has no such object."""
+        return self._get(path, answer, what)
+
+    def read_metadata(self, path: str, what: str) -> kube.Named:
+        """Return an object's metadata alone: of a Secret no key is sent."""
+        return self._ask(path, kube.Named, what, {}, accept=METADATA)
 
     def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
         """Raises NotFoundError when the cluster has none."""
@@ -131,14 +140,6 @@ class Cluster:
             kinds = [resource.kind for resource in listing.resources or () if "/" not in resource.name]
             yield from (f"{version.group_version}/{kind}" for kind in kinds)
 
-    def _names(self, namespace: str, plural: str, kind: str) -> list[str]:
-        path = f"/api/v1/namespaces/{namespace}/{plural}"
-        try:
-            found = list(self._list(path, kube.Named, f"{plural} of namespace {namespace}"))
-        except ForbiddenError:
-            return [f"{plural} of namespace {namespace} (you may not list them)"]
-        return [f"{kind} {item.metadata.name} of namespace {namespace}" for item in found]
-
     def _list(self, path: str, item: type[T], what: str, **query: str) -> Iterator[T]:
         token: str | None = ""
         while token is not None:
@@ -157,9 +158,15 @@ class Cluster:
         return self._ask(path, answer, what, query)
 
     def _ask(
-        self, path: str, answer: type[T], what: str, query: dict[str, str], question: dict[str, Any] | None = None
+        self,
+        path: str,
+        answer: type[T],
+        what: str,
+        query: dict[str, str],
+        question: dict[str, Any] | None = None,
+        accept: str = JSON,
     ) -> T:
-        status, body = self._fetch(path, query, question)
+        status, body = self._fetch(path, query, question, accept)
         if status not in (200, 201):
             raise self._refusal(status, body, what)
         try:
@@ -167,7 +174,9 @@ class Cluster:
         except msgspec.DecodeError as error:
             raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 
-    def _fetch(self, path: str, query: dict[str, str], question: dict[str, Any] | None) -> tuple[int, bytes]:
+    def _fetch(
+        self, path: str, query: dict[str, str], question: dict[str, Any] | None, accept: str
+    ) -> tuple[int, bytes]:
         """Ask through the client's connections, past its generated calls, whose form changes with each release."""
         asked = {"fields": query} if question is None else {"json": question}
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
@@ -178,7 +187,7 @@ class Cluster:
                 "GET" if question is None else "POST",
                 self.server + path,
                 **asked,
-                headers=self._login(),
+                headers={"Accept": accept, **self._login()},
                 timeout=timeout,
                 retries=False,
             )

@@ -60,7 +60,7 @@ class PodRole:
 
     name: str
     replicas: int
-    spec: kube.PodSpec
+    spec: kube.TemplateSpec
     request: Units
     component: str = ""
     namespace: str = ""
@@ -169,12 +169,12 @@ def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]
     try:
         if resource.kind != "Pod":
             return resource, _with_workers(resource, msgspec.convert(item, kube.Workload), origin)
-        pod = msgspec.convert(item, kube.Pod)
+        template = msgspec.convert(item, kube.PodTemplate)
     except msgspec.ValidationError as error:
         words = f"{origin}: {resource.kind} {resource.name} is not of Kubernetes' form: {error}"
         raise ValuesError(words) from error
-    template = kube.PodTemplate(pod.metadata, pod.spec)
-    return resource, kube.Workload(pod.metadata, kube.WorkloadSpec(template=template))
+    metadata_of_pod = template.metadata or kube.Metadata()
+    return resource, kube.Workload(metadata_of_pod, kube.WorkloadSpec(template=template))
 
 
 def _with_workers(resource: Resource, workload: kube.Workload, origin: str) -> kube.Workload:
@@ -206,7 +206,7 @@ def _owner(resource: Resource, workload: kube.Workload) -> tuple[Owner, dict[str
 
 def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) -> PodRole:
     template = replica.template
-    spec = stored(added.to((template and template.spec) or kube.PodSpec()))
+    spec = stored(added.to((template and template.spec) or kube.TemplateSpec()))
     try:
         request = pod_request(kube.Pod(spec=spec))
     except ValueError as error:

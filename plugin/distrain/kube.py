@@ -6,6 +6,7 @@ and a person's YAML may hold null.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
@@ -45,6 +46,8 @@ class Port(Kube):
     name: str | None = None
     container_port: int | None = None
     host_port: int | None = None
+    host_ip: str | None = field(default=None, name="hostIP")
+    protocol: str | None = None
 
 
 class Container(Kube):
@@ -70,6 +73,11 @@ class Requirement(Kube):
     values: list[str] | None = None
 
 
+class LabelSelector(Kube):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
 class NodeTerm(Kube):
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
@@ -84,8 +92,12 @@ class NodeAffinity(Kube):
 
 
 class PodTerm(Kube):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
-    namespace_selector: dict[str, object] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
 
 
 class PodAffinity(Kube):
@@ -101,6 +113,12 @@ class Affinity(Kube):
 class Spread(Kube):
     topology_key: str = ""
     when_unsatisfiable: str = ""
+    max_skew: int = 1
+    min_domains: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class Claim(Kube):
@@ -112,19 +130,102 @@ class Volume(Kube):
     persistent_volume_claim: Claim | None = None
 
 
+class Gate(Kube):
+    name: str = ""
+
+
 class PodSpec(Kube):
     node_name: str | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
+    priority: int | None = None
+    containers: Sequence[Container] | None = None
+    init_containers: Sequence[Container] | None = None
     resources: Resources | None = None
     overhead: Amounts | None = None
     node_selector: dict[str, str] | None = None
     tolerations: list[Toleration] | None = None
     affinity: Affinity | None = None
     topology_spread_constraints: list[Spread] | None = None
-    volumes: list[Volume] | None = None
+    volumes: Sequence[Volume] | None = None
+
+
+class Reference(Kube):
+    """Another object that a container or a volume names; the pod starts without it only where it is optional."""
+
+    name: str = ""
+    optional: bool | None = None
+
+
+class ValueFrom(Kube):
+    secret_key_ref: Reference | None = None
+    config_map_key_ref: Reference | None = None
+
+
+class Variable(Kube):
+    value_from: ValueFrom | None = None
+
+
+class Variables(Kube):
+    secret_ref: Reference | None = None
+    config_map_ref: Reference | None = None
+
+
+class TemplateContainer(Container):
+    env: list[Variable] | None = None
+    env_from: list[Variables] | None = None
+
+
+class SecretVolume(Kube):
+    secret_name: str = ""
+    optional: bool | None = None
+
+
+class Projection(Kube):
+    secret: Reference | None = None
+    config_map: Reference | None = None
+
+
+class Projected(Kube):
+    sources: list[Projection] | None = None
+
+
+class ClaimSpec(Kube):
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    resources: Resources | None = None
+    selector: LabelSelector | None = None
+    volume_mode: str | None = None
+
+
+class ClaimTemplate(Kube):
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+
+
+class Ephemeral(Kube):
+    volume_claim_template: ClaimTemplate | None = None
+
+
+class TemplateVolume(Volume):
+    secret: SecretVolume | None = None
+    config_map: Reference | None = None
+    projected: Projected | None = None
+    ephemeral: Ephemeral | None = None
+
+
+class TemplateSpec(PodSpec):
+    """What is to be a pod: beside what the scheduler counts of every pod, what else has to be there for it."""
+
+    containers: Sequence[TemplateContainer] | None = None
+    init_containers: Sequence[TemplateContainer] | None = None
+    volumes: Sequence[TemplateVolume] | None = None
+    scheduling_gates: list[Gate] | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
+    runtime_class_name: str | None = None
+    active_deadline_seconds: int | None = None
+    resource_claims: list[Gate] | None = None
 
 
 class Waiting(Kube):
@@ -193,6 +294,7 @@ class NodeSpec(Kube):
 
 class NodeStatus(Kube):
     allocatable: Amounts | None = None
+    capacity: Amounts | None = None
 
 
 class Node(Kube):
@@ -203,7 +305,7 @@ class Node(Kube):
 
 class PodTemplate(Kube):
     metadata: Metadata | None = None
-    spec: PodSpec | None = None
+    spec: TemplateSpec | None = None
 
 
 class ReplicaSpec(Kube):
@@ -257,9 +359,20 @@ class Named(Kube):
     metadata: Metadata = field(default_factory=Metadata)
 
 
+class LabelValues(Kube):
+    key: str = ""
+    values: list[str] | None = None
+
+
+class Topology(Kube):
+    match_label_expressions: list[LabelValues] | None = None
+
+
 class StorageClass(Kube):
     metadata: Metadata = field(default_factory=Metadata)
     provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[Topology] | None = None
 
 
 class User(Kube):

@@ -33,6 +33,7 @@ class FakeApi:
     denied: Collection[str] = ()
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
     url: str = ""
 
     def kubeconfig(self, folder: Path, **user: Any) -> Path:
@@ -144,6 +145,7 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
         def handle_any(self) -> None:
             api.requests.append(f"{self.command} {self.path}")
             api.authorizations.append(self.headers.get("Authorization", ""))
+            api.accepted.append(self.headers.get("Accept", ""))
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             # Helm posts other things in other forms.

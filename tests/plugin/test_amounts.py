@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from distrain import kube
-from distrain.amounts import Units, pod_request, rounded_down, text, units
+from distrain.amounts import Units, allocatable, pod_limits, pod_request, rounded_down, text, units
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,16 @@ from distrain.amounts import Units, pod_request, rounded_down, text, units
         pytest.param("memory", "1.5G", 1_500_000_000, id="decimal"),
         pytest.param("memory", "128974848000m", 128974848, id="milli-bytes"),
         pytest.param("memory", "1e3", 1000, id="exponent"),
+        pytest.param("memory", "1E3", 1000, id="exponent-in-upper-case"),
+        pytest.param("memory", "25e-1", 3, id="negative-exponent"),
         pytest.param("memory", "2E", 2 * 10**18, id="exa"),
+        pytest.param("memory", "1Ei", 2**60, id="exbi"),
+        pytest.param("memory", "1Pi", 2**50, id="pebi"),
+        pytest.param("memory", "3k", 3000, id="kilo"),
+        pytest.param("memory", "1500000000n", 2, id="nano"),
+        pytest.param("memory", "+.5Ki", 512, id="sign-and-no-leading-digit"),
+        pytest.param("memory", "1.", 1, id="point-at-the-end"),
+        pytest.param("memory", "10E", 2**63 - 1, id="largest"),
         pytest.param("nvidia.com/gpu", 8, 8, id="count"),
     ],
 )
@@ -30,7 +39,7 @@ def test_quantities_are_read_as_kubernetes_reads_them(resource: str, quantity: k
     assert units(resource, quantity) == amount
 
 
-@pytest.mark.parametrize("quantity", ["two", "4GB", "NaN", ""])
+@pytest.mark.parametrize("quantity", ["two", "4GB", "NaN", "", "1K", "1 Gi", "1e", "1_000", "m"])
 def test_what_is_no_quantity_is_refused(quantity: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         units("memory", quantity)
@@ -103,10 +112,76 @@ def test_resources_of_the_pod_replace_the_sum_and_overhead_is_added() -> None:
     assert _request(spec) == {"cpu": 3250, "nvidia.com/gpu": 1, "pods": 1}
 
 
-def test_pod_resized_in_place_holds_the_larger_figure() -> None:
-    status = {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "4"}}]}
+def test_pod_with_limits_of_its_own_asks_for_what_its_containers_do() -> None:
+    limits = {"limits": {"cpu": "8", "memory": "4Gi", "hugepages-2Mi": "4Mi"}}
 
-    assert _request({"containers": [_container(requests={"cpu": "1"})]}, status)["cpu"] == 4000
+    asked = _request({"containers": [_container(requests={"cpu": "3"})], "resources": limits})
+
+    assert asked == {"cpu": 3000, "memory": 4 * 2**30, "hugepages-2Mi": 4 * 2**20, "pods": 1}
+
+
+def test_sum_is_rounded_up_and_not_its_parts() -> None:
+    halves = [_container(requests={"memory": "500m"}), _container(requests={"memory": "500m"})]
+
+    assert _request({"containers": halves})["memory"] == 1
+
+
+def _resized(requests: str | None, allocated: str | None, **more: Any) -> dict[str, Any]:
+    resources = {"resources": {"requests": {"cpu": requests}}} if requests else {}
+    held = {"allocatedResources": {"cpu": allocated}} if allocated else {}
+    return {"containerStatuses": [{"name": "main", **resources, **held}], **more}
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu"),
+    [
+        pytest.param(_resized("2", "4"), 4000, id="allocated"),
+        pytest.param(_resized("4", "2"), 4000, id="actual"),
+        pytest.param(_resized("1", "1"), 3000, id="asked"),
+        pytest.param(_resized(None, "4"), 3000, id="kubelet-has-not-reported-yet"),
+        pytest.param(_resized("1", "2", conditions=INFEASIBLE), 2000, id="infeasible"),
+        pytest.param(_resized("1", "2", conditions=DEFERRED), 3000, id="deferred"),
+    ],
+)
+def test_pod_resized_in_place_holds_the_larger_figure(status: dict[str, Any], cpu: int) -> None:
+    assert _request({"containers": [_container(requests={"cpu": "3"})]}, status)["cpu"] == cpu
+
+
+@pytest.mark.parametrize(("restart", "cpu"), [("Always", 4000), ("", 1000)])
+def test_of_init_containers_only_a_sidecar_is_resized(restart: str, cpu: int) -> None:
+    status = {
+        "initContainerStatuses": [
+            {"name": "init", "resources": {"requests": {"cpu": "4"}}, "allocatedResources": {"cpu": "4"}}
+        ]
+    }
+
+    assert _request({"initContainers": [_container("init", restart, requests={"cpu": "1"})]}, status)["cpu"] == cpu
+
+
+def test_limits_are_summed_like_requests_and_overhead_raises_those_that_are_set() -> None:
+    spec = {
+        "containers": [_container(limits={"cpu": "1"}), _container(requests={"cpu": "1", "memory": "1Gi"})],
+        "initContainers": [_container("init", limits={"memory": "2Gi"})],
+        "overhead": {"cpu": "250m", "ephemeral-storage": "1Gi"},
+    }
+
+    assert pod_limits(msgspec.convert(spec, kube.PodSpec)) == {"cpu": 1250, "memory": 2 * 2**30}
+
+
+@pytest.mark.parametrize(
+    ("status", "amounts"),
+    [
+        pytest.param({"allocatable": {"cpu": "3"}, "capacity": {"cpu": "4", "pods": "9"}}, {"cpu": 3000}, id="said"),
+        pytest.param({"capacity": {"cpu": "4"}}, {"cpu": 4000}, id="missing-altogether"),
+        pytest.param({"allocatable": {}, "capacity": {"cpu": "4"}}, {}, id="empty-is-said"),
+    ],
+)
+def test_node_gives_its_capacity_only_where_it_says_nothing(status: dict[str, Any], amounts: Units) -> None:
+    assert allocatable(msgspec.convert({"status": status}, kube.Node)) == amounts
 
 
 def test_pod_that_asks_for_nothing_still_takes_a_slot() -> None:

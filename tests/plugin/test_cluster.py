@@ -99,14 +99,13 @@ def test_job_of_each_kind_is_read_with_its_conditions(
     assert [condition.type for condition in state.status.conditions or ()] == ["Failed"]
 
 
-def test_limits_of_a_namespace_are_named_or_said_to_be_hidden(api: FakeApi, tmp_path: Path) -> None:
-    api.answers["/api/v1/namespaces/team/resourcequotas"] = [{"metadata": {"name": "gpus"}}]
-    api.answers["/api/v1/namespaces/team/limitranges"] = 403
+def test_of_an_object_only_its_metadata_may_be_asked_for(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/namespaces/team/secrets/keys"] = {"metadata": {"name": "keys"}}
 
-    assert _cluster(api, tmp_path).limits_on("team") == [
-        "ResourceQuota gpus of namespace team",
-        "limitranges of namespace team (you may not list them)",
-    ]
+    found = _cluster(api, tmp_path).read_metadata("/api/v1/namespaces/team/secrets/keys", "Secret keys")
+
+    assert found.metadata.name == "keys"
+    assert api.accepted[-1] == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 def test_something_else_than_kubernetes_is_one_line(api: FakeApi, tmp_path: Path) -> None:

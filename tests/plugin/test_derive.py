@@ -235,8 +235,8 @@ def test_mistake_is_one_line(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", "is no list of nodes and pods (Expecting value", id="no-json"),
-        pytest.param("[]", "is no list of nodes and pods (list indices", id="no-list"),
+        pytest.param("no json", "is no list of nodes and pods (JSON is malformed", id="no-json"),
+        pytest.param("[]", "is no list of nodes and pods (Expected `object`", id="no-list"),
         pytest.param('{"items": []}', "holds no node; it takes the output of", id="no-node"),
         pytest.param(
             '{"items": [{"kind": "Node", "spec": 3}]}', "is no list of nodes and pods (Expected", id="no-node-form"

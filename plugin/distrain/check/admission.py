@@ -1,17 +1,18 @@
 """Whether a node takes a pod at all, whatever room it has: cordon, taints, labels.
 
-The rules and the words are those of kube-scheduler's filters NodeUnschedulable, TaintToleration and NodeAffinity.
+The rules and the words are those of kube-scheduler's filters NodeUnschedulable, NodeName, TaintToleration and
+NodeAffinity, in this order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.check import labels
 
 UNSCHEDULABLE = "node(s) were unschedulable"
+OTHER_NAME = "node(s) didn't match the requested node name"
 UNTOLERATED = "node(s) had untolerated taint(s)"
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 
@@ -35,9 +36,11 @@ def refusal(node: kube.Node, pod: kube.PodSpec) -> str | None:
     """Return the scheduler's words for why the node does not take the pod, or None when it does."""
     if node.spec.unschedulable and not _tolerated(CORDON, pod):
         return UNSCHEDULABLE
+    if pod.node_name and pod.node_name != node.metadata.name:
+        return OTHER_NAME
     if untolerated(node, pod):
         return UNTOLERATED
-    if not _labels_match(node, pod):
+    if not labels_match(node, pod):
         return NO_MATCH
     return None
 
@@ -70,12 +73,18 @@ def _tolerates(toleration: kube.Toleration, taint: kube.Taint) -> bool:
     return toleration.operator in (None, "", "Equal") and (toleration.value or "") == (taint.value or "")
 
 
-def _labels_match(node: kube.Node, pod: kube.PodSpec) -> bool:
-    labels = node.metadata.labels or {}
-    if any(labels.get(key) != value for key, value in (pod.node_selector or {}).items()):
+def labels_match(node: kube.Node, pod: kube.PodSpec) -> bool:
+    """Tell whether the node has what the pod's node selector and required node affinity ask for."""
+    found = node.metadata.labels or {}
+    if any(found.get(key) != value for key, value in (pod.node_selector or {}).items()):
         return False
     affinity = pod.affinity and pod.affinity.node_affinity and pod.affinity.node_affinity.required
-    return not affinity or any(_term_matches(term, node) for term in affinity.node_selector_terms or ())
+    return not affinity or selects(affinity, node)
+
+
+def selects(selector: kube.NodeSelector, node: kube.Node) -> bool:
+    """Tell whether one of the selector's terms matches the node."""
+    return any(_term_matches(term, node) for term in selector.node_selector_terms or ())
 
 
 def _term_matches(term: kube.NodeTerm, node: kube.Node) -> bool:
@@ -84,32 +93,4 @@ def _term_matches(term: kube.NodeTerm, node: kube.Node) -> bool:
     if not expressions and not fields:
         return False
     names = {"metadata.name": node.metadata.name}
-    return _all_hold(expressions, node.metadata.labels or {}) and _all_hold(fields, names)
-
-
-def _all_hold(requirements: Iterable[kube.Requirement], labels: Mapping[str, str]) -> bool:
-    return all(_holds(requirement, labels.get(requirement.key)) for requirement in requirements)
-
-
-def _holds(requirement: kube.Requirement, value: str | None) -> bool:
-    wanted = requirement.values or []
-    match requirement.operator:
-        case "In":
-            return value in wanted
-        case "NotIn":
-            return value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return _compares(requirement.operator, value, wanted)
-    return False
-
-
-def _compares(operator: str, value: str | None, wanted: list[str]) -> bool:
-    try:
-        found, bound = int(value or ""), int(wanted[0])
-    except (ValueError, IndexError):
-        return False
-    return found > bound if operator == "Gt" else found < bound
+    return labels.all_hold(expressions, node.metadata.labels or {}) and labels.all_hold(fields, names)

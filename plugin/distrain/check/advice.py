@@ -5,13 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distrain import kube
-from distrain.amounts import Units, rounded_down, text, units
+from distrain.amounts import Units, allocatable, rounded_down, text
 from distrain.check import capacity
-from distrain.check.admission import NO_MATCH, UNTOLERATED, refusal, untolerated
+from distrain.check.admission import NO_MATCH, OTHER_NAME, UNTOLERATED, untolerated
 from distrain.check.capacity import Judgement
+from distrain.check.marks import NO_DOMAIN, NOT_APART, NOT_NEAR, REPELLED
+from distrain.check.ports import NO_FREE_PORTS
 from distrain.check.snapshot import Snapshot
+from distrain.check.volumes import IN_USE, NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
 from distrain.job import Job, PodRole
 from distrain.wording import Wording, asked, listed
+
+# What keeps pods off nodes that are large enough: the scheduler's words, the value, and ours.
+_SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
+_VOLUME = ("", "the volumes of its persistent volume claims", "Use claims whose volumes can be there, or add nodes.")
+_BETWEEN = ("affinity", "affinity between pods", "Correct affinity, or the labels of the pods that it is about.")
+KEPT_OFF = (
+    (NO_MATCH, *_SELECTOR),
+    (OTHER_NAME, "", "the name in spec.nodeName", "Leave it out, and let the scheduler choose."),
+    (NO_FREE_PORTS, "", "ports of the host that other pods hold", "Choose other ports."),
+    (NODE_CONFLICT, *_VOLUME),
+    (NO_VOLUME, *_VOLUME),
+    (OTHER_ZONE, *_VOLUME),
+    (IN_USE, "", "a claim for one pod alone that another one uses", "Use a claim that more pods can share."),
+    (NO_DOMAIN, "", "the label of a topology spread constraint", "Label the nodes, or correct the constraint."),
+    (NOT_NEAR, *_BETWEEN),
+    (NOT_APART, *_BETWEEN),
+    (REPELLED, "", "the anti-affinity of other pods, which stay", "Take other labels, or add nodes."),
+)
+
+UNPLACED = (
+    "its rules about other pods (affinity, topology spread) leave no node for even one of them",
+    "Correct them, or start what they are about first.",
+)
 
 
 def next_step(verdict: str, job: Job, snapshot: Snapshot, now: Judgement, emptied: Judgement, gpu_resource: str) -> str:
@@ -30,7 +56,7 @@ def next_step(verdict: str, job: Job, snapshot: Snapshot, now: Judgement, emptie
 
 
 def total(snapshot: Snapshot, resource: str) -> int:
-    return sum(_allocatable(node, resource) for node in snapshot.nodes)
+    return sum(allocatable(node).get(resource, 0) for node in snapshot.nodes)
 
 
 def _depends(say: Wording, now: Judgement) -> str:
@@ -64,6 +90,8 @@ def _too_many(say: Wording, empty: Snapshot, emptied: Judgement) -> str:
             return _more_than_nodes_hold(say, role, role.pods(role.replicas), held)
     if emptied.most:
         return _more_than_nodes_hold(say, say.job.main, say.main_pods(), say.size_of(emptied.most))
+    if not say.job.others:
+        return f"{say.place(say.job.main)}: {UNPLACED[0]}. {UNPLACED[1]}"
     first = listed([say.place(role) for role in reversed(say.job.others)])
     them = "them" if len(say.job.others) > 1 else "it"
     return (
@@ -88,7 +116,7 @@ def _nowhere(say: Wording, role: PodRole, empty: Snapshot) -> str:
     large = [node for node in empty.nodes if _holds(free[node.metadata.name], role.request)]
     if not large:
         return _too_large(say, role, free)
-    return _kept_off(say, role, large)
+    return _kept_off(say, role, large, empty)
 
 
 def _too_large(say: Wording, role: PodRole, free: Mapping[str, Mapping[str, int]]) -> str:
@@ -116,14 +144,16 @@ def _without(say: Wording, role: PodRole, resource: str) -> str:
     return "Add GPU nodes, correct workers.gpuResource, or set workers.gpus to 0 to train on the CPU."
 
 
-def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node]) -> str:
-    causes = {refusal(node, role.spec) for node in large}
+def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: Snapshot) -> str:
+    causes = {empty.refusal(node, role) or NO_FREE_PORTS for node in large}
     nodes = f"{len(large)} node{'s' if len(large) > 1 else ''} would do, but for"
     if UNTOLERATED in causes:
         taints = ", ".join(sorted({_taint(taint) for node in large for taint in untolerated(node, role.spec)}))
         return f"{say.place(role, 'tolerations')}: {nodes} taints: {taints}. Tolerate them, or add a node without."
-    assert causes == {NO_MATCH}
-    return f"{say.place(role, 'nodeSelector')}: {nodes} labels. Correct nodeSelector or affinity."
+    for words, key, in_the_way, step in KEPT_OFF:
+        if words in causes:
+            return f"{say.place(role, key)}: {nodes} {in_the_way}. {step}"
+    raise AssertionError(causes)
 
 
 def _holds(free: Mapping[str, int], request: Units) -> bool:
@@ -133,7 +163,3 @@ def _holds(free: Mapping[str, int], request: Units) -> bool:
 def _taint(taint: kube.Taint) -> str:
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
-
-
-def _allocatable(node: kube.Node, resource: str) -> int:
-    return units(resource, (node.status.allocatable or {}).get(resource, 0))

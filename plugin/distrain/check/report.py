@@ -1,26 +1,26 @@
 """Answer whether a job fits the cluster: the verdict, what it rests on, and what it could not judge.
 
-`fits` is given only when the scheduler places every pod whatever order it takes (see capacity). What the verdict
-leaves out, such as quotas or affinity between pods, stands under `unseen` and does not change it.
+`fits` is given only when the scheduler places every pod whatever order it takes (see capacity), and nothing stops them
+before (see obstacles). What could not be read stands under `unseen` and does not change the verdict.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from distrain import kube
 from distrain.amounts import Units, text
-from distrain.check import advice, capacity
-from distrain.check.admission import refusal
+from distrain.check import advice, capacity, surroundings
 from distrain.check.capacity import Judgement
+from distrain.check.obstacle import IMPOSSIBLE, Obstacle
+from distrain.check.obstacles import Prepared, prepare, with_quotas
+from distrain.check.reasons import Reason, reasons
 from distrain.check.snapshot import Snapshot, take
 from distrain.cluster import Cluster
-from distrain.job import Job, PodRole
-from distrain.wording import listed
+from distrain.job import Job
 
 # How vendors name their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
 GPU = re.compile(r"gpu|^nvidia\.com/")
@@ -47,22 +47,16 @@ class Pods:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """Nodes that take no further pod, and why, in the scheduler's words."""
-
-    nodes: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The answer.
 
-    `fit` counts the main role's pods that fit beside all the others, and of each other role those that fit alone.
-    `unseen` names what was not judged, `assumed` what was taken to be otherwise than it is now.
+    `undecided`: it is `depends` only because the search among the placements ended early. `fit` counts the main role's
+    pods that fit beside all the others, and of each other role those that fit alone. `unseen` names what was not
+    judged, `assumed` what was taken to be otherwise than it is now.
     """
 
     verdict: str
+    undecided: bool
     pods: list[Pods]
     gpus: Gpus
     fit: dict[str, int]
@@ -80,62 +74,57 @@ class Report:
 
 
 def check(
-    cluster: Cluster, job: Job, namespace: str, gpu_resource: str | None = None, release: str | None = None
+    cluster: Cluster,
+    job: Job,
+    namespace: str,
+    gpu_resource: str | None = None,
+    release: str | None = None,
+    more: Sequence[kube.Node] = (),
 ) -> Report:
     """Read the cluster and judge the job; raises UnreachableError when nodes or pods cannot be read.
 
-    The GPUs' name is guessed from the job where no value says it. Pods of `release` make room for its own job.
+    The GPUs' name is guessed from the job where no value says it. Pods of `release` make room for its own job, and
+    nodes in `more` are taken to be there.
     """
-    snapshot = take(cluster.nodes(), cluster.pods(), namespace, release)
-    unseen = [*not_judged(job), *cluster.limits_on(namespace), *_other_pods(snapshot)]
-    return report(job, snapshot, gpu_resource or _gpu_resource(job), unseen)
+    prepared, snapshot = examined(cluster, job, namespace, gpu_resource, release, more)
+    return report(prepared, snapshot, gpu_resource or gpus_of(job), more)
 
 
-def report(job: Job, snapshot: Snapshot, gpu_resource: str, unseen: list[str]) -> Report:
+def examined(
+    cluster: Cluster,
+    job: Job,
+    namespace: str,
+    gpu_resource: str | None = None,
+    release: str | None = None,
+    more: Sequence[kube.Node] = (),
+) -> tuple[Prepared, Snapshot]:
+    """Read what the judgement rests on."""
+    namespace = namespace_of(job, namespace)
+    around = surroundings.read(cluster, job, namespace)
+    prepared = prepare(job, namespace, around, gpu_resource or gpus_of(job))
+    return prepared, take([*cluster.nodes(), *more], cluster.pods(), prepared.rules, release)
+
+
+def report(prepared: Prepared, snapshot: Snapshot, gpu_resource: str, more: Sequence[kube.Node] = ()) -> Report:
+    job = prepared.job
     now = judge(job, snapshot)
     emptied = now if now.possible else judge(job, snapshot.emptied())
-    verdict = _verdict(now, emptied)
+    placed = _verdict(now, emptied)
+    obstacles = with_quotas(prepared, snapshot.counts.own_request, gpu_resource)
+    verdict = _with_obstacles(placed, obstacles)
     alone = {role.name: capacity.room(snapshot.free(), snapshot.role(role)) for role in job.others}
+    in_the_way = next((each for each in obstacles if each.verdict == verdict), None)
     return Report(
         verdict=verdict,
-        pods=[Pods(role.name, role.replicas, _readable(role.request)) for role in job.roles],
+        undecided=verdict == "depends" and not (now.possible and not now.undecided),
+        pods=[Pods(role.name, role.replicas, readable(role.request)) for role in job.roles],
         gpus=_gpus(job, snapshot, gpu_resource),
         fit={**alone, job.main.name: now.most or 0},
-        reasons=[] if now.possible else _reasons(job, snapshot),
-        unseen=unseen,
-        assumed=list(_assumed(snapshot)),
-        next=advice.next_step(verdict, job, snapshot, now, emptied, gpu_resource),
+        reasons=[*_refusals(obstacles, snapshot), *([] if now.possible else reasons(job, snapshot))],
+        unseen=[*not_judged(prepared), *prepared.unseen, *_other_pods(snapshot)],
+        assumed=[*_assumed(prepared, snapshot, verdict), *_more(more)],
+        next=in_the_way.next if in_the_way else advice.next_step(verdict, job, snapshot, now, emptied, gpu_resource),
     )
-
-
-def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]:
-    """Say the report in a few lines; the first is the answer, or the last, where only a log's end is kept."""
-    answer = f"{report.verdict}: {report.next or _fitting(report, job)}"
-    lines = []
-    if report.reasons:
-        causes = ", ".join(f"{reason.nodes} {reason.reason}" for reason in report.reasons)
-        lines.append(f"  on the nodes: {causes}")
-    if report.unseen:
-        lines.append(f"  not judged: {'; '.join(report.unseen)}")
-    if report.assumed:
-        lines.append(f"  assumed: {'; '.join(report.assumed)}")
-    return [*lines, answer] if answer_last else [answer, *lines]
-
-
-def _fitting(report: Report, job: Job) -> str:
-    gpus = report.gpus
-    free = f"; {gpus.free} of {gpus.total} GPUs free" if gpus.needed else ""
-    return listed([_described(role, gpus.resource) for role in reversed(job.roles)]) + free
-
-
-def _described(role: PodRole, gpu_resource: str) -> str:
-    """Return "2 workers of 4 nvidia.com/gpu each"; cpu and memory only where there are no GPUs."""
-    requests = _readable(role.request)
-    each = " each" if role.replicas != 1 else ""
-    if gpu_resource in requests:
-        return f"{role.pods(role.replicas)} of {requests[gpu_resource]} {gpu_resource}{each}"
-    asked = listed([f"{amount} {resource}" for resource, amount in requests.items()])
-    return role.pods(role.replicas) + (f" of {asked}{each}" if asked else "")
 
 
 def judge(job: Job, snapshot: Snapshot) -> Judgement:
@@ -143,39 +132,69 @@ def judge(job: Job, snapshot: Snapshot) -> Judgement:
     return capacity.judge(snapshot.free(), list(roles.values()), roles[job.main.name])
 
 
-def not_judged(job: Job) -> list[str]:
+def gpus_of(job: Job) -> str:
+    """Guess what the job's GPUs are called."""
+    asked = {resource for role in job.roles for resource in role.request if "/" in resource}
+    return min((resource for resource in asked if GPU.search(resource)), default="nvidia.com/gpu")
+
+
+def namespace_of(job: Job, namespace: str) -> str:
+    """Return the namespace that the job names itself, else the one given."""
+    return job.main.namespace or namespace
+
+
+def readable(request: Units) -> dict[str, str]:
+    return {resource: text(resource, amount) for resource, amount in sorted(request.items()) if resource != "pods"}
+
+
+def not_judged(prepared: Prepared) -> list[str]:
     """Name what the pods ask for and the verdict leaves out."""
-    return [f"{what} of the {role.name}" for role in job.roles for what in _beyond_us(role)]
+    return [f"{what} of the {role.name}" for role in prepared.job.roles for what in _beyond_us(role.spec)]
 
 
-def _beyond_us(role: PodRole) -> Iterator[str]:
-    spec = role.spec
-    affinity = spec.affinity or kube.Affinity()
-    if any(term and term.required for term in (affinity.pod_affinity, affinity.pod_anti_affinity)):
-        yield "affinity between pods"
-    if any(spread.when_unsatisfiable != "ScheduleAnyway" for spread in spec.topology_spread_constraints or ()):
-        yield "topology spread"
-    for volume in spec.volumes or ():
-        if volume.persistent_volume_claim:
-            yield f"persistent volume claim {volume.persistent_volume_claim.claim_name}"
-    ports = [port for container in spec.containers or () for port in container.ports or ()]
-    if any(port.host_port or spec.host_network for port in ports):
-        yield "host ports"
+def _beyond_us(spec: kube.TemplateSpec) -> Iterator[str]:
     if spec.scheduler_name not in (None, "", "default-scheduler"):
         yield f"the rules of scheduler {spec.scheduler_name}"
+    if spec.runtime_class_name:
+        yield f"the overhead and nodes of runtime class {spec.runtime_class_name}"
+    if spec.resource_claims:
+        yield f"resource claims {', '.join(claim.name for claim in spec.resource_claims)}"
+
+
+def _with_obstacles(placed: str, obstacles: Sequence[Obstacle]) -> str:
+    found = {each.verdict for each in obstacles}
+    if IMPOSSIBLE in found or placed == IMPOSSIBLE:
+        return IMPOSSIBLE
+    return "busy" if found else placed
+
+
+def _refusals(obstacles: Sequence[Obstacle], snapshot: Snapshot) -> list[Reason]:
+    return [Reason(len(snapshot.nodes) if each.everywhere else 0, each.reason) for each in obstacles]
 
 
 def _other_pods(snapshot: Snapshot) -> Iterator[str]:
-    if snapshot.pending:
-        yield f"pods that wait for a node and may take room first: {snapshot.pending}"
-    if snapshot.repelling:
-        yield f"running pods whose anti-affinity may keep others off their nodes: {snapshot.repelling}"
+    counts = snapshot.counts
+    if counts.pending:
+        yield f"pods that wait for a node and may take room first: {counts.pending}"
+    spreads = any(role.spread for role in snapshot.rules.roles.values())
+    if counts.nominated and spreads:
+        yield f"what topology spread makes of pods that wait for their node: {counts.nominated}"
 
 
-def _assumed(snapshot: Snapshot) -> Iterator[str]:
-    if snapshot.own:
-        pods = "pod counts" if snapshot.own == 1 else "pods count"
-        yield f"the run's own {snapshot.own} {pods} as free, since the run keeps or replaces them"
+def _assumed(prepared: Prepared, snapshot: Snapshot, verdict: str) -> Iterator[str]:
+    own, lower = snapshot.counts.own, snapshot.counts.lower
+    if own:
+        pods = "pod counts" if own == 1 else "pods count"
+        yield f"the run's own {own} {pods} as free, since the run keeps or replaces them"
+    preempts = any(role.spec.preemption_policy != "Never" for role in prepared.job.roles)
+    if lower and preempts and verdict != "fits":
+        yield f"pods of a lower priority stay: the scheduler may remove some of these {lower} for the job"
+
+
+def _more(nodes: Sequence[kube.Node]) -> Iterator[str]:
+    if nodes:
+        are = "nodes are" if len(nodes) > 1 else "node is"
+        yield f"{len(nodes)} {are} there beside those of the cluster (--assume-nodes)"
 
 
 def _verdict(now: Judgement, emptied: Judgement) -> str:
@@ -186,32 +205,9 @@ def _verdict(now: Judgement, emptied: Judgement) -> str:
     return "busy" if emptied.possible else "impossible"
 
 
-def _readable(request: Units) -> dict[str, str]:
-    return {resource: text(resource, amount) for resource, amount in sorted(request.items()) if resource != "pods"}
-
-
-def _gpu_resource(job: Job) -> str:
-    asked = {resource for role in job.roles for resource in role.request if "/" in resource}
-    return min((resource for resource in asked if GPU.search(resource)), default="nvidia.com/gpu")
-
-
 def _gpus(job: Job, snapshot: Snapshot, resource: str) -> Gpus:
     asking = [role for role in job.roles if role.request.get(resource)] or [job.main]
     admitting = frozenset().union(*(snapshot.role(role).nodes for role in asking))
     free = sum(max(0, node.free.get(resource, 0)) for node in snapshot.free() if node.name in admitting)
     needed = sum(role.replicas * role.request.get(resource, 0) for role in asking)
     return Gpus(resource, needed, free, advice.total(snapshot, resource))
-
-
-def _reasons(job: Job, snapshot: Snapshot) -> list[Reason]:
-    """Count the nodes per cause that keeps the next pod away, once the cluster is as full with the job as it gets."""
-    roles = {role.name: snapshot.role(role) for role in job.roles}
-    main = roles.pop(job.main.name)
-    left, unplaced = capacity.beside(snapshot.free(), list(roles.values()), main)
-    blocked = unplaced or main
-    spec = next(role.spec for role in job.roles if role.name == blocked.name)
-    causes: Counter[str] = Counter()
-    for node, room in zip(snapshot.nodes, left, strict=True):
-        words = refusal(node, spec)
-        causes.update([words] if words else capacity.shortages(room, blocked))
-    return [Reason(count, words) for words, count in sorted(causes.items())]

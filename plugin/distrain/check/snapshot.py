@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from distrain import kube
-from distrain.amounts import Units, all_units, pod_request
+from distrain.amounts import Units, allocatable, pod_request
+from distrain.check import marks as other_pods
+from distrain.check import volumes
 from distrain.check.admission import recovered, refusal
-from distrain.check.problem import Node, Role
+from distrain.check.marks import Marks
+from distrain.check.ports import HostPort, host_ports
+from distrain.check.problem import Apart, Node, Role
+from distrain.check.rules import JobRules, RoleRules, terms
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL, PodRole
 
 STATIC_POD = "kubernetes.io/config.mirror"
@@ -16,65 +21,180 @@ STATIC_POD = "kubernetes.io/config.mirror"
 PREFLIGHT = "preflight"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The nodes, and per node what its pods take: all of them, and those that stay whatever ends.
+@dataclass(slots=True)
+class Load:
+    """What pods hold of each node, the claims that they use alone, and what they mean for each role of the job."""
 
-    `pending` counts pods that wait for a node, `repelling` those whose own rules may keep ours off theirs, and `own`
-    the run's own pods, whose room counts as free.
+    requests: dict[str, Units] = field(default_factory=dict)
+    ports: dict[str, set[HostPort]] = field(default_factory=dict)
+    claims: set[str] = field(default_factory=set)
+    marks: dict[str, Marks] = field(default_factory=dict)
+
+    def of(self, role: str) -> Marks:
+        return self.marks.setdefault(role, Marks())
+
+
+@dataclass(slots=True)
+class Counts:
+    """Pods that the verdict rests on without judging them.
+
+    `pending` wait for a node, `lower` have a lower priority than the job's, `own` are the run's own, whose room counts
+    as free: `own_request` sums up what they ask for. `nominated` wait for a node that is kept for them.
     """
 
-    nodes: Sequence[kube.Node]
-    taken: dict[str, Units]
-    staying: dict[str, Units]
     pending: int = 0
-    repelling: int = 0
+    lower: int = 0
     own: int = 0
+    nominated: int = 0
+    own_request: Units = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The nodes, and what pods take of them: all pods, and those that stay whatever ends."""
+
+    nodes: Sequence[kube.Node]
+    taken: Load
+    staying: Load
+    rules: JobRules
+    counts: Counts = field(default_factory=Counts)
+    _free: list[Node] = field(default_factory=list, compare=False)
+    _roles: dict[str, Role] = field(default_factory=dict, compare=False)
 
     def emptied(self) -> Snapshot:
         """Return the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned."""
-        return Snapshot([recovered(node) for node in self.nodes], self.staying, self.staying)
+        return Snapshot([recovered(node) for node in self.nodes], self.staying, self.staying, self.rules)
+
+    def with_nodes(self, more: Iterable[kube.Node]) -> Snapshot:
+        """Return the cluster with more nodes, of which nothing is taken."""
+        return replace(self, nodes=[*self.nodes, *more], _free=[], _roles={})
 
     def free(self) -> list[Node]:
-        return [Node(node.metadata.name, self._free(node)) for node in self.nodes]
+        if not self._free:
+            ports = self.rules.ports
+            keys = self.rules.keys
+            self._free.extend(
+                Node(
+                    node.metadata.name,
+                    {**self._left(node), **ports.free(self.taken.ports.get(node.metadata.name, ()))},
+                    {key: value for key, value in (node.metadata.labels or {}).items() if key in keys},
+                )
+                for node in self.nodes
+            )
+        return self._free
 
     def role(self, role: PodRole) -> Role:
-        """Return the role with the nodes that admit its pods."""
-        admitting = frozenset(node.metadata.name for node in self.nodes if refusal(node, role.spec) is None)
-        return Role(role.name, role.replicas, role.request, admitting)
+        """Return the role with the nodes that admit its pods, and its rules about the job's own pods."""
+        if role.name not in self._roles:
+            self._roles[role.name] = self._judged(self.rules.roles[role.name])
+        found = self._roles[role.name]
+        ports = self.rules.ports.request(self.rules.roles[role.name].ports)
+        return replace(found, count=role.replicas, request={**role.request, **ports})
 
-    def _free(self, node: kube.Node) -> Units:
-        free = all_units(node.status.allocatable)
-        for resource, amount in self.taken.get(node.metadata.name, {}).items():
+    def refusal(self, node: kube.Node, role: PodRole) -> str | None:
+        """Return the scheduler's words for why the node takes no pod of the role, its room aside, None when it does."""
+        return refusal(node, role.spec) or next(iter(self.late_refusals([node], role)), None)
+
+    def late_refusals(self, nodes: Iterable[kube.Node], role: PodRole) -> Iterator[str | None]:
+        """Yield, for each node, the words of the filters that the scheduler asks after the one about room."""
+        rules = self.rules.roles[role.name]
+        settled = other_pods.settle(self.taken.of(role.name), rules, self._by_name())
+        in_use = bool(self.taken.claims & _claims(role.spec))
+        for node in nodes:
+            yield (
+                (volumes.IN_USE if in_use else None) or volumes.refusal(node, rules.volumes) or settled.refusal(node)
+            )
+
+    def _judged(self, rules: RoleRules) -> Role:
+        role, nodes, marks = rules.role, self._by_name(), self.taken.of(rules.role.name)
+        late = self.late_refusals(self.nodes, role)
+        admitting = [
+            node.metadata.name
+            for node, cause in zip(self.nodes, late, strict=True)
+            if cause is None and refusal(node, role.spec) is None
+        ]
+        return Role(
+            role.name,
+            role.replicas,
+            role.request,
+            frozenset(admitting),
+            near=other_pods.near(marks, rules, self.rules, nodes),
+            apart=_apart(rules, self.rules),
+            spread=other_pods.spread(marks, rules, self.rules, nodes),
+        )
+
+    def _by_name(self) -> Mapping[str, kube.Node]:
+        return {node.metadata.name: node for node in self.nodes}
+
+    def _left(self, node: kube.Node) -> Units:
+        free = allocatable(node)
+        for resource, amount in self.taken.requests.get(node.metadata.name, {}).items():
             free[resource] = free.get(resource, 0) - amount
         return free
 
 
-def take(nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], namespace: str, release: str | None = None) -> Snapshot:
-    """Sum up the pods that take room on a node, for a job in this namespace, of this release if it runs already.
+def take(nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], rules: JobRules, release: str | None = None) -> Snapshot:
+    """Sum up what the pods take, for a job with these rules, of this release if it runs already.
 
-    A pod that has ended takes none. One that waits with a node nominated for it takes its room there already: the
-    scheduler lets it go first. Other waiting pods are counted, since they may take room before ours.
+    A pod that has ended takes nothing. One that waits with a node nominated for it takes its room there already,
+    unless its priority is lower: the scheduler lets it go first. Other waiting pods are counted, since they may take
+    room before ours. No pod is kept.
     """
-    taken: dict[str, Units] = {}
-    staying: dict[str, Units] = {}
-    pending = repelling = own = 0
+    found = list(nodes)
+    taken, staying, counts = Load(), Load(), Counts()
+    by_name = {node.metadata.name: node for node in found}
     for pod in pods:
-        node = pod.spec.node_name or pod.status.nominated_node_name
+        name = pod.spec.node_name or pod.status.nominated_node_name
         if pod.status.phase in ("Succeeded", "Failed"):
             continue
-        if release and _is_own(pod, namespace, release):
-            own += bool(node) and (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT
+        if release and _is_own(pod, rules.namespace, release):
+            _count_own(counts, pod, bool(name))
             continue
-        if not node:
-            pending += 1
-            continue
-        repelling += _repels(pod, namespace)
-        request = pod_request(pod)
-        _add(taken.setdefault(node, {}), request)
-        if _stays(pod):
-            _add(staying.setdefault(node, {}), request)
-    return Snapshot(list(nodes), taken, staying, pending, repelling, own)
+        counts.lower += bool(pod.spec.node_name) and (pod.spec.priority or 0) < rules.priority
+        if not name or (not pod.spec.node_name and (pod.spec.priority or 0) < rules.priority):
+            counts.pending += 1
+        elif name in by_name:
+            counts.nominated += not pod.spec.node_name
+            loads = (taken, staying) if _stays(pod) else (taken,)
+            _load(loads, rules, pod, by_name[name])
+    return Snapshot(found, taken, staying, rules, counts)
+
+
+def _load(loads: Iterable[Load], rules: JobRules, pod: kube.Pod, node: kube.Node) -> None:
+    request, ports, name = pod_request(pod), host_ports(pod.spec), node.metadata.name
+    affinity = pod.spec.affinity
+    anti = terms(affinity.pod_anti_affinity, pod.metadata.namespace) if affinity else ()
+    mark = other_pods.mark if pod.spec.node_name else other_pods.mark_nominated
+    for load in loads:
+        _add(load.requests.setdefault(name, {}), request)
+        if ports:
+            load.ports.setdefault(name, set()).update(ports)
+        if rules.exclusive_claims and pod.metadata.namespace == rules.namespace:
+            load.claims |= rules.exclusive_claims & _claims(pod.spec)
+        for role in rules.roles.values():
+            mark(load.of(role.role.name), rules, role, pod, node, anti)
+
+
+def _count_own(counts: Counts, pod: kube.Pod, has_node: bool) -> None:
+    if (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT:
+        counts.own += has_node
+        _add(counts.own_request, pod_request(pod))
+
+
+def _apart(rules: RoleRules, job: JobRules) -> tuple[Apart, ...]:
+    """Return the anti-affinity between the role and the job's roles, whichever of both asks for it."""
+    found: dict[str, set[str]] = {}
+    for name, other in job.roles.items():
+        about_other = [term for term in rules.apart if term.about(job.namespace, job.namespaces, other.labels)]
+        about_us = [term for term in other.apart if term.about(job.namespace, job.namespaces, rules.labels)]
+        for term in (*about_other, *about_us):
+            found.setdefault(term.key, set()).add(name)
+    return tuple(Apart(key, frozenset(roles)) for key, roles in sorted(found.items()))
+
+
+def _claims(spec: kube.PodSpec) -> set[str]:
+    used = (volume.persistent_volume_claim for volume in spec.volumes or ())
+    return {claim.claim_name for claim in used if claim is not None}
 
 
 def _is_own(pod: kube.Pod, namespace: str, release: str) -> bool:
@@ -87,15 +207,6 @@ def _is_own(pod: kube.Pod, namespace: str, release: str) -> bool:
 def _stays(pod: kube.Pod) -> bool:
     owners = pod.metadata.owner_references or ()
     return STATIC_POD in (pod.metadata.annotations or {}) or any(owner.kind == "DaemonSet" for owner in owners)
-
-
-def _repels(pod: kube.Pod, namespace: str) -> bool:
-    """Tell whether the pod has a required anti-affinity that may be meant for pods of this namespace."""
-    rules = (pod.spec.affinity and pod.spec.affinity.pod_anti_affinity) or kube.PodAffinity()
-    for term in rules.required or ():
-        if term.namespace_selector is not None or namespace in (term.namespaces or [pod.metadata.namespace]):
-            return True
-    return False
 
 
 def _add(total: Units, more: Units) -> None:

@@ -4,47 +4,120 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from distrain import console
-from distrain.check.report import Report, check, summary
-from distrain.cluster import connect
-from distrain.commands.candidate import candidate
+from distrain import console, kube, values
+from distrain.check import offline
+from distrain.check import report as reports
+from distrain.check.assumed import assumed_nodes
+from distrain.check.obstacles import Prepared
+from distrain.check.report import gpus_of, report
+from distrain.check.snapshot import Snapshot
+from distrain.check.summary import summary
+from distrain.check.why import why
+from distrain.cluster import Cluster, connect
+from distrain.commands.candidate import candidate, source_of
+from distrain.commands.derived import derived_source
+from distrain.derive.room import Room
 from distrain.errors import ValuesError
+from distrain.helm import find
 from distrain.job import Job, from_manifest
-from distrain.target import Target, choose
+from distrain.target import choose
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is checked: a job in a namespace, against a cluster that is asked, or else one that a file holds.
+
+    `gpu_resource` is None where no value names it, `in_cluster` where the cluster is the one around us.
+    """
+
+    job: Job
+    namespace: str
+    gpu_resource: str | None = None
+    cluster: Cluster | None = None
+    in_cluster: bool = False
+
+    @property
+    def gpus(self) -> str:
+        return self.gpu_resource or gpus_of(self.job)
 
 
 def run(options: argparse.Namespace) -> int:
-    # Whether or not the release runs already: its pods tell.
-    running = options.release or options.name
-    if options.manifest:
-        return _check_manifest(options, running)
-    found = candidate(options, running or "check")
-    return _answer(found.report(running), found.job, found.release.target, options.output)
-
-
-def _check_manifest(options: argparse.Namespace, running: str | None) -> int:
-    """Check what any tool rendered; Helm is not needed, and the cluster may be the one around us."""
-    job = from_manifest(_manifest(options), "--manifest")
-    target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-    report = check(connect(target), job, target.namespace, release=running)
-    return _answer(report, job, target, options.output)
-
-
-def _answer(report: Report, job: Job, target: Target, form: str) -> int:
-    if form == "json":
-        console.answer(json.dumps(report.as_dict(), indent=2))
+    _refuse_contradictions(options)
+    asked = _asked(options)
+    more = assumed_nodes(options.assume_nodes, asked.gpus)
+    prepared, snapshot = _examined(options, asked, more)
+    if options.why:
+        console.answer("\n".join(why(options.why, prepared.job, snapshot)))
+        return 0
+    answer = report(prepared, snapshot, asked.gpus, more)
+    if options.output == "json":
+        console.answer(json.dumps(answer.as_dict(), indent=2))
     else:
         # The end of a pod's log becomes its termination message.
-        console.answer("\n".join(summary(report, job, answer_last=target.in_cluster)))
-    return report.exit_code
+        console.answer("\n".join(summary(answer, prepared.job, answer_last=asked.in_cluster)))
+    return answer.exit_code
+
+
+def _refuse_contradictions(options: argparse.Namespace) -> None:
+    if options.manifest and options.value_flags:
+        raise ValuesError("--manifest: it goes without values; leave out -f and --set, or --manifest")
+    if options.manifest == options.snapshot == "-":
+        raise ValuesError("--snapshot: stdin is --manifest's already; name a file for one of them")
+    if options.offline and not (options.snapshot or options.assume_nodes):
+        raise ValuesError("--offline: nothing says what nodes there are; add --snapshot FILE or --assume-nodes 4x8")
+
+
+def _asked(options: argparse.Namespace) -> _Asked:
+    if options.snapshot or options.offline:
+        namespace = options.namespace or os.environ.get("HELM_NAMESPACE") or "default"
+        if options.manifest:
+            return _Asked(from_manifest(_manifest(options), "--manifest"), namespace)
+        return _rendered(options, namespace)
+    if options.manifest:
+        job = from_manifest(_manifest(options), "--manifest")
+        target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+        return _Asked(job, target.namespace, None, connect(target), target.in_cluster)
+    found = candidate(options, _running(options) or "check")
+    target, gpu_resource = found.release.target, found.value("workers", "gpuResource")
+    return _Asked(found.job, target.namespace, gpu_resource, found.cluster, target.in_cluster)
+
+
+def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
+    """Render the job for no cluster, with the newest version of its kind."""
+    source, helm = source_of(options), find()
+    merged = helm.merged_values(source)
+    values.check(merged, source.chart)
+    complete = derived_source(options, helm, source, merged, _nobody)
+    job = from_manifest(helm.render(_running(options) or "check", complete, namespace, None), "--chart")
+    return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
+
+
+def _nobody(job: Job, gpu_resource: str) -> Room:
+    words = "the total is not spread over workers yet, and --offline asks no cluster for its nodes"
+    raise ValuesError(f"gpus: {words}; derive the values first, with --node-gpus N")
+
+
+def _examined(options: argparse.Namespace, asked: _Asked, more: Sequence[kube.Node]) -> tuple[Prepared, Snapshot]:
+    running = _running(options)
+    if asked.cluster:
+        return reports.examined(asked.cluster, asked.job, asked.namespace, asked.gpu_resource, running, more)
+    found = offline.read_file(options.snapshot) if options.snapshot else offline.Contents()
+    return offline.examined(found, asked.job, asked.namespace, asked.gpu_resource, running, more)
+
+
+def _running(options: argparse.Namespace) -> str | None:
+    """Return the release's name, whether or not it runs already: its pods tell."""
+    name: str | None = options.release or options.name
+    return name
 
 
 def _manifest(options: argparse.Namespace) -> str:
-    if options.value_flags:
-        raise ValuesError("--manifest: it goes without values; leave out -f and --set, or --manifest")
     if options.manifest == "-":
         return sys.stdin.read()
     try:

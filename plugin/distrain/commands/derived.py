@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from distrain import console
-from distrain.check.snapshot import take
+from distrain.check import offline
 from distrain.cluster import connect
 from distrain.derive.complete import Given, Measure, derive
-from distrain.derive.room import MeasuredNodes, Room, StatedNodes, read_snapshot
+from distrain.derive.room import Room, StatedNodes, measured
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import Helm, Source
 from distrain.job import Job
@@ -47,11 +47,10 @@ def asker(options: argparse.Namespace) -> Measure:
         try:
             target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
             cluster = connect(target)
-            snapshot = take(cluster.nodes(), cluster.pods(), target.namespace)
+            return measured(cluster.nodes(), cluster.pods(), target.namespace, job, gpu_resource)
         except UnreachableError as error:
             words = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
             raise UnreachableError(error.messages[0] + words) from error
-        return MeasuredNodes(snapshot, job, gpu_resource)
 
     return ask
 
@@ -79,6 +78,6 @@ def _stated(options: argparse.Namespace) -> Callable[[Job, str], Room] | None:
     if node_gpus:
         return lambda job, gpu_resource: StatedNodes(node_gpus)
     if snapshot_file:
-        snapshot = read_snapshot(snapshot_file, options.namespace or "default")
-        return lambda job, gpu_resource: MeasuredNodes(snapshot, job, gpu_resource)
+        found, namespace = offline.read_file(snapshot_file), options.namespace or "default"
+        return lambda job, gpu_resource: measured(found.nodes, found.pods, namespace, job, gpu_resource)
     return None

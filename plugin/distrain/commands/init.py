@@ -5,22 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-from distrain import console
-from distrain.check.snapshot import Snapshot, take
+from distrain import console, kube
+from distrain.check import offline
 from distrain.cluster import Capabilities, connect
 from distrain.derive import commented
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
-from distrain.derive.room import MeasuredNodes, StatedNodes, read_snapshot
+from distrain.derive.room import MeasuredNodes, StatedNodes, measured
 from distrain.errors import DistrainError, UnreachableError, ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.init.beginning import Wish, models, text
 from distrain.init.surroundings import Surroundings, of_nodes, stated
+from distrain.job import Job
 from distrain.target import choose
 
 # Where nothing tells how large a node is: as most GPU servers are.
@@ -147,12 +147,13 @@ def _ground(options: argparse.Namespace) -> Ground:
     if options.node_gpus:
         return _usual(options.node_gpus)
     if options.snapshot:
-        return _measured(read_snapshot(options.snapshot, options.namespace or "default"))
+        found = offline.read_file(options.snapshot)
+        return _measured(found.nodes, found.pods, options.namespace or "default")
     try:
         target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
         cluster = connect(target)
-        snapshot = take(cluster.nodes(), cluster.pods(), target.namespace)
-        return _measured(snapshot, cluster.capabilities())
+        capabilities = cluster.capabilities()
+        return _measured(cluster.nodes(), list(cluster.pods()), target.namespace, capabilities)
     except UnreachableError as error:
         words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
         console.say(f"{_short(error)}: {words}; --node-gpus N states the nodes")
@@ -163,11 +164,13 @@ def _usual(node_gpus: int) -> Ground:
     return Ground(stated(node_gpus), lambda job, gpu_resource: StatedNodes(node_gpus))
 
 
-def _measured(snapshot: Snapshot, capabilities: Capabilities | None = None) -> Ground:
-    def measure(job: Any, gpu_resource: str) -> MeasuredNodes:
-        return MeasuredNodes(snapshot, job, gpu_resource)
+def _measured(
+    nodes: Sequence[kube.Node], pods: Sequence[kube.Pod], namespace: str, capabilities: Capabilities | None = None
+) -> Ground:
+    def measure(job: Job, gpu_resource: str) -> MeasuredNodes:
+        return measured(nodes, pods, namespace, job, gpu_resource)
 
-    return Ground(of_nodes(snapshot.nodes), measure, capabilities)
+    return Ground(of_nodes(nodes), measure, capabilities)
 
 
 def _short(error: DistrainError) -> str:

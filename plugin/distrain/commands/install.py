@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from distrain import console
-from distrain.check.report import summary
+from distrain.check.summary import summary
 from distrain.commands.candidate import Candidate, candidate
 from distrain.errors import StoppedError
 from distrain.release.install import follow, install, refuse_what_does_not_fit, remains

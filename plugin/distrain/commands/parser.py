@@ -102,6 +102,12 @@ def _add_check(commands: Any) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", type=release_name, help="the release's name")
     parser.add_argument("--manifest", metavar="FILE", help="check what any tool rendered, not values; - reads stdin")
     parser.add_argument("--release", metavar="NAME", type=release_name, help="the same as NAME, for --manifest")
+    parser.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
+    parser.add_argument(
+        "--assume-nodes", metavar="4x8", action="append", default=[], help="nodes that are to come: count x GPUs"
+    )
+    parser.add_argument("--offline", action="store_true", help="ask no cluster; only --assume-nodes are there")
+    parser.add_argument("--why", metavar="NODE", help="explain one node instead")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
     _add_common(parser)
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from distrain import kube
-from distrain.amounts import Units, all_units, text
+from distrain.amounts import Units, allocatable, text
 from distrain.check.problem import Node
 from distrain.check.report import judge
+from distrain.check.rules import rules_of
 from distrain.check.snapshot import Snapshot, take
 from distrain.derive.split import MOST_WORKERS, Split
-from distrain.errors import ValuesError
 from distrain.job import MASTER, WORKER, Job, PodRole
 
 # Below this a share is rounded down to a tenth of it, above to whole ones.
@@ -128,22 +124,11 @@ def sized(job: Job, split: Split, request: Units) -> Job:
     return replace(job, roles=tuple(resized(role) for role in job.roles))
 
 
-def read_snapshot(path: str, namespace: str) -> Snapshot:
-    """Read the output of `kubectl get nodes,pods -A -o json`; raises ValuesError when it is something else."""
-    flag = f"--snapshot: {path}"
-    expected = "it takes the output of `kubectl get nodes,pods -A -o json`"
-    try:
-        items: Sequence[dict[str, object]] = json.loads(Path(path).read_text())["items"]
-        by_kind = {kind: [item for item in items if item.get("kind") == kind] for kind in ("Node", "Pod")}
-        nodes = msgspec.convert(by_kind["Node"], list[kube.Node])
-        pods = msgspec.convert(by_kind["Pod"], list[kube.Pod])
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValuesError(f"{flag} cannot be read: {getattr(error, 'strerror', None) or error}; {expected}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise ValuesError(f"{flag} is no list of nodes and pods ({error}); {expected}") from error
-    if not nodes:
-        raise ValuesError(f"{flag} holds no node; {expected}")
-    return take(nodes, pods, namespace)
+def measured(
+    nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], namespace: str, job: Job, gpu_resource: str
+) -> MeasuredNodes:
+    """Return what the nodes hold beside the pods, for a job in this namespace."""
+    return MeasuredNodes(take(nodes, pods, rules_of(job, namespace)), job, gpu_resource)
 
 
 def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
@@ -154,7 +139,7 @@ def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[
 
 
 def _gpus(node: kube.Node, gpu_resource: str) -> int:
-    return all_units(node.status.allocatable).get(gpu_resource, 0)
+    return allocatable(node).get(gpu_resource, 0)
 
 
 def _rounded(amount: int, step: int) -> int:

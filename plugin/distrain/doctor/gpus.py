@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from distrain import kube
-from distrain.amounts import all_units
+from distrain.amounts import allocatable
 from distrain.check.admission import CONDITION_TAINTS, untolerated
 from distrain.check.report import GPU
 from distrain.check.snapshot import Snapshot
@@ -106,5 +106,5 @@ def _model(node: kube.Node) -> str:
 
 def offered(node: kube.Node) -> dict[str, int]:
     """Return the GPUs that the node can give to pods, by the resource's name."""
-    amounts = all_units(node.status.allocatable)
+    amounts = allocatable(node)
     return {name: amount for name, amount in amounts.items() if "/" in name and GPU.search(name) and amount > 0}

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from distrain import kube
 from distrain.check import snapshot
+from distrain.check.rules import JobRules
 from distrain.check.snapshot import Snapshot
 from distrain.cluster import Cluster, NotFoundError
 from distrain.doctor.rights import Right
@@ -61,14 +62,14 @@ def take(
         version = Unread(str(error))
     served = _part(lambda: [api for group in groups for api in cluster.served(group)])
     asked = rights([] if isinstance(served, Unread) else served)
-    nodes = _part(cluster.nodes)
+    nodes, rules = _part(cluster.nodes), JobRules(namespace)
     return Survey(
         namespace=namespace,
         version=version,
         served=served,
         deployments=_part(cluster.deployments),
         nodes=nodes,
-        snapshot=nodes if isinstance(nodes, Unread) else _part(lambda: snapshot.take(nodes, cluster.pods(), namespace)),
+        snapshot=nodes if isinstance(nodes, Unread) else _part(lambda: snapshot.take(nodes, cluster.pods(), rules)),
         storage_classes=_part(cluster.storage_classes),
         namespaces=_part(cluster.namespaces),
         own=_part(lambda: _own(cluster, namespace)),

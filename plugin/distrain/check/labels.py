@@ -1,0 +1,59 @@
+"""Match labels as Kubernetes does: expressions over one label, and label selectors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from distrain import kube
+
+Labels = Mapping[str, str]
+INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+def all_hold(requirements: Iterable[kube.Requirement], labels: Labels) -> bool:
+    return all(holds(requirement, labels.get(requirement.key)) for requirement in requirements)
+
+
+def holds(requirement: kube.Requirement, value: str | None) -> bool:
+    """Tell whether a label's value, None where it is missing, is what the requirement asks for."""
+    wanted = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement.operator, value, wanted)
+    return False
+
+
+def selects(selector: kube.LabelSelector | None, labels: Labels) -> bool:
+    """Tell whether a selector selects what has these labels: an empty one everything, a missing one nothing."""
+    if selector is None:
+        return False
+    pairs = (selector.match_labels or {}).items()
+    return all(labels.get(key) == value for key, value in pairs) and all_hold(selector.match_expressions or (), labels)
+
+
+def is_empty(selector: kube.LabelSelector | None) -> bool:
+    return selector is not None and not selector.match_labels and not selector.match_expressions
+
+
+def _compares(operator: str, value: str | None, wanted: list[str]) -> bool:
+    found, bound = _integer(value), _integer(wanted[0] if len(wanted) == 1 else None)
+    if found is None or bound is None:
+        return False
+    return found > bound if operator == "Gt" else found < bound
+
+
+def _integer(text: str | None) -> int | None:
+    """Return an integer of 64 bits, None for anything else."""
+    if text is None or not INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

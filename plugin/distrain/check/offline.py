@@ -1,0 +1,149 @@
+"""Check a job against a cluster that stands in a file: the output of `kubectl get nodes,pods -A -o json`.
+
+The file may hold more kinds of objects; those that it holds are judged.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from distrain import kube
+from distrain.check.obstacles import Prepared, prepare
+from distrain.check.report import Report, gpus_of, namespace_of, report
+from distrain.check.snapshot import Snapshot, take
+from distrain.check.surroundings import Surroundings, claims_of, priority_classes_of, references
+from distrain.errors import ValuesError
+from distrain.job import Job
+from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+
+EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"
+KINDS: Mapping[str, type[Any]] = {
+    "Node": kube.Node,
+    "Pod": kube.Pod,
+    "Namespace": kube.Named,
+    "ResourceQuota": ResourceQuota,
+    "LimitRange": LimitRange,
+    "PersistentVolumeClaim": PersistentVolumeClaim,
+    "PersistentVolume": PersistentVolume,
+    "StorageClass": kube.StorageClass,
+    "PriorityClass": PriorityClass,
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The objects that a file holds, by kind."""
+
+    by_kind: dict[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[kube.Node]:
+        return self.by_kind.get("Node", [])
+
+    @property
+    def pods(self) -> list[kube.Pod]:
+        return self.by_kind.get("Pod", [])
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+class _List(msgspec.Struct):
+    items: Sequence[msgspec.Raw]
+
+
+def check_snapshot(cluster: bytes, job: Job, namespace: str) -> Report:
+    """Judge the job against what a file holds; raises msgspec.DecodeError when that is something else."""
+    prepared, snapshot = examined(contents(cluster), job, namespace)
+    return report(prepared, snapshot, gpus_of(job))
+
+
+def examined(
+    found: Contents,
+    job: Job,
+    namespace: str,
+    gpu_resource: str | None = None,
+    release: str | None = None,
+    more: Sequence[kube.Node] = (),
+) -> tuple[Prepared, Snapshot]:
+    """Return what the judgement rests on; nodes in `more` are taken to be there."""
+    namespace = namespace_of(job, namespace)
+    prepared = prepare(job, namespace, _surroundings(found, job, namespace), gpu_resource or gpus_of(job))
+    return prepared, take([*found.nodes, *more], found.pods, prepared.rules, release)
+
+
+def contents(cluster: bytes) -> Contents:
+    """Read a list of objects; raises msgspec.DecodeError when it is something else."""
+    found = Contents()
+    for item in msgspec.json.decode(cluster, type=_List).items:
+        kind = msgspec.json.decode(item, type=_Kind).kind
+        if kind in KINDS:
+            found.by_kind.setdefault(kind, []).append(msgspec.json.decode(item, type=KINDS[kind]))
+    return found
+
+
+def read_file(path: str) -> Contents:
+    """Read a file, or stdin where it is called -; raises ValuesError when it is no list of nodes and pods."""
+    flag = f"--snapshot: {path}"
+    try:
+        found = contents(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
+    except OSError as error:
+        raise ValuesError(f"{flag} cannot be read: {error.strerror or error}; {EXPECTED}") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ValuesError(f"{flag} is no list of nodes and pods ({error}); {EXPECTED}") from error
+    if not found.nodes:
+        raise ValuesError(f"{flag} holds no node; {EXPECTED}")
+    return found
+
+
+def _surroundings(found: Contents, job: Job, namespace: str) -> Surroundings:
+    """Return what the file holds of a namespace; a kind of which it holds nothing is taken not to be in it."""
+
+    def of(kind: str, item: type[T], *, is_in_namespace: bool = False) -> list[T] | None:
+        items = found.by_kind.get(kind)
+        if items is None or not is_in_namespace:
+            return items
+        return [each for each in items if each.metadata.namespace == namespace]
+
+    named = of("Namespace", kube.Named)
+    return Surroundings(
+        namespaces=None if named is None else {each.metadata.name: each.metadata.labels or {} for each in named},
+        quotas=of("ResourceQuota", ResourceQuota, is_in_namespace=True),
+        limit_ranges=of("LimitRange", LimitRange, is_in_namespace=True),
+        priority_classes=_by_name(of("PriorityClass", PriorityClass)),
+        claims=_by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
+        volumes=_by_name(of("PersistentVolume", PersistentVolume)),
+        storage_classes=_by_name(of("StorageClass", kube.StorageClass)),
+        unseen=list(_not_in_file(found, job)),
+    )
+
+
+def _not_in_file(found: Contents, job: Job) -> Iterator[str]:
+    asked: Mapping[str, Callable[[], Sequence[object]]] = {
+        "Namespace": lambda: [True],
+        "ResourceQuota": lambda: [True],
+        "LimitRange": lambda: [True],
+        "PriorityClass": lambda: priority_classes_of(job),
+        "PersistentVolumeClaim": lambda: claims_of(job),
+    }
+    kinds = [f"{kind}s" for kind, needed in asked.items() if kind not in found.by_kind and needed()]
+    if kinds:
+        yield f"{', '.join(kinds)} (not in the file)"
+    if names := [f"{kind} {name}" for kind, name in references(job)]:
+        yield f"whether these are there: {', '.join(names)}"
+
+
+Kept = TypeVar("Kept", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
+
+
+def _by_name(items: Sequence[Kept] | None) -> dict[str, Kept] | None:
+    return None if items is None else {item.metadata.name: item for item in items}

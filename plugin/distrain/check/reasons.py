@@ -1,0 +1,59 @@
+"""Say why nodes take no further pod of a job, in the scheduler's own words and in the order of its filters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distrain import kube
+from distrain.check import capacity
+from distrain.check.admission import refusal
+from distrain.check.marks import NOT_APART, NOT_NEAR, UNEVEN
+from distrain.check.ports import in_words
+from distrain.check.problem import Node, Role
+from distrain.check.snapshot import Snapshot
+from distrain.job import Job, PodRole
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Nodes that take no further pod, and why; none where the pods are refused before they reach the scheduler."""
+
+    nodes: int
+    reason: str
+
+
+def reasons(job: Job, snapshot: Snapshot) -> list[Reason]:
+    """Count the nodes per cause that keeps the next pod away, once the cluster is as full with the job as it gets."""
+    roles = {role.name: snapshot.role(role) for role in job.roles}
+    main = roles.pop(job.main.name)
+    left, unplaced = capacity.beside(snapshot.free(), list(roles.values()), main)
+    blocked = unplaced or main
+    role = next(role for role in job.roles if role.name == blocked.name)
+    late = list(snapshot.late_refusals(snapshot.nodes, role))
+    causes: Counter[str] = Counter()
+    for node, room, words in zip(snapshot.nodes, left, late, strict=True):
+        causes.update(_causes(node, room, role, blocked, words))
+    return [Reason(count, words) for words, count in sorted(causes.items())]
+
+
+def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, late: str | None) -> list[str]:
+    """Return what the first filter that refuses says; `late` are those after the one about room."""
+    words = refusal(node, role.spec)
+    if words:
+        return [words]
+    short = in_words(capacity.shortages(room, blocked))
+    if short or late:
+        return short or [late or ""]
+    return list(between_pods(blocked))[:1]
+
+
+def between_pods(role: Role) -> Iterator[str]:
+    """Yield what the scheduler says where the job's own pods are in each other's way."""
+    if role.spread:
+        yield UNEVEN
+    if role.near:
+        yield NOT_NEAR
+    if role.apart:
+        yield NOT_APART

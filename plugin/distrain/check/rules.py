@@ -1,0 +1,163 @@
+"""The rules of a job's pods about other pods: affinity, anti-affinity and topology spread, ready to be matched.
+
+Matching is kube-scheduler's, of its plugins InterPodAffinity and PodTopologySpread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.check import labels
+from distrain.check.admission import labels_match, untolerated
+from distrain.check.labels import Labels
+from distrain.check.ports import HostPort, PortResources, host_ports
+from distrain.check.volumes import VolumeRule
+from distrain.job import Job, PodRole
+
+# Kubernetes gives each namespace this label.
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Namespaces:
+    """The labels of namespaces; None where they could not be read, and each has only the one that Kubernetes gives."""
+
+    known: Mapping[str, Labels] | None = None
+
+    def labels_of(self, name: str) -> Labels | None:
+        return {NAMESPACE_LABEL: name} if self.known is None else self.known.get(name)
+
+
+UNREAD = Namespaces()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term about pods that a selector selects, in some namespaces, in the same domain of a topology key."""
+
+    key: str
+    selector: kube.LabelSelector | None
+    namespaces: frozenset[str]
+    namespace_selector: kube.LabelSelector | None
+
+    def about(self, namespace: str, namespaces: Namespaces, own: Labels) -> bool:
+        """Tell whether it is about a pod of this namespace with these labels."""
+        return self._is_in(namespace, namespaces) and labels.selects(self.selector, own)
+
+    def _is_in(self, namespace: str, namespaces: Namespaces) -> bool:
+        if namespace in self.namespaces or labels.is_empty(self.namespace_selector):
+            return True
+        found = namespaces.labels_of(namespace)
+        return found is not None and labels.selects(self.namespace_selector, found)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRules:
+    """What the pods of one role ask of other pods, of ports, and of the volumes that they use."""
+
+    role: PodRole
+    labels: Labels
+    near: tuple[Term, ...]
+    apart: tuple[Term, ...]
+    spread: tuple[kube.Spread, ...]
+    ports: frozenset[HostPort]
+    volumes: tuple[VolumeRule, ...] = ()
+
+    @property
+    def keys(self) -> set[str]:
+        """Return the topology keys of its rules."""
+        return {term.key for term in (*self.near, *self.apart)} | {each.topology_key for each in self.spread}
+
+    def counted(self, namespace: str, namespaces: Namespaces, own: Labels) -> bool:
+        """Tell whether a pod is one that this role's affinity is about: it has to match every term."""
+        return bool(self.near) and all(term.about(namespace, namespaces, own) for term in self.near)
+
+    def eligible(self, node: kube.Node, spread: kube.Spread) -> bool:
+        """Tell whether a spread constraint counts the pods of a node."""
+        found = node.metadata.labels or {}
+        if any(each.topology_key not in found for each in self.spread):
+            return False
+        if spread.node_affinity_policy != "Ignore" and not labels_match(node, self.role.spec):
+            return False
+        return spread.node_taints_policy != "Honor" or not untolerated(node, self.role.spec)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRules:
+    """The rules of a job's roles, by the role's name, and what is to be known to match them.
+
+    `priority` is that of its pods: one that is nominated for a node goes first unless it has a lower one.
+    """
+
+    namespace: str
+    roles: Mapping[str, RoleRules] = field(default_factory=dict)
+    namespaces: Namespaces = UNREAD
+    priority: int = 0
+    exclusive_claims: frozenset[str] = frozenset()
+
+    @property
+    def ports(self) -> PortResources:
+        return PortResources(role.ports for role in self.roles.values())
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset().union(*(role.keys for role in self.roles.values()))
+
+
+def rules_of(
+    job: Job,
+    namespace: str,
+    namespaces: Namespaces = UNREAD,
+    *,
+    priority: int = 0,
+    volumes: Mapping[str, tuple[VolumeRule, ...]] | None = None,
+    exclusive_claims: frozenset[str] = frozenset(),
+) -> JobRules:
+    """Read the rules of a job's pods, which are as the API server stores them."""
+    roles = {role.name: _role_rules(role, namespace, (volumes or {}).get(role.name, ())) for role in job.roles}
+    return JobRules(namespace, roles, namespaces, priority, exclusive_claims)
+
+
+def terms(rules: kube.PodAffinity | None, namespace: str, own: Labels | None = None) -> tuple[Term, ...]:
+    """Return the required terms of a pod of this namespace, which is meant where a term names none.
+
+    The API server has put a pod's own labels into its selectors; of one that is yet to be created `own` are those.
+    """
+    return tuple(_term(term, namespace, own or {}) for term in (rules and rules.required) or ())
+
+
+def _role_rules(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...]) -> RoleRules:
+    affinity = role.spec.affinity or kube.Affinity()
+    near = terms(affinity.pod_affinity, namespace, role.labels)
+    apart = terms(affinity.pod_anti_affinity, namespace, role.labels)
+    return RoleRules(role, role.labels, near, apart, tuple(_spread(role)), host_ports(role.spec), volumes)
+
+
+def _spread(role: PodRole) -> Iterator[kube.Spread]:
+    for spread in role.spec.topology_spread_constraints or ():
+        if spread.when_unsatisfiable != "ScheduleAnyway":
+            selector = _merged(spread.label_selector, spread.match_label_keys, "In", role.labels)
+            yield replace(spread, label_selector=selector)
+
+
+def _term(term: kube.PodTerm, namespace: str, own: Labels) -> Term:
+    selector = _merged(term.label_selector, term.match_label_keys, "In", own)
+    selector = _merged(selector, term.mismatch_label_keys, "NotIn", own)
+    named = frozenset(term.namespaces or ())
+    if not named and term.namespace_selector is None:
+        named = frozenset([namespace])
+    return Term(term.topology_key, selector, named, term.namespace_selector)
+
+
+def _merged(
+    selector: kube.LabelSelector | None, keys: Sequence[str] | None, operator: str, own: Labels
+) -> kube.LabelSelector | None:
+    """Return the selector with the pod's own values of these labels; one that it lacks asks for nothing."""
+    if selector is None or not keys:
+        return selector
+    more = [kube.Requirement(key, operator, [own[key]]) for key in keys if key in own]
+    return replace(selector, match_expressions=[*(selector.match_expressions or ()), *more])

@@ -1,0 +1,54 @@
+"""Say a report to people: a line of verdict, the nodes by reason, the next step."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+from distrain.check.report import Report, readable
+from distrain.job import Job, PodRole
+from distrain.wording import listed
+
+WIDTH = 100
+SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
+
+
+def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]:
+    """Return the lines; the first is the answer, or the last, where only a log's end is kept."""
+    found, *step = SENTENCE.split(report.next or _fitting(report, job), maxsplit=1)
+    lines = [*_table(report), *(f"next: {words}" for words in step)]
+    lines += [f"not judged: {words}" for words in report.unseen]
+    lines += [f"assumed: {words}" for words in report.assumed]
+    if answer_last:
+        return [*_wrapped(lines), f"{report.verdict}: {' '.join([found, *step])}"]
+    return list(_wrapped([f"{report.verdict}: {found}", *lines]))
+
+
+def _table(report: Report) -> Iterator[str]:
+    if report.reasons:
+        yield "  NODES  WHY THEY TAKE NO FURTHER POD"
+        for reason in report.reasons:
+            yield f"  {reason.nodes or '-':>5}  {reason.reason}"
+
+
+def _wrapped(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        indent = " " * 9 if line.startswith("  ") else "  "
+        yield from textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _fitting(report: Report, job: Job) -> str:
+    gpus = report.gpus
+    free = f"; {gpus.free} of {gpus.total} GPUs free" if gpus.needed else ""
+    return listed([_described(role, gpus.resource) for role in reversed(job.roles)]) + free
+
+
+def _described(role: PodRole, gpu_resource: str) -> str:
+    """Return "2 workers of 4 nvidia.com/gpu each"; cpu and memory only where there are no GPUs."""
+    requests = readable(role.request)
+    each = " each" if role.replicas != 1 else ""
+    if gpu_resource in requests:
+        return f"{role.pods(role.replicas)} of {requests[gpu_resource]} {gpu_resource}{each}"
+    asked = listed([f"{amount} {resource}" for resource, amount in requests.items()])
+    return role.pods(role.replicas) + (f" of {asked}{each}" if asked else "")

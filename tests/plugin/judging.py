@@ -1,0 +1,65 @@
+"""Check a job of a manifest against objects of a cluster, past any API server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from distrain.check import offline
+from distrain.check.obstacles import Prepared
+from distrain.check.report import Report, report
+from distrain.check.snapshot import Snapshot
+from distrain.check.summary import summary
+from distrain.job import Job, from_manifest
+from tests.plugin.objects import Object, mpi_job
+
+GPU = "nvidia.com/gpu"
+GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
+NAMESPACE = "team"
+# With these no kind is missing from a file.
+ELSEWHERE = [
+    {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
+    {"kind": "ResourceQuota", "metadata": {"name": "other", "namespace": "other"}},
+    {"kind": "LimitRange", "metadata": {"name": "other", "namespace": "other"}},
+]
+
+
+def job_of(*documents: Object) -> Job:
+    """The job of a manifest that any tool rendered."""
+    return from_manifest(yaml.safe_dump_all(documents), "--manifest")
+
+
+def chart_job(**fields: Any) -> Job:
+    """An MPIJob of the chart."""
+    return from_manifest(yaml.safe_dump(mpi_job(**fields)), "--chart")
+
+
+def kind(name: str, *objects: Object) -> list[Object]:
+    return [{**each, "kind": name} for each in objects]
+
+
+def examined(
+    job: Job, cluster: list[Object], running: list[Object], others: list[Object], release: str | None = None
+) -> tuple[Prepared, Snapshot]:
+    items = [*kind("Node", *cluster), *kind("Pod", *running), *ELSEWHERE, *others]
+    found = offline.contents(json.dumps({"items": items}).encode())
+    return offline.examined(found, job, NAMESPACE, release=release)
+
+
+def said(report: Report, job: Job) -> str:
+    """What people read, in one line."""
+    return " ".join(" ".join(summary(report, job)).split())
+
+
+def judged(
+    job: Job,
+    cluster: list[Object],
+    running: list[Object] | None = None,
+    others: list[Object] | None = None,
+    release: str | None = None,
+) -> Report:
+    """Judge a job against nodes and pods, and objects of other kinds, each with its kind."""
+    prepared, snapshot = examined(job, cluster, running or [], others or [], release)
+    return report(prepared, snapshot, GPU)
