@@ -134,6 +134,7 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
         spec = template["spec"]
         spec.setdefault("schedulerName", NOBODY)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
+            spec.pop("tolerations", None)  # The chart never leaves those of a lost node to the API server.
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
     return _text(found)
