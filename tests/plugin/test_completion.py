@@ -54,7 +54,13 @@ def test_candidates_are_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ("install\tCheck that the job fits, then install it as a new release.\n:4\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [pytest.param("check", ["run1"], id="of-a-release"), pytest.param("install", [], id="of-a-new-release")],
+)
 def test_releases_are_those_of_the_cluster(
+    command: str,
+    expected: list[str],
     api: FakeApi,
     helm: Path,
     tmp_path: Path,
@@ -65,9 +71,9 @@ def test_releases_are_those_of_the_cluster(
     secrets = releases(release_secret("run1", "deployed"), release_secret("other", "deployed"))
     api.answers |= {"/version": {"gitVersion": "v1.34.4"}, "/api/v1/namespaces/mine/secrets": secrets}
 
-    cli.run(["__complete", "check", "-n", "mine", "--kubeconfig", str(api.kubeconfig(tmp_path)), "r"])
+    cli.run(["__complete", command, "-n", "mine", "--kubeconfig", str(api.kubeconfig(tmp_path)), "r"])
 
-    assert _candidates(capsys.readouterr().out) == (["run1"], NO_FILES)
+    assert _candidates(capsys.readouterr().out) == (expected, NO_FILES)
 
 
 @pytest.mark.parametrize("missing", [pytest.param("cluster", id="no-cluster"), pytest.param("helm", id="no-helm")])
