@@ -57,7 +57,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class RoleRules:
-    """What the pods of one role ask of other pods, of ports, and of the volumes that they use."""
+    """What the pods of one role ask of other pods, of ports, and of the volumes that they use.
+
+    `keys` are the topology keys of its rules.
+    """
 
     role: PodRole
     labels: Labels
@@ -66,11 +69,7 @@ class RoleRules:
     spread: tuple[kube.Spread, ...]
     ports: frozenset[HostPort]
     volumes: tuple[VolumeRule, ...] = ()
-
-    @property
-    def keys(self) -> set[str]:
-        """Return the topology keys of its rules."""
-        return {term.key for term in (*self.near, *self.apart)} | {each.topology_key for each in self.spread}
+    keys: frozenset[str] = frozenset()
 
     def counted(self, namespace: str, namespaces: Namespaces, own: Labels) -> bool:
         """Tell whether a pod is one that this role's affinity is about: it has to match every term."""
@@ -134,7 +133,9 @@ def _role_rules(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...]) 
     affinity = role.spec.affinity or kube.Affinity()
     near = terms(affinity.pod_affinity, namespace, role.labels)
     apart = terms(affinity.pod_anti_affinity, namespace, role.labels)
-    return RoleRules(role, role.labels, near, apart, tuple(_spread(role)), host_ports(role.spec), volumes)
+    spread = tuple(_spread(role))
+    keys = {term.key for term in (*near, *apart)} | {each.topology_key for each in spread}
+    return RoleRules(role, role.labels, near, apart, spread, host_ports(role.spec), volumes, frozenset(keys))
 
 
 def _spread(role: PodRole) -> Iterator[kube.Spread]:
