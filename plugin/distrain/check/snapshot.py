@@ -39,14 +39,14 @@ class Load:
 class Counts:
     """Pods that the verdict rests on without judging them.
 
-    `pending` wait for a node, `lower` have a lower priority than the job's, `own` are the run's own, whose room counts
-    as free: `own_request` sums up what they ask for. `nominated` wait for a node that is kept for them.
+    `pending` wait for a node, `lower` have a lower priority than the job's, `between` are nominated for a node and go
+    before some of the job's pods alone. `own` are the run's own, whose room counts as free: they ask for `own_request`.
     """
 
     pending: int = 0
     lower: int = 0
+    between: int = 0
     own: int = 0
-    nominated: int = 0
     own_request: Units = field(default_factory=dict)
 
 
@@ -119,7 +119,7 @@ class Snapshot:
             role.replicas,
             role.request,
             frozenset(admitting),
-            near=other_pods.near(marks, rules, self.rules, nodes),
+            near=other_pods.near(marks, rules, self.rules, nodes) or rules.beside,
             apart=_apart(rules, self.rules),
             spread=other_pods.spread(marks, rules, self.rules, nodes),
         )
@@ -151,11 +151,12 @@ def take(nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], rules: JobRules, 
         if release and _is_own(pod, rules.namespace, release):
             _count_own(counts, pod, bool(name))
             continue
-        counts.lower += bool(pod.spec.node_name) and (pod.spec.priority or 0) < rules.priority
-        if not name or (not pod.spec.node_name and (pod.spec.priority or 0) < rules.priority):
+        has_node, priority = bool(pod.spec.node_name), pod.spec.priority or 0
+        counts.lower += has_node and priority < rules.priorities[1]
+        if not name or (not has_node and priority < rules.priorities[0]):
             counts.pending += 1
         elif name in loading.nodes:
-            counts.nominated += not pod.spec.node_name
+            counts.between += not has_node and priority < rules.priorities[1]
             loading.add(pod, name)
     return Snapshot(found, taken, staying, rules, counts)
 
