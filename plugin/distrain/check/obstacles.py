@@ -9,7 +9,7 @@ from distrain import kube
 from distrain.amounts import Units
 from distrain.check import claims, limits, quota
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
-from distrain.check.rules import JobRules, Namespaces, rules_of
+from distrain.check.rules import JobRules, Namespaces, rules_of, unknown_labels
 from distrain.check.surroundings import SYSTEM_PRIORITIES, Surroundings, priority_classes_of
 from distrain.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
 from distrain.job import Job, PodRole
@@ -59,7 +59,8 @@ def prepare(job: Job, namespace: str, around: Surroundings, gpu_resource: str) -
         *_missing(around, say),
         *storage.obstacles,
     ]
-    unseen = [*around.unseen, *storage.unseen, *quota.not_judged(job, around.quotas or ())]
+    quotas = quota.not_judged(job, around.quotas or ())
+    unseen = [*around.unseen, *unknown_labels(job), *storage.unseen, *quotas]
     return Prepared(job, namespace, rules, around, tuple(obstacles), tuple(unseen), tuple(storage.open))
 
 

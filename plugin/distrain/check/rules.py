@@ -136,6 +136,26 @@ def terms(rules: kube.PodAffinity | None, namespace: str, own: Labels | None = N
     return tuple(_term(term, namespace, own or {}) for term in (rules and rules.required) or ())
 
 
+def unknown_labels(job: Job) -> Iterator[str]:
+    """Name the labels in the roles' rules that nobody knows before the job's pods are there."""
+    varying = frozenset().union(*(role.varying for role in job.roles))
+    for role in job.roles:
+        affinity = role.spec.affinity or kube.Affinity()
+        of_pods = [each for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if each]
+        rules: list[kube.PodTerm | kube.Spread] = [term for each in of_pods for term in each.required or ()]
+        rules += _spread(role)
+        for key in sorted({key for rule in rules for key in _keys_of(rule)} & varying):
+            yield f"label {key} in the rules of the {role.name}"
+
+
+def _keys_of(rule: kube.PodTerm | kube.Spread) -> Iterator[str]:
+    selector = rule.label_selector or kube.LabelSelector()
+    yield from selector.match_labels or ()
+    yield from (each.key for each in selector.match_expressions or ())
+    yield from rule.match_label_keys or ()
+    yield from (rule.mismatch_label_keys or ()) if isinstance(rule, kube.PodTerm) else ()
+
+
 def _role_rules(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], beside: Near | None) -> RoleRules:
     affinity = role.spec.affinity or kube.Affinity()
     near = terms(affinity.pod_affinity, namespace, role.labels)
