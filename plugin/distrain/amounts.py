@@ -29,6 +29,8 @@ SUFFIXES = {
 }
 # Kubernetes keeps larger ones as this.
 LARGEST = 2**63 - 1
+# Limits and requests of a container, as pairs of resource and quantity.
+_Shape = tuple[tuple[tuple[str, kube.Quantity], ...], tuple[tuple[str, kube.Quantity], ...]]
 INFEASIBLE = ("PodResizePending", "Infeasible")
 
 
@@ -79,11 +81,14 @@ def allocatable(node: kube.Node) -> Units:
     return all_units(status.capacity if status.allocatable is None else status.allocatable)
 
 
-def pod_request(pod: kube.Pod) -> Units:
+def pod_request(pod: kube.Pod) -> Mapping[str, int]:
     """Return what the pod takes on a node, its slot among the node's pods (`pods`) included."""
-    total = {resource: _whole(resource, amount) for resource, amount in _request(pod).items()}
-    total["pods"] = 1
-    return total
+    spec = pod.spec
+    running = _running(pod) if _is_resized(pod) else None
+    if running or spec.init_containers or spec.resources or spec.overhead:
+        return _whole_request(_request(spec, running, is_infeasible=_resize_is_infeasible(pod.status)))
+    # Most pods are plain, and of a few shapes: a cluster's are summed up in a second.
+    return _plain_request(tuple(_shape(container.resources) for container in spec.containers or ()))
 
 
 def pod_limits(spec: kube.PodSpec) -> Units:
@@ -103,11 +108,28 @@ def requested(resources: kube.Resources | None) -> kube.Amounts:
     return {**(resources.limits or {}), **(resources.requests or {})}
 
 
-def _request(pod: kube.Pod) -> Units:
-    spec, running = pod.spec, _running(pod)
+@lru_cache(maxsize=4096)
+def _plain_request(containers: tuple[_Shape, ...]) -> Mapping[str, int]:
+    total: Units = {}
+    for limits, requests in containers:
+        _add(total, _thousandths({**dict(limits), **dict(requests)}))
+    return _whole_request(total)
+
+
+def _shape(resources: kube.Resources | None) -> _Shape:
+    if resources is None:
+        return (), ()
+    requests, limits = resources.requests, resources.limits
+    return tuple(limits.items()) if limits else (), tuple(requests.items()) if requests else ()
+
+
+def _whole_request(total: Units) -> Units:
+    return {**{resource: _whole(resource, amount) for resource, amount in total.items()}, "pods": 1}
+
+
+def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus] | None, *, is_infeasible: bool) -> Units:
     if running:
-        infeasible = _resize_is_infeasible(pod.status)
-        total = _with_init(spec, lambda container: _held(container, running.get(container.name), infeasible))
+        total = _with_init(spec, lambda container: _held(container, running.get(container.name), is_infeasible))
     else:
         total = _with_init(spec, _asked)
     if spec.resources is not None:
@@ -115,6 +137,24 @@ def _request(pod: kube.Pod) -> Units:
     if spec.overhead:
         _add(total, _thousandths(spec.overhead))
     return total
+
+
+def _is_resized(pod: kube.Pod) -> bool:
+    """Tell whether a container may hold something else than it asks for; most hold the very same."""
+    status = pod.status
+    if not status.container_statuses and not status.init_container_statuses:
+        return False
+    if status.init_container_statuses or len(status.container_statuses or ()) != len(pod.spec.containers or ()):
+        return True
+    pairs = zip(status.container_statuses or (), pod.spec.containers or (), strict=True)
+    return any(each.resources is not None and not _holds_what_it_asks(each, container) for each, container in pairs)
+
+
+def _holds_what_it_asks(status: kube.ContainerStatus, container: kube.Container) -> bool:
+    asked = container.resources.requests if container.resources else None
+    held = status.resources.requests if status.resources else None
+    is_same = status.name == container.name and (held or {}) == (asked or {})
+    return is_same and (not status.allocated_resources or status.allocated_resources == asked)
 
 
 def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -> Units:

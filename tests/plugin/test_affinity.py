@@ -207,3 +207,10 @@ def test_once_other_pods_have_ended_their_rules_are_gone() -> None:
 
     assert snapshot.role(job.main).nodes == {"b", "c"}
     assert snapshot.emptied().role(job.main).nodes == {"a", "b", "c"}
+
+
+def test_label_that_nobody_knows_before_the_pods_are_there_is_named() -> None:
+    term = _term("host", matchLabelKeys=["controller-uid"])
+    prepared, _ = examined(job_of(_pods("j", _apart(term))), ZONED, [], [])
+
+    assert prepared.unseen == ("label controller-uid in the rules of the j",)

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from distrain import kube
+from distrain.check.late import together
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
+from distrain.check.problem import Near
 from distrain.check.surroundings import Surroundings
 from distrain.check.volumes import IN_USE, BoundVolume, UnboundVolume, VolumeRule
 from distrain.job import Job, PodRole
@@ -26,10 +28,15 @@ NO_PV = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(
 
 @dataclass(slots=True)
 class Claims:
-    """The rules about volumes of each role's pods, the claims that one pod has for itself, and what is in the way."""
+    """The rules about volumes of each role's pods, the claims that one pod has for itself, and what is in the way.
+
+    `near` and `open` are those of `late`.
+    """
 
     rules: dict[str, tuple[VolumeRule, ...]] = field(default_factory=dict)
     exclusive: frozenset[str] = frozenset()
+    near: dict[str, Near] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
     obstacles: list[Obstacle] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
@@ -45,6 +52,8 @@ def judged(job: Job, around: Surroundings, say: Wording) -> Claims:
         found.rules[role.name] = (*rules, *_ephemeral(role.spec, around))
     found.exclusive = frozenset(name for name in users if _is_exclusive((around.claims or {}).get(name)))
     found.obstacles += [_shared(name, say) for name in sorted(found.exclusive) if users[name] > 1]
+    late = together(job, found.rules)
+    found.near, found.open = late.near, late.open
     found.unseen += _first_come(found.rules, users)
     found.unseen, found.obstacles = list(dict.fromkeys(found.unseen)), list(dict.fromkeys(found.obstacles))
     return found
@@ -122,9 +131,9 @@ def _ephemeral(spec: kube.TemplateSpec, around: Surroundings) -> Iterator[Volume
 
 
 def _first_come(rules: Mapping[str, tuple[VolumeRule, ...]], users: Counter[str]) -> Iterator[str]:
-    """Name the claims whose first pod decides where the others can go."""
+    """Name the claims whose volume may not be reached from everywhere, which only its driver knows."""
     for each in (rule for of_role in rules.values() for rule in of_role):
-        if isinstance(each, UnboundVolume) and users[each.claim] > 1:
+        if isinstance(each, UnboundVolume) and users[each.claim] > 1 and not each.storage_class.allowed_topologies:
             pods = f"{users[each.claim]} pods"
             yield f"that persistent volume claim {each.claim} of {pods} gets its volume where the first of them goes"
 

@@ -5,7 +5,7 @@ The rules and the words are those of Kubernetes' admission plugin LimitRanger.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec.structs import replace as with_fields
@@ -39,7 +39,7 @@ def _with_defaults(role: PodRole, defaults: Sequence[Limit]) -> PodRole:
     containers = [_filled(container, defaults) for container in spec.containers or ()]
     init = [_filled(container, defaults) for container in spec.init_containers or ()]
     spec = with_fields(spec, containers=containers, init_containers=init)
-    return replace(role, spec=spec, request=pod_request(kube.Pod(spec=spec)))
+    return replace(role, spec=spec, request=dict(pod_request(kube.Pod(spec=spec))))
 
 
 def _filled(container: kube.TemplateContainer, defaults: Sequence[Limit]) -> kube.TemplateContainer:
@@ -62,7 +62,7 @@ def _violations(limit: Limit, spec: kube.TemplateSpec) -> Iterator[str]:
             yield from _broken(limit, requested(resources), resources.limits or {})
 
 
-def _quantities(amounts: dict[str, int]) -> dict[str, str]:
+def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
 

@@ -24,7 +24,7 @@ class Marks:
     """Nodes with pods that count for the role's affinity, that its anti-affinity is about, and that its spread counts.
 
     `repelling` are domains (key and value) of pods whose anti-affinity is about the role's pods; `blocked` are nodes
-    that a pod nominated for them keeps the role off.
+    that a pod nominated for them keeps the role off. `awaited` counts those of them that its spread counts.
     """
 
     near: set[str] = field(default_factory=set)
@@ -32,6 +32,7 @@ class Marks:
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     repelling: set[tuple[str, str]] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
+    awaited: int = 0
 
 
 def mark(marks: Marks, rules: JobRules, role: RoleRules, pod: kube.Pod, node: kube.Node, anti: Iterable[Term]) -> None:
@@ -54,6 +55,7 @@ def mark_nominated(
     """Note the same of a pod that waits for its node: the scheduler looks at it on that node alone."""
     own, namespace = pod.metadata.labels or {}, pod.metadata.namespace
     found = node.metadata.labels or {}
+    marks.awaited += any(_is_counted(spread, pod, rules.namespace, own) for spread in role.spread)
     avoided = any(term.key in found and term.about(namespace, rules.namespaces, own) for term in role.apart)
     if avoided or _repelling(anti, rules, role, node):
         marks.blocked.add(node.metadata.name)

@@ -9,7 +9,7 @@ from distrain import kube
 from distrain.amounts import Units
 from distrain.check import claims, limits, quota
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
-from distrain.check.rules import JobRules, Namespaces, rules_of
+from distrain.check.rules import JobRules, Namespaces, rules_of, unknown_labels
 from distrain.check.surroundings import SYSTEM_PRIORITIES, Surroundings, priority_classes_of
 from distrain.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
 from distrain.job import Job, PodRole
@@ -24,7 +24,8 @@ UNRESTRICTED = (KUBECTL_DELIVERY.name, INIT_PYTORCH.name)
 class Prepared:
     """A job as its namespace makes it: with the defaults of its LimitRanges, and with the rules of its pods.
 
-    `obstacles` stop it whatever the nodes hold, `unseen` was not judged.
+    `obstacles` stop it whatever the nodes hold, `unseen` was not judged. Nobody knows the volumes of `open_claims`
+    before the first pod has its node.
     """
 
     job: Job
@@ -33,19 +34,22 @@ class Prepared:
     around: Surroundings
     obstacles: tuple[Obstacle, ...] = ()
     unseen: tuple[str, ...] = ()
+    open_claims: tuple[str, ...] = ()
 
 
 def prepare(job: Job, namespace: str, around: Surroundings, gpu_resource: str) -> Prepared:
     job = limits.applied(job, around.limit_ranges or ())
     say = Wording(job, gpu_resource)
     storage = claims.judged(job, around, say)
+    priorities = [_priority(role, around) for role in job.roles]
     rules = rules_of(
         job,
         namespace,
         Namespaces(around.namespaces if namespace in (around.namespaces or {}) else None),
-        priority=min((_priority(role, around) for role in job.roles), default=0),
+        priorities=(min(priorities), max(priorities)),
         volumes=storage.rules,
         exclusive_claims=storage.exclusive,
+        beside=storage.near,
     )
     obstacles = [
         *_gates(job, say),
@@ -55,8 +59,9 @@ def prepare(job: Job, namespace: str, around: Surroundings, gpu_resource: str) -
         *_missing(around, say),
         *storage.obstacles,
     ]
-    unseen = [*around.unseen, *storage.unseen, *quota.not_judged(job, around.quotas or ())]
-    return Prepared(job, namespace, rules, around, tuple(obstacles), tuple(unseen))
+    quotas = quota.not_judged(job, around.quotas or ())
+    unseen = [*around.unseen, *unknown_labels(job), *storage.unseen, *quotas]
+    return Prepared(job, namespace, rules, around, tuple(obstacles), tuple(unseen), tuple(storage.open))
 
 
 def with_quotas(prepared: Prepared, own: Units, gpu_resource: str) -> list[Obstacle]:

@@ -21,6 +21,7 @@ from distrain.check.reasons import Reason, reasons
 from distrain.check.snapshot import Snapshot, take
 from distrain.cluster import Cluster
 from distrain.job import Job
+from distrain.wording import listed
 
 # How vendors name their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
 GPU = re.compile(r"gpu|^nvidia\.com/")
@@ -109,22 +110,41 @@ def report(prepared: Prepared, snapshot: Snapshot, gpu_resource: str, more: Sequ
     job = prepared.job
     now = judge(job, snapshot)
     emptied = now if now.possible else judge(job, snapshot.emptied())
-    placed = _verdict(now, emptied)
+    placed, question = _verdict(now, emptied), ""
+    if placed != IMPOSSIBLE and (question := _open_question(prepared, snapshot, placed)):
+        placed = "depends"
     obstacles = with_quotas(prepared, snapshot.counts.own_request, gpu_resource)
     verdict = _with_obstacles(placed, obstacles)
     alone = {role.name: capacity.room(snapshot.free(), snapshot.role(role)) for role in job.others}
     in_the_way = next((each for each in obstacles if each.verdict == verdict), None)
     return Report(
         verdict=verdict,
-        undecided=verdict == "depends" and not (now.possible and not now.undecided),
+        undecided=verdict == "depends" and (bool(question) or not now.possible or now.undecided),
         pods=[Pods(role.name, role.replicas, readable(role.request)) for role in job.roles],
         gpus=_gpus(job, snapshot, gpu_resource),
         fit={**alone, job.main.name: now.most or 0},
         reasons=[*_refusals(obstacles, snapshot), *([] if now.possible else reasons(job, snapshot))],
         unseen=[*not_judged(prepared), *prepared.unseen, *_other_pods(snapshot)],
         assumed=[*_assumed(prepared, snapshot, verdict), *_more(more)],
-        next=in_the_way.next if in_the_way else advice.next_step(verdict, job, snapshot, now, emptied, gpu_resource),
+        next=(in_the_way.next if in_the_way else question)
+        or advice.next_step(verdict, job, snapshot, now, emptied, gpu_resource),
     )
+
+
+def _open_question(prepared: Prepared, snapshot: Snapshot, placed: str) -> str:
+    """Say what is left open of a job that has room; an empty string where nothing is."""
+    if prepared.open_claims:
+        names = listed(prepared.open_claims)
+        words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
+        return f"{words}. Bind it first, or give each pod a claim of its own."
+    if between := snapshot.counts.between:
+        words = f"undecided what goes first: {between} pods wait for their node and precede some pods of the job alone"
+        return f"{words}. Check again once they run."
+    awaited = max((snapshot.taken.of(role.name).awaited for role in prepared.job.roles), default=0)
+    if awaited and placed != "busy":
+        words = f"undecided what topology spread makes of pods that wait for their node: {awaited}"
+        return f"{words}. Check again once they run."
+    return ""
 
 
 def judge(job: Job, snapshot: Snapshot) -> Judgement:
@@ -176,9 +196,6 @@ def _other_pods(snapshot: Snapshot) -> Iterator[str]:
     counts = snapshot.counts
     if counts.pending:
         yield f"pods that wait for a node and may take room first: {counts.pending}"
-    spreads = any(role.spread for role in snapshot.rules.roles.values())
-    if counts.nominated and spreads:
-        yield f"what topology spread makes of pods that wait for their node: {counts.nominated}"
 
 
 def _assumed(prepared: Prepared, snapshot: Snapshot, verdict: str) -> Iterator[str]:

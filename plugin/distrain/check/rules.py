@@ -15,6 +15,7 @@ from distrain.check import labels
 from distrain.check.admission import labels_match, untolerated
 from distrain.check.labels import Labels
 from distrain.check.ports import HostPort, PortResources, host_ports
+from distrain.check.problem import Near
 from distrain.check.volumes import VolumeRule
 from distrain.job import Job, PodRole
 
@@ -57,7 +58,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class RoleRules:
-    """What the pods of one role ask of other pods, of ports, and of the volumes that they use."""
+    """What the pods of one role ask of other pods, of ports, and of the volumes that they use.
+
+    `beside` are the pods that its volumes tie it to, and `keys` the topology keys of all its rules.
+    """
 
     role: PodRole
     labels: Labels
@@ -66,11 +70,8 @@ class RoleRules:
     spread: tuple[kube.Spread, ...]
     ports: frozenset[HostPort]
     volumes: tuple[VolumeRule, ...] = ()
-
-    @property
-    def keys(self) -> set[str]:
-        """Return the topology keys of its rules."""
-        return {term.key for term in (*self.near, *self.apart)} | {each.topology_key for each in self.spread}
+    beside: Near | None = None
+    keys: frozenset[str] = frozenset()
 
     def counted(self, namespace: str, namespaces: Namespaces, own: Labels) -> bool:
         """Tell whether a pod is one that this role's affinity is about: it has to match every term."""
@@ -90,13 +91,14 @@ class RoleRules:
 class JobRules:
     """The rules of a job's roles, by the role's name, and what is to be known to match them.
 
-    `priority` is that of its pods: one that is nominated for a node goes first unless it has a lower one.
+    `priorities` are the lowest and the highest of its pods: one that is nominated for a node goes before those of the
+    job that do not have a higher one.
     """
 
     namespace: str
     roles: Mapping[str, RoleRules] = field(default_factory=dict)
     namespaces: Namespaces = UNREAD
-    priority: int = 0
+    priorities: tuple[int, int] = (0, 0)
     exclusive_claims: frozenset[str] = frozenset()
 
     @property
@@ -113,13 +115,17 @@ def rules_of(
     namespace: str,
     namespaces: Namespaces = UNREAD,
     *,
-    priority: int = 0,
+    priorities: tuple[int, int] = (0, 0),
     volumes: Mapping[str, tuple[VolumeRule, ...]] | None = None,
     exclusive_claims: frozenset[str] = frozenset(),
+    beside: Mapping[str, Near] | None = None,
 ) -> JobRules:
     """Read the rules of a job's pods, which are as the API server stores them."""
-    roles = {role.name: _role_rules(role, namespace, (volumes or {}).get(role.name, ())) for role in job.roles}
-    return JobRules(namespace, roles, namespaces, priority, exclusive_claims)
+    roles = {
+        role.name: _role_rules(role, namespace, (volumes or {}).get(role.name, ()), (beside or {}).get(role.name))
+        for role in job.roles
+    }
+    return JobRules(namespace, roles, namespaces, priorities, exclusive_claims)
 
 
 def terms(rules: kube.PodAffinity | None, namespace: str, own: Labels | None = None) -> tuple[Term, ...]:
@@ -130,11 +136,35 @@ def terms(rules: kube.PodAffinity | None, namespace: str, own: Labels | None = N
     return tuple(_term(term, namespace, own or {}) for term in (rules and rules.required) or ())
 
 
-def _role_rules(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...]) -> RoleRules:
+def unknown_labels(job: Job) -> Iterator[str]:
+    """Name the labels in the roles' rules that nobody knows before the job's pods are there."""
+    varying = frozenset().union(*(role.varying for role in job.roles))
+    for role in job.roles:
+        affinity = role.spec.affinity or kube.Affinity()
+        of_pods = [each for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if each]
+        rules: list[kube.PodTerm | kube.Spread] = [term for each in of_pods for term in each.required or ()]
+        rules += _spread(role)
+        for key in sorted({key for rule in rules for key in _keys_of(rule)} & varying):
+            yield f"label {key} in the rules of the {role.name}"
+
+
+def _keys_of(rule: kube.PodTerm | kube.Spread) -> Iterator[str]:
+    selector = rule.label_selector or kube.LabelSelector()
+    yield from selector.match_labels or ()
+    yield from (each.key for each in selector.match_expressions or ())
+    yield from rule.match_label_keys or ()
+    yield from (rule.mismatch_label_keys or ()) if isinstance(rule, kube.PodTerm) else ()
+
+
+def _role_rules(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], beside: Near | None) -> RoleRules:
     affinity = role.spec.affinity or kube.Affinity()
     near = terms(affinity.pod_affinity, namespace, role.labels)
     apart = terms(affinity.pod_anti_affinity, namespace, role.labels)
-    return RoleRules(role, role.labels, near, apart, tuple(_spread(role)), host_ports(role.spec), volumes)
+    spread = tuple(_spread(role))
+    keys = {term.key for term in (*near, *apart)} | {each.topology_key for each in spread}
+    keys |= set(beside.keys if beside else ())
+    ports = host_ports(role.spec)
+    return RoleRules(role, role.labels, near, apart, spread, ports, volumes, beside, frozenset(keys))
 
 
 def _spread(role: PodRole) -> Iterator[kube.Spread]:

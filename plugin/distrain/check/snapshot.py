@@ -19,6 +19,7 @@ from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL, PodRole
 STATIC_POD = "kubernetes.io/config.mirror"
 # The role of the pod that asks, where the check runs as a hook of the chart: it is gone before the job is there.
 PREFLIGHT = "preflight"
+ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
@@ -38,14 +39,14 @@ class Load:
 class Counts:
     """Pods that the verdict rests on without judging them.
 
-    `pending` wait for a node, `lower` have a lower priority than the job's, `own` are the run's own, whose room counts
-    as free: `own_request` sums up what they ask for. `nominated` wait for a node that is kept for them.
+    `pending` wait for a node, `lower` have a lower priority than the job's, `between` are nominated for a node and go
+    before some of the job's pods alone. `own` are the run's own, whose room counts as free: they ask for `own_request`.
     """
 
     pending: int = 0
     lower: int = 0
+    between: int = 0
     own: int = 0
-    nominated: int = 0
     own_request: Units = field(default_factory=dict)
 
 
@@ -118,7 +119,7 @@ class Snapshot:
             role.replicas,
             role.request,
             frozenset(admitting),
-            near=other_pods.near(marks, rules, self.rules, nodes),
+            near=other_pods.near(marks, rules, self.rules, nodes) or rules.beside,
             apart=_apart(rules, self.rules),
             spread=other_pods.spread(marks, rules, self.rules, nodes),
         )
@@ -142,37 +143,55 @@ def take(nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], rules: JobRules, 
     """
     found = list(nodes)
     taken, staying, counts = Load(), Load(), Counts()
-    by_name = {node.metadata.name: node for node in found}
+    loading = _Loading(rules, {node.metadata.name: node for node in found}, taken, staying)
     for pod in pods:
         name = pod.spec.node_name or pod.status.nominated_node_name
-        if pod.status.phase in ("Succeeded", "Failed"):
+        if pod.status.phase in ENDED:
             continue
         if release and _is_own(pod, rules.namespace, release):
             _count_own(counts, pod, bool(name))
             continue
-        counts.lower += bool(pod.spec.node_name) and (pod.spec.priority or 0) < rules.priority
-        if not name or (not pod.spec.node_name and (pod.spec.priority or 0) < rules.priority):
+        has_node, priority = bool(pod.spec.node_name), pod.spec.priority or 0
+        counts.lower += has_node and priority < rules.priorities[1]
+        if not name or (not has_node and priority < rules.priorities[0]):
             counts.pending += 1
-        elif name in by_name:
-            counts.nominated += not pod.spec.node_name
-            loads = (taken, staying) if _stays(pod) else (taken,)
-            _load(loads, rules, pod, by_name[name])
+        elif name in loading.nodes:
+            counts.between += not has_node and priority < rules.priorities[1]
+            loading.add(pod, name)
     return Snapshot(found, taken, staying, rules, counts)
 
 
-def _load(loads: Iterable[Load], rules: JobRules, pod: kube.Pod, node: kube.Node) -> None:
-    request, ports, name = pod_request(pod), host_ports(pod.spec), node.metadata.name
-    affinity = pod.spec.affinity
-    anti = terms(affinity.pod_anti_affinity, pod.metadata.namespace) if affinity else ()
-    mark = other_pods.mark if pod.spec.node_name else other_pods.mark_nominated
-    for load in loads:
-        _add(load.requests.setdefault(name, {}), request)
-        if ports:
-            load.ports.setdefault(name, set()).update(ports)
-        if rules.exclusive_claims and pod.metadata.namespace == rules.namespace:
-            load.claims |= rules.exclusive_claims & _claims(pod.spec)
-        for role in rules.roles.values():
-            mark(load.of(role.role.name), rules, role, pod, node, anti)
+class _Loading:
+    """Adds pods to what all pods take, and to what those take that stay; whatever the job does not ask is not read."""
+
+    def __init__(self, rules: JobRules, nodes: Mapping[str, kube.Node], taken: Load, staying: Load) -> None:
+        self.nodes = nodes
+        self._rules, self._taken, self._staying = rules, taken, staying
+        self._roles = list(rules.roles.values())
+        self._asks_for_ports = any(role.ports for role in self._roles)
+        self._has_rules = any(role.keys for role in self._roles)
+
+    def add(self, pod: kube.Pod, name: str) -> None:
+        request = pod_request(pod)
+        _add(self._taken.requests.setdefault(name, {}), request)
+        stays = _stays(pod)
+        if stays:
+            _add(self._staying.requests.setdefault(name, {}), request)
+        for load in (self._taken, self._staying) if stays else (self._taken,):
+            if self._asks_for_ports and (ports := host_ports(pod.spec)):
+                load.ports.setdefault(name, set()).update(ports)
+            if self._rules.exclusive_claims and pod.metadata.namespace == self._rules.namespace:
+                load.claims |= self._rules.exclusive_claims & _claims(pod.spec)
+            if self._has_rules or pod.spec.affinity:
+                self._mark(load, pod, self.nodes[name])
+
+    def _mark(self, load: Load, pod: kube.Pod, node: kube.Node) -> None:
+        affinity = pod.spec.affinity
+        anti = terms(affinity.pod_anti_affinity, pod.metadata.namespace) if affinity else ()
+        mark = other_pods.mark if pod.spec.node_name else other_pods.mark_nominated
+        for role in self._roles:
+            if anti or role.keys:
+                mark(load.of(role.role.name), self._rules, role, pod, node, anti)
 
 
 def _count_own(counts: Counts, pod: kube.Pod, has_node: bool) -> None:
@@ -209,6 +228,6 @@ def _stays(pod: kube.Pod) -> bool:
     return STATIC_POD in (pod.metadata.annotations or {}) or any(owner.kind == "DaemonSet" for owner in owners)
 
 
-def _add(total: Units, more: Units) -> None:
+def _add(total: Units, more: Mapping[str, int]) -> None:
     for resource, amount in more.items():
         total[resource] = total.get(resource, 0) + amount

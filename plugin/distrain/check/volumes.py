@@ -38,8 +38,7 @@ class BoundVolume:
     volume: PersistentVolume
 
     def refusal(self, node: kube.Node) -> str | None:
-        affinity = self.volume.spec.node_affinity
-        if affinity and affinity.required and not admission.selects(affinity.required, _nameless(node)):
+        if not _is_reached(self.volume, node):
             return NODE_CONFLICT
         return None if self._is_in_zone(node) else OTHER_ZONE
 
@@ -61,7 +60,7 @@ class UnboundVolume:
     storage_class: kube.StorageClass
 
     def refusal(self, node: kube.Node) -> str | None:
-        if any(_takes(volume, self.spec, node) for volume in self.volumes):
+        if any(suits(volume, self.spec) and _is_reached(volume, node) for volume in self.volumes):
             return None
         if self.storage_class.provisioner in NO_PROVISIONER:
             return NO_VOLUME
@@ -82,9 +81,14 @@ def _nameless(node: kube.Node) -> kube.Node:
     return kube.Node(metadata=kube.Metadata(labels=node.metadata.labels))
 
 
-def _takes(volume: PersistentVolume, claim: kube.ClaimSpec, node: kube.Node) -> bool:
+def _is_reached(volume: PersistentVolume, node: kube.Node) -> bool:
+    affinity = volume.spec.node_affinity
+    return not (affinity and affinity.required) or admission.selects(affinity.required, _nameless(node))
+
+
+def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
+    """Tell whether a claim may be bound to the volume, wherever that is."""
     spec = volume.spec
-    affinity = spec.node_affinity
     asked = ((claim.resources and claim.resources.requests) or {}).get("storage", 0)
     return (
         spec.claim_ref is None
@@ -93,7 +97,6 @@ def _takes(volume: PersistentVolume, claim: kube.ClaimSpec, node: kube.Node) -> 
         and set(claim.access_modes or ()) <= set(spec.access_modes or ())
         and units("storage", (spec.capacity or {}).get("storage", 0)) >= units("storage", asked)
         and (claim.selector is None or labels.selects(claim.selector, volume.metadata.labels or {}))
-        and (not (affinity and affinity.required) or admission.selects(affinity.required, _nameless(node)))
     )
 
 
