@@ -80,13 +80,19 @@ class Report:
 
 
 def check(
-    cluster: Cluster, job: Job, namespace: str, gpu_resource: str | None = None, release: str | None = None
+    cluster: Cluster,
+    job: Job,
+    namespace: str,
+    gpu_resource: str | None = None,
+    release: str | None = None,
+    snapshot: Snapshot | None = None,
 ) -> Report:
     """Read the cluster and judge the job; raises UnreachableError when nodes or pods cannot be read.
 
     The GPUs' name is guessed from the job where no value says it. Pods of `release` make room for its own job.
+    `snapshot` is what the caller has read of nodes and pods already.
     """
-    snapshot = take(cluster.nodes(), cluster.pods(), namespace, release)
+    snapshot = snapshot or take(cluster.nodes(), cluster.pods(), namespace, release)
     unseen = [*not_judged(job), *cluster.limits_on(namespace), *_other_pods(snapshot)]
     return report(job, snapshot, gpu_resource or _gpu_resource(job), unseen)
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 from distrain import console
 from distrain.check.snapshot import take
 from distrain.cluster import connect
-from distrain.commands.candidate import source_of
+from distrain.commands.candidate import source_of, texts_of
 from distrain.derive.complete import Given, derive
 from distrain.derive.room import MeasuredNodes, Room, StatedNodes, read_snapshot
 from distrain.errors import UnreachableError, ValuesError
-from distrain.helm import Source, find
+from distrain.helm import find
 from distrain.job import Job
 from distrain.target import choose
 
 
 def run(options: argparse.Namespace) -> int:
     source = source_of(options)
-    given = Given(find(), source, tuple(_texts(source)), _stated(options))
+    given = Given(find(), source, tuple(texts_of(source)), _stated(options))
     derived = derive(given, ask=None if options.check else _asker(options))
     for note in derived.notes:
         console.say(note)
@@ -32,16 +31,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         console.answer(json.dumps(derived.values, indent=2) if options.output == "json" else derived.text.rstrip("\n"))
     return 0
-
-
-def _texts(source: Source) -> Iterator[str]:
-    for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
-        if flag == "--values":
-            try:
-                yield ((source.stdin or b"") if value == "-" else Path(value).read_bytes()).decode()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise ValuesError(f"--values: {value} cannot be read: {reason}; name a file") from error
 
 
 def _stated(options: argparse.Namespace) -> Callable[[Job, str], Room] | None:

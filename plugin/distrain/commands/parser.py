@@ -107,6 +107,7 @@ def _add_install(commands: Any) -> None:
     parser.add_argument("--wait", action="store_true", help="follow until all pods run, uninstall what cannot start")
     parser.add_argument("--timeout", type=_seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be installed, and change nothing")
     parser.add_argument("--create-namespace", action="store_true", help="create the namespace if it is missing")
     _add_common(parser)
     parser.set_defaults(command="install")
