@@ -28,6 +28,6 @@ def run(arguments: Sequence[str]) -> int:
             console.say(message)
         return error.exit_code
     except KeyboardInterrupt:
-        console.say("interrupted; nothing was installed")
+        console.say("interrupted; nothing was changed")
         return StoppedError.exit_code
     return code

@@ -64,6 +64,8 @@ def parser() -> argparse.ArgumentParser:
     _add_template(commands)
     _add_check(commands)
     _add_install(commands)
+    _add_upgrade(commands)
+    _add_rescale(commands)
     _add_doctor(commands)
     return parser
 
@@ -113,12 +115,55 @@ def _add_install(commands: Any) -> None:
     parser.set_defaults(command="install")
 
 
+def _add_upgrade(commands: Any) -> None:
+    words = "say what an upgrade does to a running job, and do it once you agree"
+    parser = commands.add_parser("upgrade", help=words, description=f"{words.capitalize()}.")
+    parser.add_argument("name", metavar="NAME", type=_release_name, help="the release's name")
+    _add_change(parser)
+    _add_common(parser)
+    reuse = parser.add_mutually_exclusive_group()
+    reuse.add_argument("--reset-values", action="store_true", help="take the chart's defaults and the values given")
+    reuse.add_argument("--reuse-values", action="store_true", help="put the values given over the release's")
+    reuse.add_argument(
+        "--reset-then-reuse-values", action="store_true", help="the same, with the defaults of the new chart"
+    )
+    parser.set_defaults(command="upgrade")
+
+
+def _add_rescale(commands: Any) -> None:
+    words = "change the size of a run and nothing else"
+    parser = commands.add_parser("rescale", help=words, description=f"{words.capitalize()}.")
+    parser.add_argument("name", metavar="NAME", type=_release_name, help="the release's name")
+    size = parser.add_mutually_exclusive_group(required=True)
+    size.add_argument("--gpus", type=_count, metavar="N", help="GPUs in all; workers keep their size if it divides N")
+    size.add_argument("--workers", type=_workers, metavar="N", help="workers, of the size that they have")
+    _add_change(parser)
+    _add_chart(parser)
+    parser.set_defaults(command="rescale", value_flags=[])
+
+
+def _add_change(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="print the plan, and change nothing")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the plan")
+    parser.add_argument("--wait", action="store_true", help="follow until all pods run, roll back what cannot start")
+    parser.add_argument("--timeout", type=_seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
+    parser.add_argument("--allow-busy", action="store_true", help="upgrade to a job that has to wait for room, too")
+    parser.add_argument(
+        "--history-max", type=int, default=10, metavar="N", help="revisions that Helm keeps; 0 is all, 10 if unset"
+    )
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
     values_group = parser.add_argument_group("values, as for helm install")
     values_group.add_argument("-f", "--values", action=_ValueFlag, metavar="FILE", help="values file; - reads stdin")
     for flag in VALUE_FLAGS:
         values_group.add_argument(flag, action=_ValueFlag, metavar="KEY=VALUE")
     parser.set_defaults(value_flags=[])
+    _add_chart(parser)
+
+
+def _add_chart(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="folder of the chart, if not this checkout's")
     _add_cluster(parser)
 
@@ -159,6 +204,12 @@ def _release_name(name: str) -> str:
 def _count(number: str) -> int:
     if not number.isdecimal() or int(number) == 0:
         raise argparse.ArgumentTypeError(f'"{number}" is no number of GPUs: write 8')
+    return int(number)
+
+
+def _workers(number: str) -> int:
+    if not number.isdecimal() or int(number) == 0:
+        raise argparse.ArgumentTypeError(f'"{number}" is no number of workers: write 4')
     return int(number)
 
 
