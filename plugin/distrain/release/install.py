@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from distrain.check.report import Report
@@ -65,7 +66,11 @@ def install(
     Whatever ends this early, a signal too, the cluster is as it was before.
     """
     made: MadeNamespace | None = None
-    try:
+
+    def take_back() -> list[str]:
+        return _take_back(tools, release, operation, made)
+
+    with all_or_nothing(tools, take_back):
         if create_namespace:
             made = namespace.make(tools.cluster, release.target.namespace)
         notes = _install(tools.helm, release, operation)
@@ -74,15 +79,26 @@ def install(
         if followed:
             with tools.interrupts.allowed():
                 until_started(tools.cluster, followed, tools.say)
+
+
+@contextmanager
+def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]]) -> Iterator[None]:
+    """Let a change go through, or call `take_back` and tell what it says beside what went wrong."""
+    try:
+        yield
+        tools.interrupts.end()
         tools.interrupts.check()
-    except KeyboardInterrupt as error:
-        told = _take_back(tools, release, operation, made)
-        raise StoppedError("interrupted" + ("" if told else "; nothing was installed"), *told) from error
-    except DistrainError as error:
-        error.messages = (*error.messages, *_take_back(tools, release, operation, made))
-        raise
+    except (KeyboardInterrupt, DistrainError) as error:
+        tools.interrupts.end()
+        told = take_back()
+        # A signal may have reached what Helm runs in: then its failure is only a part of the interruption.
+        if isinstance(error, DistrainError) and not tools.interrupts.came:
+            error.messages = (*error.messages, *told)
+            raise
+        raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
     except Exception:
-        for line in _take_back(tools, release, operation, made):
+        tools.interrupts.end()
+        for line in take_back():
             tools.say(line)
         raise
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 from distrain.cluster import Cluster, NotFoundError
-from distrain.errors import DistrainError, HelmError, StoppedError
+from distrain.errors import DistrainError, HelmError
 from distrain.helm import Operation
 from distrain.job import Resource
 from distrain.release.changes import named
-from distrain.release.install import Release, Tools
+from distrain.release.install import Release, Tools, all_or_nothing
 from distrain.release.plan import Plan
 from distrain.release.wait import Followed, until_started
 
@@ -24,7 +24,7 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
 
     Whatever ends this early, a signal too, the release is again what its last revision was.
     """
-    try:
+    with all_or_nothing(tools, lambda: _go_back(tools, release, operation, planned)):
         _delete(tools.cluster, planned.deleted, release.target.namespace, tools.interrupts.check)
         notes = _upgrade(tools, release, operation)
         tools.interrupts.check()
@@ -32,17 +32,6 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
         if followed:
             with tools.interrupts.allowed():
                 until_started(tools.cluster, followed, tools.say)
-        tools.interrupts.check()
-    except KeyboardInterrupt as error:
-        told = _go_back(tools, release, operation, planned)
-        raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
-    except DistrainError as error:
-        error.messages = (*error.messages, *_go_back(tools, release, operation, planned))
-        raise
-    except Exception:
-        for line in _go_back(tools, release, operation, planned):
-            tools.say(line)
-        raise
 
 
 def _upgrade(tools: Tools, release: Release, operation: Operation) -> str:
