@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from distrain import kube
 from distrain.cluster import Cluster, NotFoundError
 from distrain.errors import DistrainError, HelmError
 from distrain.helm import Operation
@@ -45,7 +46,8 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
     """Return to the revision before where anything was changed, and say so."""
     back = f"helm rollback {release.name} {planned.revision} --namespace {release.target.namespace}"
     try:
-        if not planned.deleted and not tools.helm.has_made(release.name, operation, release.target):
+        is_whole = all(_stays(tools.cluster, resource, release.target.namespace) for resource in planned.deleted)
+        if is_whole and not tools.helm.has_made(release.name, operation, release.target):
             return []
         # Helm would take an object that is leaving for one that is there.
         _until_gone(tools.cluster, planned.deleted, release.target.namespace, _nothing)
@@ -76,10 +78,21 @@ def _until_gone(cluster: Cluster, resources: tuple[Resource, ...], namespace: st
 
 def _is_leaving(cluster: Cluster, resource: Resource, namespace: str) -> bool:
     try:
-        found = cluster.workload(resource.api_version, resource.kind, namespace, resource.name)
+        return _metadata(cluster, resource, namespace).deletion_timestamp is not None
     except NotFoundError:
         return False
-    return found.metadata.deletion_timestamp is not None
+
+
+def _stays(cluster: Cluster, resource: Resource, namespace: str) -> bool:
+    """Tell whether nobody has deleted it."""
+    try:
+        return _metadata(cluster, resource, namespace).deletion_timestamp is None
+    except NotFoundError:
+        return False
+
+
+def _metadata(cluster: Cluster, resource: Resource, namespace: str) -> kube.Metadata:
+    return cluster.workload(resource.api_version, resource.kind, namespace, resource.name).metadata
 
 
 def _nothing() -> None:
