@@ -138,7 +138,8 @@ def _effect(resource: Resource, path: str) -> str:
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, old and new content of all that differs; a list is one thing."""
+    """Yield path, old and new content of all that differs; a list is one thing, and no map the same as an empty one."""
+    old, new = ({} if one is None and isinstance(other, Mapping) else one for one, other in ((old, new), (new, old)))
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         if old != new:
             yield path, old, new
