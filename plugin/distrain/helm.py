@@ -66,7 +66,6 @@ class Revision:
 
     number: int
     status: str
-    description: str
     chart_version: str
     values: dict[str, Any]
     manifest: str
@@ -146,23 +145,27 @@ class Helm:
 
     def revision(self, name: str, target: Target) -> Revision | None:
         """Return the release's last revision, or None when there is no such release."""
-        where = ["--namespace", target.namespace, "--output", "json"]
+
+        def get(what: str, *form: str) -> str:
+            # Not `helm status`, which looks up each of the objects, too.
+            command = ["get", what, name, "--namespace", target.namespace, *form]
+            output: bytes = asyncio.run(self._command(target).run(command))
+            return output.decode()
+
         try:
-            status = asyncio.run(self._command(target).status(name, namespace=target.namespace))
-            metadata = json.loads(self._run(["get", "metadata", name, *where], target))
+            metadata = json.loads(get("metadata", "--output", "json"))
+            values = json.loads(get("values", "--output", "json")) or {}
+            return Revision(
+                number=int(metadata["revision"]),
+                status=str(metadata["status"]),
+                chart_version=str(metadata["version"]),
+                values=values,
+                manifest=get("manifest"),
+            )
         except ReleaseNotFoundError:
             return None
         except Error as error:
-            raise HelmError(f"helm status {name}: {_words(error)}") from error
-        info, values = status["info"], status.get("config") or {}
-        return Revision(
-            number=int(status["version"]),
-            status=str(info["status"]),
-            description=str(info.get("description") or ""),
-            chart_version=str(metadata["version"]),
-            values=values,
-            manifest=str(status.get("manifest") or ""),
-        )
+            raise HelmError(f"helm get {name}: {_words(error)}") from error
 
     def all_values(self, name: str, target: Target) -> dict[str, Any]:
         """Return a release's values with the defaults of the chart that it was made of."""

@@ -83,8 +83,15 @@ def _interrupted(namespace: Namespace, *, after: float) -> int:
     """Interrupt an installation, with all that it runs, so many seconds after the check; return its exit code."""
     command = [sys.executable, "-m", "distrain", "install", "run1", *RUN, "--namespace", namespace.name]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, env=environment, cwd=REPOSITORY, start_new_session=True, **pipes)
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stderr is not None
     process.stderr.readline()
     try:

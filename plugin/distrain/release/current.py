@@ -70,9 +70,7 @@ def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
             f"{name}: revision {revision.number} is {revision.status}: another Helm is at work on it, or was killed; "
             f"wait for it, or go back with {back}"
         )
-    words = f"{name}: revision {revision.number} is {revision.status}"
-    told = f" ({' '.join(revision.description.split())})" if revision.description else ""
-    raise RefusedError(f"{words}{told}; go back with {back}, then try again")
+    raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; go back with {back}, then try again")
 
 
 def refuse_owned(revision: Revision, state: kube.Workload | None, name: str) -> None:
