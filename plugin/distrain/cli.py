@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
             console.say(message)
         return error.exit_code
     except KeyboardInterrupt:
-        console.say("interrupted; nothing was installed")
+        console.say("interrupted; nothing was changed")
         return StoppedError.exit_code
     except BrokenPipeError:
         # As with `| head`: the reader has what it wants. Python would complain once more when it closes stdout.

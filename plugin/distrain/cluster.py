@@ -1,4 +1,5 @@
-"""Read a Kubernetes cluster. Nothing here writes to it; what is posted are questions.
+"""Read a Kubernetes cluster. What is posted are questions; the few methods that write say so, and have no callers but
+those that change a release.
 
 The official client does what is hard about reaching a cluster: kubeconfig, contexts, credentials, exec plugins, TLS.
 Answers are decoded with msgspec straight into `kube`'s structs, page by page: the client's own models take minutes
@@ -128,6 +129,46 @@ class Cluster:
         path = f"/api/v1/namespaces/{namespace}/events"
         return list(self._list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning"))
 
+    def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
+        """Return a namespace's objects of one kind; none where the cluster does not know the kind."""
+        root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
+        try:
+            return list(self._list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural))
+        except NotFoundError:
+            return []
+
+    def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """Return the last lines of a container's log."""
+        query = {"container": container, "tailLines": str(lines)}
+        status, body = self._fetch(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query, None)
+        if status != 200:
+            raise self._refusal(status, body, f"the log of {pod}")
+        return body.decode(errors="replace")
+
+    def create_namespace(self, name: str) -> str | None:
+        """Write: make a namespace, as Helm would, and return its uid, or None when it is there already."""
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}}
+        status, body = self._fetch("/api/v1/namespaces", {}, made)
+        if status == 409:
+            return None
+        if status != 201:
+            raise self._refusal(status, body, f"namespace {name}")
+        return msgspec.json.decode(body, type=kube.Named).metadata.uid
+
+    def delete_namespace(self, name: str, uid: str) -> None:
+        """Write: delete this very namespace; one that is gone already is fine."""
+        self._delete(f"/api/v1/namespaces/{name}", {"preconditions": {"uid": uid}}, f"namespace {name}")
+
+    def delete_workload(self, api_version: str, kind: str, namespace: str, name: str) -> None:
+        """Write: delete a job, which stays until its pods are gone; one that is gone already is fine."""
+        path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s/{name}"
+        self._delete(path, {"propagationPolicy": "Foreground"}, f"{kind} {name}")
+
+    def _delete(self, path: str, options: dict[str, Any], what: str) -> None:
+        status, body = self._fetch(path, {}, {"apiVersion": "v1", "kind": "DeleteOptions", **options}, "DELETE")
+        if status not in (200, 202, 404):
+            raise self._refusal(status, body, what)
+
     def _served(self, group: str) -> Iterator[str]:
         try:
             versions = self._get(f"/apis/{group}", kube.Group, f"the API group {group}").versions or []
@@ -175,7 +216,7 @@ class Cluster:
             raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 
     def _fetch(
-        self, path: str, query: dict[str, str], question: dict[str, Any] | None, accept: str
+        self, path: str, query: dict[str, str], question: dict[str, Any] | None, accept: str = JSON, method: str = ""
     ) -> tuple[int, bytes]:
         """Ask through the client's connections, past its generated calls, whose form changes with each release."""
         asked = {"fields": query} if question is None else {"json": question}
@@ -184,7 +225,7 @@ class Cluster:
         try:
             # One try: a cluster that does not answer is reported within seconds.
             response = ask(
-                "GET" if question is None else "POST",
+                method or ("GET" if question is None else "POST"),
                 self.server + path,
                 **asked,
                 headers={"Accept": accept, **self._login()},

@@ -13,3 +13,14 @@ def answer(text: str) -> None:
 def say(line: str) -> None:
     """Tell the user something beside the result."""
     print(f"distrain: {line}", file=sys.stderr, flush=True)
+
+
+def can_ask() -> bool:
+    """Tell whether somebody sits at a terminal to answer."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def agrees(question: str) -> bool:
+    """Ask, and tell whether the answer is yes."""
+    print(f"distrain: {question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -30,6 +30,12 @@ class NameInUseError(DistrainError):
     exit_code = 2
 
 
+class RefusedError(DistrainError):
+    """The release is not in a state to be changed so, or not ours to change."""
+
+    exit_code = 2
+
+
 class UnreachableError(DistrainError):
     """The cluster, or a part of it that is needed for an answer, cannot be read."""
 

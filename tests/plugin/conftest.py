@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from distrain import cli
+from distrain.release.interrupts import SIGNALS
 from tests.plugin.fake_api import FakeApi, running
+from tests.plugin.objects import node
+from tests.plugin.program import Outcome, Run, hold
 
 HELM_SETS = (
     "HELM_BIN",
@@ -31,3 +36,34 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def api() -> Iterator[FakeApi]:
     with running() as fake:
         yield fake
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Put back the handlers of a program that keeps its own to its end."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: None) -> Run:
+    """Run `distrain` with the arguments given, under each Helm."""
+    monkeypatch.setenv("HELM_BIN", str(helm))
+
+    def run(*arguments: str) -> Outcome:
+        code = cli.run(arguments)
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """A cluster with mpi-operator and one node of 8 GPUs, that KUBECONFIG names."""
+    api.serve_mpi_jobs()
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    hold(api, [node("a", gpu="8")])
+    return api

@@ -123,13 +123,23 @@ def releases(*secrets: Object) -> Object:
     return {"kind": "SecretList", "apiVersion": "v1", "metadata": {}, "items": list(secrets)}
 
 
-def release_secret(name: str, status: str) -> Object:
-    """The Secret in which Helm keeps a release."""
+def release_secret(
+    name: str,
+    status: str,
+    *,
+    version: int = 1,
+    manifest: str = "",
+    values: Object | None = None,
+    chart: Object | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Object:
+    """The Secret in which Helm keeps a revision of a release: of these values of the user's, and of this chart."""
     info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
-    release = {"name": name, "namespace": "team", "version": 1, "info": info, "manifest": "", "chart": {"metadata": {}}}
+    parts = {"config": values or {}, "manifest": manifest, "chart": chart or {"metadata": {}}}
+    release = {"name": name, "namespace": "team", "version": version, "info": info, **parts}
     packed = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(release).encode()))).decode()
-    labels = {"name": name, "owner": "helm", "status": status, "version": "1"}
-    metadata = {"name": f"sh.helm.release.v1.{name}.v1", "namespace": "team", "labels": labels}
+    labels = {"name": name, "owner": "helm", "status": status, "version": str(version), **(labels or {})}
+    metadata = {"name": f"sh.helm.release.v1.{name}.v{version}", "namespace": "team", "labels": labels}
     return {"metadata": metadata, "type": "helm.sh/release.v1", "data": {"release": packed}}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,55 +15,15 @@ import yaml
 from kubernetes.config import incluster_config
 
 from distrain import __version__, cli, target
-from distrain.commands import candidate, install
+from distrain.commands import candidate
 from distrain.commands.parser import parser
-from distrain.release.install import Release
-from tests.plugin.fake_api import FakeApi, make_certificate, release_secret, releases, running, write_kubeconfig
-from tests.plugin.objects import Object, mx_job, node, pod
+from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
+from tests.plugin.objects import mx_job, node, pod
+from tests.plugin.program import Outcome, Run
+from tests.plugin.program import hold as _hold
+from tests.plugin.program import wrote_nothing as _wrote_nothing
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SECRETS = "/api/v1/namespaces/team/secrets"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `distrain` with the arguments given, under each Helm."""
-    monkeypatch.setenv("HELM_BIN", str(helm))
-
-    def run(*arguments: str) -> Outcome:
-        code = cli.run(arguments)
-        printed = capsys.readouterr()
-        return Outcome(code, printed.out, printed.err)
-
-    return run
-
-
-@pytest.fixture
-def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster with mpi-operator and one node of 8 GPUs, that KUBECONFIG names."""
-    api.serve_mpi_jobs()
-    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
-    _hold(api, [node("a", gpu="8")])
-    return api
-
-
-def _hold(api: FakeApi, nodes: list[Object], pods: list[Object] | None = None) -> None:
-    api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": pods or []}
-    api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
-
-
-def _wrote_nothing(api: FakeApi) -> bool:
-    return all(request.startswith("GET ") for request in api.requests)
 
 
 def test_job_that_fits_exits_0_with_the_answer_on_stdout(run: Run, cluster: FakeApi) -> None:
@@ -308,51 +267,6 @@ def test_namespace_and_context_are_taken_from_flags(run: Run, cluster: FakeApi, 
     assert "not judged: ResourceQuota gpus: count/secrets" in outcome.out
 
 
-def test_release_name_in_use_is_refused_before_anything(run: Run, cluster: FakeApi) -> None:
-    cluster.answers[SECRETS] = releases(release_secret("run1", "deployed"))
-
-    outcome = run("install", "run1")
-
-    assert outcome == Outcome(
-        2,
-        "",
-        "distrain: run1: a release of this name is deployed in namespace team; choose another name, change it with "
-        "`helm upgrade run1`, or remove it with `helm uninstall run1 --namespace team`\n",
-    )
-    assert _wrote_nothing(cluster)
-
-
-@pytest.mark.parametrize(
-    ("gpus", "code", "words"),
-    [
-        pytest.param(4, 10, "distrain: busy: workers.replicas: 2 workers fit only once other pods end", id="busy"),
-        pytest.param(16, 11, "distrain: impossible: workers.gpus: 16 nvidia.com/gpu asked", id="impossible"),
-    ],
-)
-def test_job_that_does_not_fit_is_not_installed(run: Run, cluster: FakeApi, gpus: int, code: int, words: str) -> None:
-    _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
-    cluster.answers[SECRETS] = releases()
-
-    outcome = run("install", "run1", "--set", f"workers.gpus={gpus}")
-
-    assert (outcome.code, outcome.out) == (code, "")
-    assert outcome.err.startswith(words)
-    assert ("--allow-busy" in outcome.err) == (code == 10)
-    assert _wrote_nothing(cluster)
-
-
-def test_busy_cluster_is_no_obstacle_when_the_user_says_so(run: Run, cluster: FakeApi) -> None:
-    _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
-    cluster.answers[SECRETS] = releases()
-
-    outcome = run("install", "run1", "--set", "workers.gpus=4", "--allow-busy")
-
-    # The installation is tried; what answers here is no whole Kubernetes.
-    assert outcome.code == 4
-    assert "distrain: busy: " in outcome.err
-    assert "distrain: run1: Helm could not install it: " in outcome.err
-
-
 @pytest.fixture
 def distrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `distrain` where there is no Helm."""
@@ -495,41 +409,6 @@ def test_permission_that_the_pods_account_lacks_is_named(distrain: Run, around: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "installs"),
-    [
-        pytest.param("workers.gpus=4", False, id="nobody"),
-        pytest.param("workers.gpus=4,gang.scheduler=volcano", True, id="gang"),
-        pytest.param("workers.gpus=16,gang.scheduler=volcano", False, id="gang-that-waits-for-ever"),
-    ],
-)
-def test_job_that_a_queue_holds_back_may_wait(run: Run, cluster: FakeApi, settings: str, installs: bool) -> None:
-    _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
-    cluster.answers[SECRETS] = releases()
-
-    outcome = run("install", "run1", "--set", settings)
-
-    assert ("Helm could not install it" in outcome.err) == installs
-
-
-@pytest.mark.parametrize(
-    ("settings", "given"),
-    [
-        pytest.param("workers.gpus=4", False, id="off"),
-        pytest.param("workers.gpus=4,preflight.enabled=true", True, id="on"),
-    ],
-)
-def test_chart_does_not_check_what_was_checked(
-    run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch, settings: str, given: bool
-) -> None:
-    cluster.answers[SECRETS] = releases()
-    installed: list[Release] = []
-    monkeypatch.setattr(install, "install", lambda _, release, **__: installed.append(release))
-
-    assert run("install", "run1", "--set", settings).code == 0
-    assert (installed[0].source.flags[-2:] == ("--set", "preflight.enabled=false")) == given
-
-
-@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         pytest.param(
@@ -594,27 +473,13 @@ def test_helm_that_is_too_old_is_named(
     assert capsys.readouterr().err.startswith(f"distrain: helm: {old} {words}")
 
 
-def test_ctrl_c_says_that_nothing_was_installed(
+def test_ctrl_c_says_that_nothing_was_changed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(candidate, "find", _interrupted)
 
     assert cli.run(["install", "run1"]) == 130
-    assert capsys.readouterr().err == "distrain: interrupted; nothing was installed\n"
-
-
-def test_ctrl_c_while_waiting_says_what_remains(run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster.answers[SECRETS] = releases()
-    monkeypatch.setattr(install, "install", lambda *_, **__: "notes")
-    monkeypatch.setattr(install, "follow", _interrupted)
-
-    outcome = run("install", "run1", "--wait")
-
-    assert (outcome.code, outcome.out) == (130, "notes\n")
-    assert outcome.err.splitlines()[-1] == (
-        "distrain: interrupted; run1 may go on starting; watch it with `kubectl --namespace team get pods --watch "
-        "--selector app.kubernetes.io/instance=run1`, or remove it with `helm uninstall run1 --namespace team`"
-    )
+    assert capsys.readouterr().err == "distrain: interrupted; nothing was changed\n"
 
 
 def _interrupted(*_: Any, **__: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,19 +12,15 @@ import yaml
 
 from distrain import kube
 from distrain.cluster import NotFoundError
-from distrain.errors import ForbiddenError, HelmError, NameInUseError, StartError, UnreachableError
-from distrain.helm import Source
+from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.job import from_manifest
-from distrain.release import install, wait
-from distrain.release.install import Release
+from distrain.release import wait
 from distrain.release.start import Trouble
 from distrain.release.wait import Followed, Patience, until_started
-from distrain.target import Target
 from tests.plugin.objects import JOB, mpi_job, plain
 
 LABEL = "app.kubernetes.io/component"
 PULL_FAILS = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
-RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
 
 Pods = list[dict[str, Any]]
 
@@ -60,24 +55,6 @@ class FakeCluster:
 
     def warnings(self, _: str) -> list[kube.Event]:
         raise ForbiddenError("events")
-
-
-class FakeHelm:
-    """Remembers what was uninstalled."""
-
-    def __init__(self, *, install_fails: Exception | None = None, uninstall_fails: Exception | None = None) -> None:
-        self.uninstalled: list[str] = []
-        self._install_fails, self._uninstall_fails = install_fails, uninstall_fails
-
-    def install(self, *_: Any, **__: Any) -> str:
-        if self._install_fails:
-            raise self._install_fails
-        return "notes"
-
-    def uninstall(self, name: str, _: Target) -> None:
-        if self._uninstall_fails:
-            raise self._uninstall_fails
-        self.uninstalled.append(name)
 
 
 @pytest.fixture(autouse=True)
@@ -208,69 +185,3 @@ def test_every_resource_of_the_job_is_looked_at() -> None:
 
 def _gone(*_: str) -> kube.Workload:
     raise NotFoundError("gone")
-
-
-def _installed(helm: Any, cluster: Any) -> None:
-    job = from_manifest(yaml.safe_dump(mpi_job(workers=1)), "--chart")
-    install.follow(cluster, helm, RELEASE, Followed(job, "run1", "team", "s3", 600), lambda line: None)
-
-
-def test_job_that_cannot_start_is_uninstalled_again() -> None:
-    helm = FakeHelm()
-
-    with pytest.raises(StartError) as refused:
-        _installed(helm, FakeCluster(NO_IMAGE))
-
-    assert refused.value.messages[0].startswith("image.repository: cannot pull")
-    assert refused.value.messages[1:] == ("run1: uninstalled again",)
-    assert helm.uninstalled == ["run1"]
-
-
-def test_job_that_starts_stays() -> None:
-    helm = FakeHelm()
-
-    _installed(helm, FakeCluster(UP))
-
-    assert helm.uninstalled == []
-
-
-def test_job_that_nobody_can_follow_any_more_stays_and_is_told() -> None:
-    helm = FakeHelm()
-
-    with pytest.raises(
-        UnreachableError, match=r"(?s)silent.*run1: stays installed; watch it with `kubectl .*helm uninst"
-    ):
-        _installed(helm, FakeCluster(UnreachableError("silent")))
-
-    assert helm.uninstalled == []
-
-
-def test_uninstall_that_fails_is_told_with_what_remains() -> None:
-    helm = FakeHelm(uninstall_fails=HelmError("no permission"))
-
-    with pytest.raises(StartError) as refused:
-        _installed(helm, FakeCluster(NO_IMAGE))
-
-    assert refused.value.messages[1].startswith("run1: could not be uninstalled again: no permission; watch it with")
-
-
-def test_what_a_failed_installation_left_is_removed() -> None:
-    helm: Any = FakeHelm(install_fails=HelmError("admission webhook says no"))
-
-    with pytest.raises(HelmError) as refused:
-        install.install(helm, RELEASE, create_namespace=False)
-
-    assert refused.value.messages == (
-        "run1: Helm could not install it: admission webhook says no",
-        "run1: uninstalled again",
-    )
-    assert helm.uninstalled == ["run1"]
-
-
-def test_release_that_somebody_else_made_meanwhile_is_left_alone() -> None:
-    helm: Any = FakeHelm(install_fails=NameInUseError("taken"))
-
-    with pytest.raises(NameInUseError):
-        install.install(helm, RELEASE, create_namespace=False)
-
-    assert helm.uninstalled == []

@@ -112,6 +112,13 @@ def total(number: str) -> int:
     return 0 if number == "0" else count(number)
 
 
+def workers(number: str) -> int:
+    """Read a number of workers."""
+    if not number.isdecimal() or int(number) == 0:
+        raise argparse.ArgumentTypeError(f'"{number}" is no number of workers: write 4')
+    return int(number)
+
+
 def seconds(duration: str) -> float:
     """Read a duration as Helm writes it: 90s, 10m, 1h30m."""
     found = DURATION.fullmatch(duration)

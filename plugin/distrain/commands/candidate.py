@@ -1,50 +1,62 @@
-"""What check and install are about: the job that the arguments describe, and the cluster it is to run in."""
+"""What the commands that check or change a job are about: the job that the arguments describe, and its cluster."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from distrain import values
 from distrain.check.report import Report, check
-from distrain.cluster import Cluster, connect
+from distrain.cluster import Capabilities, Cluster, connect
+from distrain.commands.derived import derived_source, texts_of
+from distrain.derive.complete import Given
+from distrain.derive.room import Room, measured
 from distrain.errors import ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.job import Job, from_manifest
 from distrain.release.install import Release, refuse_taken_name
-from distrain.target import choose
+from distrain.target import Target, choose
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a job is to run: the target, its cluster and what that can do, and the Helm that changes it."""
+
+    target: Target
+    cluster: Cluster
+    capabilities: Capabilities
+    helm: Helm
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A job judged against its cluster, ready to be installed."""
+    """A job judged against its cluster, ready to be installed. `values` are with the chart's defaults."""
 
     release: Release
     cluster: Cluster
     helm: Helm
+    manifest: str
     job: Job
     values: dict[str, Any]
 
     def report(self, running: str | None = None) -> Report:
         """Judge the job; the pods of the release named `running` make room for it."""
         gpu_resource = self.value("workers", "gpuResource")
-        return check(self.cluster, self.job, self.release.target.namespace, gpu_resource, running)
+        namespace = self.release.target.namespace
+        return check(self.cluster, self.job, namespace, gpu_resource, running)
 
     @property
     def is_queued(self) -> bool:
         """Tell whether somebody holds the job back until there is room for all of it."""
         return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
 
-    def checked_release(self) -> Release:
-        """Return the release without the chart's own check, which would ask the same again, and refuse what we let."""
-        source = self.release.source
-        if not (self.values.get("preflight") or {}).get("enabled"):
-            return self.release
-        without = replace(source, flags=(*source.flags, "--set", "preflight.enabled=false"))
-        return replace(self.release, source=without)
+    @property
+    def checks_itself(self) -> bool:
+        """Tell whether the chart has a check of its own, which would ask the same again, and refuse what we let."""
+        return bool((self.values.get("preflight") or {}).get("enabled"))
 
     def value(self, section: str, key: str) -> str:
         try:
@@ -56,18 +68,53 @@ class Candidate:
 def candidate(options: argparse.Namespace, name: str, *, new: bool = False) -> Candidate:
     """Go from arguments to a job, the cheap refusals first: values, then the cluster, then the chart's own rules."""
     source, helm = source_of(options), find()
+    merged = checked_values(helm, source)
+    place = place_of(options, helm)
+    if new:
+        refuse_taken_name(helm, Release(name, source, place.target))
+    return completed(place, name, source, merged, is_final=new)
+
+
+def checked_values(helm: Helm, source: Source) -> dict[str, Any]:
+    """Return the values with the chart's defaults; raises ValuesError where they break a rule or make no job."""
     merged = helm.merged_values(source)
     values.check(merged, source.chart)
     if (merged.get("job") or {}).get("enabled") is False:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
+    return merged
+
+
+def place_of(options: argparse.Namespace, helm: Helm) -> Place:
     target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-    release = Release(name, source, target)
     cluster = connect(target)
-    capabilities = cluster.capabilities()
-    if new:
-        refuse_taken_name(helm, release)
-    job = from_manifest(helm.render(name, source, target.namespace, capabilities), "--chart")
-    return Candidate(release, cluster, helm, job, merged)
+    return Place(target, cluster, cluster.capabilities(), helm)
+
+
+def completed(
+    place: Place,
+    name: str,
+    source: Source,
+    merged: dict[str, Any],
+    *,
+    is_final: bool = True,
+    running: str | None = None,
+) -> Candidate:
+    """Return the job of these values with what follows from them, where they leave any of it open.
+
+    `is_final`: they are to be installed so, and not only judged. The pods of the release named `running` count as free.
+    """
+    namespace = place.target.namespace
+
+    def ask(job: Job, gpu_resource: str) -> Room:
+        return measured(place.cluster.nodes(), place.cluster.pods(), namespace, job, gpu_resource, running)
+
+    given = Given(place.helm, source, tuple(texts_of(source)), None)
+    complete = derived_source(given, merged, ask, is_final=is_final)
+    if complete is not source:
+        merged = place.helm.merged_values(complete)
+    manifest = place.helm.render(name, complete, namespace, place.capabilities)
+    release = Release(name, complete, place.target)
+    return Candidate(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)
 
 
 def source_of(options: argparse.Namespace) -> Source:

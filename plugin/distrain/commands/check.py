@@ -21,7 +21,7 @@ from distrain.check.summary import summary
 from distrain.check.why import why
 from distrain.cluster import Cluster, connect
 from distrain.commands.candidate import candidate, source_of
-from distrain.commands.derived import derived_source
+from distrain.commands.derived import derived_source, given
 from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import find
@@ -93,7 +93,7 @@ def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
     source, helm = source_of(options), find()
     merged = helm.merged_values(source)
     values.check(merged, source.chart)
-    complete = derived_source(options, helm, source, merged, _nobody)
+    complete = derived_source(given(options, helm, source), merged, _nobody, is_final=False)
     job = from_manifest(helm.render(_running(options) or "check", complete, namespace, None), "--chart")
     return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
 

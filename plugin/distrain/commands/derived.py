@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +12,32 @@ from distrain.check import offline
 from distrain.cluster import connect
 from distrain.derive.complete import Given, Measure, derive
 from distrain.derive.room import Room, StatedNodes, measured
+from distrain.derive.workers import MARK
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import Helm, Source
 from distrain.job import Job
 from distrain.target import choose
 
 
-def derived_source(
-    options: argparse.Namespace, helm: Helm, source: Source, merged: Mapping[str, Any], ask: Measure
-) -> Source:
-    """Return what to render: the source itself where its size is explicit, else its completed values, on stdin.
+def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool = True) -> Source:
+    """Return what to render: the source itself where it leaves nothing open, else its completed values, on stdin.
 
     `merged` are the source's values with the chart's defaults, which the schema has accepted. `ask` gives the nodes,
-    and is called only where a total is to be spread and the arguments do not state them. Says what the user should
-    know of the split. Raises ValuesError for a total that cannot be spread.
+    and is called only where a total is to be spread and nothing else states them. `is_final`: the values are to be
+    installed so, and not only judged. Says what the user should know of the split. Raises ValuesError for a total that
+    cannot be spread.
     """
-    if merged.get("gpus") is None or _is_spread(helm.given_values(source)):
-        return source
-    derived = derive(given(options, helm, source), ask=ask)
+    if not _leaves_open(given.helm.given_values(given.source), merged, given.texts, is_final=is_final):
+        return given.source
+    derived = derive(given, ask=ask)
     for note in derived.notes:
         console.say(note)
-    return Source(source.chart, ("--values", "-"), derived.text.encode())
+    return Source(given.source.chart, ("--values", "-"), derived.text.encode())
 
 
 def given(options: argparse.Namespace, helm: Helm, source: Source) -> Given:
     """Return what there is to derive from; --node-gpus and --snapshot, where a command has them, state the nodes."""
-    return Given(helm, source, tuple(_texts(source)), _stated(options))
+    return Given(helm, source, tuple(texts_of(source)), _stated(options))
 
 
 def asker(options: argparse.Namespace) -> Measure:
@@ -55,15 +55,18 @@ def asker(options: argparse.Namespace) -> Measure:
     return ask
 
 
-def _is_spread(own: Mapping[str, Any]) -> bool:
-    """Tell whether the user's workers come to the user's total."""
+def _leaves_open(own: Mapping[str, Any], merged: Mapping[str, Any], texts: Sequence[str], *, is_final: bool) -> bool:
+    """Tell whether there is something to derive: a total to spread, lines that follow it, and /dev/shm."""
     workers = own.get("workers") or {}
-    if not {"replicas", "gpus"} <= workers.keys():
-        return False
-    return bool(own.get("gpus") == workers["replicas"] * workers["gpus"])
+    if any(MARK in text for text in texts):
+        return True
+    if own.get("gpus") is not None and not {"replicas", "gpus"} <= workers.keys():
+        return True
+    return is_final and int((merged.get("workers") or {}).get("gpus") or 0) > 1 and "shm" not in workers
 
 
-def _texts(source: Source) -> Iterator[str]:
+def texts_of(source: Source) -> Iterator[str]:
+    """Yield the text of each values file."""
     for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
         if flag == "--values":
             try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import uuid
 
 from distrain import console
 from distrain.check.summary import summary
 from distrain.commands.candidate import Candidate, candidate
-from distrain.errors import StoppedError
-from distrain.release.install import follow, install, refuse_what_does_not_fit, remains
+from distrain.helm import Operation
+from distrain.release.install import Tools, install, refuse_what_does_not_fit
+from distrain.release.interrupts import Interrupts
 from distrain.release.start import lasting
 from distrain.release.wait import Followed
 from distrain.wording import listed
@@ -16,22 +18,36 @@ from distrain.wording import listed
 
 def run(options: argparse.Namespace) -> int:
     found = candidate(options, options.name, new=True)
-    report = found.report()
-    refuse_what_does_not_fit(report, allow_busy=options.allow_busy or found.is_queued)
-    for line in summary(report, found.job):
-        console.say(line)
-    try:
-        console.answer(install(found.helm, found.checked_release(), create_namespace=options.create_namespace))
-        if options.wait:
-            _follow(found, options.timeout)
-    except KeyboardInterrupt as error:
-        raise StoppedError(f"interrupted; {found.release.name} may go on starting; {remains(found.release)}") from error
+    judge(found, allow_busy=options.allow_busy)
+    if options.dry_run:
+        console.answer(found.manifest.rstrip("\n"))
+        return 0
+    followed = followed_job(found, options.timeout) if options.wait else None
+    operation = Operation(uuid.uuid4().hex, hooks=not found.checks_itself)
+    install(tools_of(found), found.release, operation, create_namespace=options.create_namespace, followed=followed)
+    if followed:
+        console.say(started(found))
     return 0
 
 
-def _follow(found: Candidate, timeout: float) -> None:
+def judge(found: Candidate, *, allow_busy: bool, running: str | None = None) -> None:
+    """Tell whether the job fits, and refuse one that does not."""
+    report = found.report(running)
+    refuse_what_does_not_fit(report, allow_busy=allow_busy or found.is_queued)
+    for line in summary(report, found.job):
+        console.say(line)
+
+
+def tools_of(found: Candidate) -> Tools:
+    """Return what changes the release. From here on a signal to stop is held back."""
+    return Tools(found.helm, found.cluster, Interrupts(), console.say, console.answer)
+
+
+def followed_job(found: Candidate, timeout: float) -> Followed:
     release = found.release
-    followed = Followed(found.job, release.name, release.target.namespace, found.value("s3", "secretName"), timeout)
-    follow(found.cluster, found.helm, release, followed, console.say)
-    started = listed([role.pods(role.replicas) for role in reversed(lasting(found.job))])
-    console.say(f"{release.name}: all pods run: {started}")
+    return Followed(found.job, release.name, release.target.namespace, found.value("s3", "secretName"), timeout)
+
+
+def started(found: Candidate) -> str:
+    pods = listed([role.pods(role.replicas) for role in reversed(lasting(found.job))])
+    return f"{found.release.name}: all pods run: {pods}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from distrain import __version__
 from distrain.commands import helptext
-from distrain.commands.arguments import Parser, count, release_name, seconds, total
+from distrain.commands.arguments import Parser, count, release_name, seconds, total, workers
 
 # The checkout's chart. `__file__` is resolved first: Helm installs a local plugin as a symbolic link.
 CHART = Path(__file__).resolve().parents[3] / "charts" / "distrain"
@@ -47,6 +47,8 @@ def parser() -> Parser:
     _add_template(commands)
     _add_check(commands)
     _add_install(commands)
+    _add_upgrade(commands)
+    _add_rescale(commands)
     _add_doctor(commands)
     _add_completion(commands)
     return parser
@@ -118,6 +120,7 @@ def _add_install(commands: Any) -> None:
     parser.add_argument("--wait", action="store_true", help="follow until all pods run, uninstall what cannot start")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be installed, and change nothing")
     parser.add_argument("--create-namespace", action="store_true", help="create the namespace if it is missing")
     _add_common(parser)
 
@@ -139,14 +142,55 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
 
 
+def _add_upgrade(commands: Any) -> None:
+    parser = _command(commands, "upgrade")
+    parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
+    _add_change(parser)
+    _add_common(parser)
+    reuse = parser.add_mutually_exclusive_group()
+    reuse.add_argument("--reset-values", action="store_true", help="take the chart's defaults and the values given")
+    reuse.add_argument("--reuse-values", action="store_true", help="put the values given over the release's")
+    reuse.add_argument(
+        "--reset-then-reuse-values", action="store_true", help="the same, with the defaults of the new chart"
+    )
+
+
+def _add_rescale(commands: Any) -> None:
+    parser = _command(commands, "rescale")
+    parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
+    size = parser.add_mutually_exclusive_group(required=True)
+    size.add_argument("--gpus", type=count, metavar="N", help="GPUs in all; workers keep their size if it divides N")
+    size.add_argument("--workers", type=workers, metavar="N", help="workers, of the size that they have")
+    _add_change(parser)
+    _add_chart(parser)
+    _add_cluster(parser)
+    parser.set_defaults(value_flags=[])
+
+
+def _add_change(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="print the plan, and change nothing")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the plan")
+    parser.add_argument("--wait", action="store_true", help="follow until all pods run, roll back what cannot start")
+    parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
+    parser.add_argument("--allow-busy", action="store_true", help="upgrade to a job that has to wait for room, too")
+    parser.add_argument(
+        "--history-max", type=int, default=10, metavar="N", help="revisions that Helm keeps; 0 is all, 10 if unset"
+    )
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
     values_group = parser.add_argument_group("values, as for helm install")
     values_group.add_argument("-f", "--values", action=_ValueFlag, metavar="FILE", help="values file; - reads stdin")
     for flag, words in VALUE_FLAGS.items():
         values_group.add_argument(flag, action=_ValueFlag, metavar="KEY=VALUE", help=words)
     parser.set_defaults(value_flags=[])
-    values_group.add_argument("--chart", default=CHART, metavar="FOLDER", help="the chart, if not distrain's own")
+    _add_chart(values_group)
     _add_cluster(parser)
+
+
+def _add_chart(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="the chart, if not distrain's own")
 
 
 def _add_cluster(parser: argparse.ArgumentParser) -> None:

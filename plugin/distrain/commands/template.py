@@ -8,7 +8,7 @@ import os
 from distrain import console, values
 from distrain.cluster import Capabilities, connect
 from distrain.commands.candidate import source_of
-from distrain.commands.derived import asker, derived_source
+from distrain.commands.derived import asker, derived_source, given
 from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import find
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     merged = helm.merged_values(source)
     values.check(merged, source.chart)
     ask = _nobody if options.offline else asker(options)
-    complete = derived_source(options, helm, source, merged, ask)
+    complete = derived_source(given(options, helm, source), merged, ask)
     namespace, capabilities = _cluster(options)
     console.answer(helm.render(options.name, complete, namespace, capabilities).rstrip("\n"))
     return 0

@@ -125,10 +125,15 @@ def sized(job: Job, split: Split, request: Units) -> Job:
 
 
 def measured(
-    nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], namespace: str, job: Job, gpu_resource: str
+    nodes: Iterable[kube.Node],
+    pods: Iterable[kube.Pod],
+    namespace: str,
+    job: Job,
+    gpu_resource: str,
+    release: str | None = None,
 ) -> MeasuredNodes:
-    """Return what the nodes hold beside the pods, for a job in this namespace."""
-    return MeasuredNodes(take(nodes, pods, rules_of(job, namespace)), job, gpu_resource)
+    """Return what the nodes hold beside the pods, less those of `release`, for a job in this namespace."""
+    return MeasuredNodes(take(nodes, pods, rules_of(job, namespace), release), job, gpu_resource)
 
 
 def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:

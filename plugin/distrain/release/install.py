@@ -1,14 +1,18 @@
-"""Install a job that fits: refuse before anything is created, and take back what could not start."""
+"""Install a job that fits: refuse before anything is created, and leave nothing behind after a failure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from distrain.check.report import Report
 from distrain.cluster import Cluster
-from distrain.errors import DoesNotFitError, HelmError, NameInUseError, StartError, UnreachableError
-from distrain.helm import Helm, Source
+from distrain.errors import DistrainError, DoesNotFitError, HelmError, NameInUseError, StoppedError
+from distrain.helm import Helm, Operation, Source
+from distrain.release import namespace
+from distrain.release.interrupts import Interrupts
+from distrain.release.namespace import MadeNamespace
 from distrain.release.wait import Followed, until_started
 from distrain.target import Target
 
@@ -24,6 +28,17 @@ class Release:
     target: Target
 
 
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What changes a release: Helm, the cluster, the signals that are held back meanwhile, and where to tell of it."""
+
+    helm: Helm
+    cluster: Cluster
+    interrupts: Interrupts
+    say: Callable[[str], None]
+    answer: Callable[[str], None]
+
+
 def refuse_taken_name(helm: Helm, release: Release) -> None:
     """Raise NameInUseError when there is a release of this name already, in whatever state."""
     name, namespace = release.name, release.target.namespace
@@ -31,7 +46,7 @@ def refuse_taken_name(helm: Helm, release: Release) -> None:
     if status is not None:
         raise NameInUseError(
             f"{name}: a release of this name is {status} in namespace {namespace}; choose another name, change it with "
-            f"`helm upgrade {name}`, or remove it with `helm uninstall {name} --namespace {namespace}`"
+            f"`helm distrain upgrade {name}`, or remove it with `helm uninstall {name} --namespace {namespace}`"
         )
 
 
@@ -43,28 +58,72 @@ def refuse_what_does_not_fit(report: Report, *, allow_busy: bool) -> None:
     raise DoesNotFitError(f"{report.verdict}: {report.next}{wait}", report.exit_code)
 
 
-def install(helm: Helm, release: Release, *, create_namespace: bool) -> str:
-    """Install the release and return its notes; what a failed attempt has left is removed again."""
+def install(
+    tools: Tools, release: Release, operation: Operation, *, create_namespace: bool, followed: Followed | None
+) -> None:
+    """Install the release and tell its notes; with `followed` wait until the job has started.
+
+    Whatever ends this early, a signal too, the cluster is as it was before.
+    """
+    made: MadeNamespace | None = None
+
+    def take_back() -> list[str]:
+        return _take_back(tools, release, operation, made)
+
+    with all_or_nothing(tools, take_back):
+        if create_namespace:
+            made = namespace.make(tools.cluster, release.target.namespace)
+        notes = _install(tools.helm, release, operation)
+        tools.interrupts.check()
+        tools.answer(notes)
+        if followed:
+            with tools.interrupts.allowed():
+                until_started(tools.cluster, followed, tools.say)
+
+
+@contextmanager
+def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]]) -> Iterator[None]:
+    """Let a change go through, or call `take_back` and tell what it says beside what went wrong."""
     try:
-        return helm.install(release.name, release.source, release.target, create_namespace=create_namespace)
+        yield
+        tools.interrupts.end()
+        tools.interrupts.check()
+    except (KeyboardInterrupt, DistrainError) as error:
+        tools.interrupts.end()
+        told = take_back()
+        # A signal may have reached what Helm runs in: then its failure is only a part of the interruption.
+        if isinstance(error, DistrainError) and not tools.interrupts.came:
+            error.messages = (*error.messages, *told)
+            raise
+        raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
+    except Exception:
+        tools.interrupts.end()
+        for line in take_back():
+            tools.say(line)
+        raise
+
+
+def _install(helm: Helm, release: Release, operation: Operation) -> str:
+    try:
+        return helm.install(release.name, release.source, release.target, operation)
     except HelmError as error:
-        raise HelmError(f"{release.name}: Helm could not install it: {error}", _take_back(helm, release)) from error
+        raise HelmError(f"{release.name}: Helm could not install it: {error}") from error
 
 
-def follow(cluster: Cluster, helm: Helm, release: Release, followed: Followed, say: Callable[[str], None]) -> None:
-    """Wait until the job has started; one that cannot is uninstalled again."""
+def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:
+    """Remove what this installation has made, and no more: the release of that name may be another's; say what."""
+    told = [_uninstall(tools.helm, release, operation)]
+    if made:
+        told.append(namespace.remove(tools.cluster, made))
+    return list(filter(None, told))
+
+
+def _uninstall(helm: Helm, release: Release, operation: Operation) -> str:
     try:
-        until_started(cluster, followed, say)
-    except StartError as error:
-        raise StartError(*error.messages, _take_back(helm, release)) from error
-    except UnreachableError as error:
-        raise UnreachableError(*error.messages, f"{release.name}: stays installed; {remains(release)}") from error
-
-
-def _take_back(helm: Helm, release: Release) -> str:
-    try:
+        if not helm.has_made(release.name, operation, release.target):
+            return ""
         helm.uninstall(release.name, release.target)
-    except HelmError as error:
+    except DistrainError as error:
         return f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
     return f"{release.name}: uninstalled again"
 

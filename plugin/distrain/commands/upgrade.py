@@ -1,0 +1,117 @@
+"""The command `upgrade`: the plan, the question, and the upgrade itself; `rescale` is one, too."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import uuid
+from dataclasses import replace
+
+import yaml
+
+from distrain import console
+from distrain.check.report import Report
+from distrain.check.summary import summary
+from distrain.commands.candidate import Candidate, Place, checked_values, completed, place_of, source_of
+from distrain.commands.install import followed_job, started, tools_of
+from distrain.errors import StoppedError, ValuesError
+from distrain.helm import Operation, Source, find
+from distrain.release.current import Current, read, training
+from distrain.release.install import refuse_what_does_not_fit
+from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
+from distrain.release.size import Values, reused
+from distrain.release.upgrade import upgrade
+
+
+def run(options: argparse.Namespace) -> int:
+    source, helm = source_of(options), find()
+    refuse_without_answer(options)
+    place = place_of(options, helm)
+    current = read(helm, place.cluster, options.name, place.target)
+    return change(options, place, current, _reusing(options, place, current, source))
+
+
+def change(options: argparse.Namespace, place: Place, current: Current, source: Source) -> int:
+    """Say what an upgrade of the release to these values does, and do it once the user has said yes."""
+    merged = checked_values(place.helm, source)
+    found = completed(place, options.name, source, merged, running=options.name)
+    before = _before(place, options.name, current)
+    planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
+    report = found.report(options.name) if planned.replaces else None
+    planned = _priced(planned, before, report, place, current)
+    _tell(planned, before, report, found, options.output)
+    refuse_traps(planned, before)
+    if report:
+        refuse_what_does_not_fit(report, allow_busy=options.allow_busy or found.is_queued)
+        for line in summary(report, found.job):
+            console.say(line)
+    if options.dry_run or planned.is_empty:
+        return 0
+    if not options.yes and not console.agrees(f"upgrade {options.name} so?"):
+        raise StoppedError(f"{options.name}: not upgraded, as you wish")
+    return _carry_out(options, found, planned)
+
+
+def refuse_without_answer(options: argparse.Namespace) -> None:
+    """Raise ValuesError where nobody can be asked."""
+    if not (options.yes or options.dry_run or console.can_ask()):
+        raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
+
+
+def _carry_out(options: argparse.Namespace, found: Candidate, planned: Plan) -> int:
+    followed = followed_job(found, options.timeout) if options.wait else None
+    operation = Operation(uuid.uuid4().hex, hooks=not found.checks_itself, history_max=options.history_max)
+    tools = tools_of(found)
+    # A program that reads the plan gets nothing else on stdout.
+    tools = replace(tools, answer=console.say) if options.output == "json" else tools
+    upgrade(tools, found.release, operation, planned, followed=followed)
+    if followed:
+        console.say(started(found))
+    return 0
+
+
+def _before(place: Place, name: str, current: Current) -> Before:
+    return Before(
+        revision=current.revision.number,
+        manifest=current.revision.manifest,
+        job=current.job,
+        values=place.helm.all_values(name, place.target),
+        end=current.end,
+        is_there=current.state is not None,
+    )
+
+
+def _priced(planned: Plan, before: Before, report: Report | None, place: Place, current: Current) -> Plan:
+    """Return the plan with what it costs, where another job takes the running one's place."""
+    if report is None:
+        return planned
+    lost = training(place.cluster, current, place.target.namespace) if current.runs else None
+    return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
+
+
+def _tell(planned: Plan, before: Before, report: Report | None, found: Candidate, form: str) -> None:
+    if form == "json":
+        console.answer(json.dumps({**planned.as_dict(), "verdict": report.verdict if report else None}, indent=2))
+    else:
+        console.answer("\n".join(lines(planned, before, has_trainer=not found.values.get("command"))))
+
+
+def _reusing(options: argparse.Namespace, place: Place, current: Current, source: Source) -> Source:
+    """Return the values as `helm upgrade` does: with the release's own where a flag says so, or none is given."""
+    reuses = options.reuse_values or options.reset_then_reuse_values or not source.flags
+    if options.reset_values or not reuses:
+        return source
+    old: Values = current.revision.values
+    if options.reuse_values and chart_version(source) != current.revision.chart_version:
+        # Then the old chart's defaults count, too.
+        old = place.helm.all_values(options.name, place.target)
+    return source_with(source, reused(place.helm.given_values(source), old))
+
+
+def source_with(source: Source, values: Values) -> Source:
+    """Return a source of these values alone."""
+    return Source(source.chart, ("--values", "-"), yaml.safe_dump(values, sort_keys=False).encode())
+
+
+def chart_version(source: Source) -> str:
+    return str(yaml.safe_load((source.chart / "Chart.yaml").read_text())["version"])

@@ -1,0 +1,157 @@
+"""The release that is to be changed: what Helm has recorded of it, and how its job stands in the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from distrain import kube
+from distrain.cluster import Cluster, NotFoundError
+from distrain.errors import ForbiddenError, RefusedError, UnreachableError
+from distrain.helm import Helm, Revision
+from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, REPLICAS, ROLE_LABEL, WORKER, Job, from_manifest
+from distrain.release.changes import objects
+from distrain.release.owner import Marks, made_without_helm, owner
+from distrain.release.start import SPEAKERS, SUCCEEDED
+from distrain.release.steps import Training, last_step, seconds_since
+from distrain.target import Target
+
+# Enough for some step lines and what a framework writes between them.
+LOG_LINES = 500
+# Under torchrun any worker may be rank 0; the first ones are asked.
+ASKED_WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """A release as it stands. `state` is that of its job's own resource, None when that is gone."""
+
+    revision: Revision
+    job: Job
+    state: kube.Workload | None
+    pods: Sequence[kube.Pod]
+
+    @property
+    def end(self) -> str | None:
+        """Return Succeeded or Failed once the job has come to its end."""
+        conditions = (self.state.status.conditions if self.state else None) or ()
+        for condition in conditions:
+            if condition.status == "True" and condition.type in (*SUCCEEDED, "Failed"):
+                return "Failed" if condition.type == "Failed" else "Succeeded"
+        return None
+
+    @property
+    def runs(self) -> bool:
+        return self.state is not None and self.end is None
+
+
+def read(helm: Helm, cluster: Cluster, name: str, target: Target) -> Current:
+    """Return the release; raises RefusedError when there is none, or when it is not ours to change now."""
+    revision = helm.revision(name, target)
+    if revision is None:
+        raise RefusedError(_no_release(cluster, name, target.namespace))
+    refuse_unsettled(revision, name, target.namespace)
+    job = from_manifest(revision.manifest, name)
+    state = _state(cluster, job, target.namespace)
+    refuse_owned(revision, state, name)
+    return Current(revision, job, state, cluster.release_pods(target.namespace, name))
+
+
+def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
+    """Raise RefusedError while a release is neither what its last revision says nor what the one before says."""
+    if revision.status == "deployed":
+        return
+    before, where = revision.number - 1, f"--namespace {namespace}"
+    back = f"`helm rollback {name} {before} {where}`" if before else f"`helm uninstall {name} {where}`"
+    if revision.status.startswith("pending-"):
+        raise RefusedError(
+            f"{name}: revision {revision.number} is {revision.status}: another Helm is at work on it, or was killed; "
+            f"wait for it, or go back with {back}"
+        )
+    raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; go back with {back}, then try again")
+
+
+def refuse_owned(revision: Revision, state: kube.Workload | None, name: str) -> None:
+    """Raise RefusedError for what Argo CD or Flux would turn back."""
+    for marks in [*_marks_in(revision), *([_marks(state.metadata)] if state else [])]:
+        if words := owner(marks):
+            raise RefusedError(f"{name}: {words}")
+
+
+def training(cluster: Cluster, current: Current, namespace: str, now: datetime | None = None) -> Training:
+    """Return how far the job has come, as far as its first rank's log tells and may be read."""
+    speakers = _speakers(current.pods)
+    logs = (_log(cluster, namespace, pod) for pod in speakers)
+    starts = [started for pod in speakers for started in _starts(pod)]
+    since = seconds_since(min(starts, default=None), now or datetime.now(timezone.utc))
+    return Training(last_step(logs), since)
+
+
+def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
+    """Say that there is no release, or who else has made a job of this name."""
+    for kind, metadata in _jobs_of(cluster, name, namespace):
+        marks = _marks(metadata)
+        if made_without_helm(marks):
+            words = owner(marks) or f"was not made by Helm: change {kind} {metadata.name} with what made it"
+            return f"{name}: is no Helm release in namespace {namespace}; it {words}"
+    return (
+        f"{name}: there is no release of this name in namespace {namespace}; `helm list --namespace {namespace}` "
+        "names those that there are"
+    )
+
+
+def _jobs_of(cluster: Cluster, name: str, namespace: str) -> Iterator[tuple[str, kube.Metadata]]:
+    """Yield the jobs that carry the chart's labels for this release, whoever made them."""
+    served = [api.rsplit("/", 1) for api in cluster.served("kubeflow.org") if api.count("/") == 2]
+    for version, kind in [("batch/v1", "Job"), *((version, kind) for version, kind in served if kind in REPLICAS)]:
+        with contextlib.suppress(ForbiddenError):
+            for item in cluster.named(namespace, version, f"{kind.lower()}s"):
+                labels = item.metadata.labels or {}
+                if (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, name):
+                    yield kind, item.metadata
+
+
+def _marks_in(revision: Revision) -> Iterator[Marks]:
+    for item in objects(revision.manifest).values():
+        metadata = item.get("metadata") or {}
+        yield Marks(metadata.get("labels") or {}, metadata.get("annotations") or {})
+
+
+def _marks(metadata: kube.Metadata) -> Marks:
+    return Marks(metadata.labels or {}, metadata.annotations or {})
+
+
+def _state(cluster: Cluster, job: Job, namespace: str) -> kube.Workload | None:
+    resource = job.resources[0]
+    try:
+        return cluster.workload(resource.api_version, resource.kind, namespace, resource.name)
+    except NotFoundError:
+        return None
+
+
+def _speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
+    """Return the pods whose logs may tell the steps: the launcher's, Master's or Chief's, else the first workers'."""
+    running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+    roles = {role: [pod for pod in running if _role(pod) == role] for role in (*SPEAKERS, WORKER)}
+    workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
+    return [pod for found in roles.values() for pod in found] or workers[:ASKED_WORKERS]
+
+
+def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> str:
+    container = next((container.name for container in pod.spec.containers or ()), "")
+    try:
+        return cluster.log(namespace, pod.metadata.name, container, LOG_LINES)
+    except UnreachableError:
+        return ""
+
+
+def _starts(pod: kube.Pod) -> Iterator[str]:
+    for status in pod.status.container_statuses or ():
+        if status.state and status.state.running and status.state.running.started_at:
+            yield status.state.running.started_at
+
+
+def _role(pod: kube.Pod) -> str:
+    return (pod.metadata.labels or {}).get(ROLE_LABEL, "")

@@ -1,0 +1,160 @@
+"""What an upgrade does to a running job, said before it is done, and refused where it would not do what it seems to.
+
+Pure functions over two revisions and the state of the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from distrain.check.report import Gpus
+from distrain.errors import RefusedError
+from distrain.job import Job, Resource
+from distrain.release import changes
+from distrain.release.changes import IGNORED, REPLACED, Change
+from distrain.release.steps import Training, duration
+
+# The values that say how large a job is, and nothing else.
+SIZE_VALUES = {"gpus", "workers.replicas", "workers.gpus"}
+WIDTH = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What the release is to become: its manifest and job, and the user's values."""
+
+    manifest: str
+    job: Job
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What it is: the same of its last revision, whose number this is, and how its job ended, if it did.
+
+    `is_there` tells whether the cluster has the job's own resource.
+    """
+
+    revision: int
+    manifest: str
+    job: Job
+    values: dict[str, Any]
+    end: str | None
+    is_there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The changes, and what they cost.
+
+    `deleted` are resources that Helm would change in place, and that have to go first for the job to start again.
+    `lost` is None where nothing runs that could lose anything.
+    """
+
+    release: str
+    revision: int
+    values: dict[str, str]
+    changes: list[Change]
+    deleted: tuple[Resource, ...] = ()
+    gpus: Gpus | None = None
+    freed: int = 0
+    lost: Training | None = None
+
+    @property
+    def replaces(self) -> bool:
+        """Tell whether another job takes the running one's place."""
+        return any(change.effect == REPLACED for change in self.changes)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.values and not self.changes
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = {**asdict(self), "deleted": [changes.named(resource) for resource in self.deleted]}
+        return {**plain, "replaces": self.replaces}
+
+
+def plan(release: str, before: Before, after: Next) -> Plan:
+    """Compare two revisions."""
+    old, new = changes.objects(before.manifest), changes.objects(after.manifest)
+    found = changes.of_objects(old, new, before.job.resources, after.job.resources)
+    same = tuple(resource for resource in before.job.resources if resource in new)
+    replaced = any(change.effect == REPLACED for change in found)
+    return Plan(
+        release=release,
+        revision=before.revision,
+        values=changes.of_values(before.values, after.values),
+        changes=found,
+        deleted=same if replaced else (),
+    )
+
+
+def refuse_traps(planned: Plan, before: Before) -> None:
+    """Raise RefusedError where Helm would say that all went well and the job would not be what it says."""
+    where = planned.release
+    if ignored := [change for change in planned.changes if change.effect == IGNORED]:
+        raise RefusedError(*_ignored(ignored, where))
+    stays = before.job.resources[0] in planned.deleted or not planned.replaces
+    if not before.is_there and stays and not planned.is_empty:
+        raise RefusedError(
+            f"{where}: {changes.named(before.job.resources[0])} is gone, by its ttlSecondsAfterFinished or by hand; an "
+            f"upgrade would make it again and train from the start. If you want that, `helm uninstall {where}` and "
+            "install it anew"
+        )
+    if before.end and stays and planned.changes:
+        raise RefusedError(
+            f"{where}: its job has {before.end.lower()} already, and an upgrade does not run it again. To run it with "
+            f"these values, install it under another name, or `helm uninstall {where}` first"
+        )
+
+
+def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
+    """Say the plan, for people."""
+    if planned.is_empty:
+        yield f"{planned.release}: nothing changes"
+        return
+    yield f"{planned.release}: revision {planned.revision} -> {planned.revision + 1}"
+    yield from (f"  value     {path}: {how}" for path, how in planned.values.items())
+    yield from (f"  {change.effect:<{WIDTH}} {change.what}: {change.how}" for change in planned.changes)
+    if planned.gpus and (planned.gpus.needed or planned.freed):
+        gpus = planned.gpus
+        freed = f"{planned.freed} freed, " if planned.replaces else ""
+        yield f"  gpus      {freed}{gpus.needed} needed, {gpus.free} of {gpus.total} free for it ({gpus.resource})"
+    yield f"  lost      {_loss(planned, before, has_trainer=has_trainer)}"
+
+
+def freed(planned: Plan, before: Before, resource: str) -> int:
+    """Return the GPUs that the running job gives back."""
+    if not planned.replaces or before.end or not before.is_there:
+        return 0
+    return sum(role.replicas * role.request.get(resource, 0) for role in before.job.roles)
+
+
+def is_only_size(planned: Plan) -> bool:
+    return bool(planned.values) and planned.values.keys() <= SIZE_VALUES
+
+
+def _ignored(found: Sequence[Change], release: str) -> Iterator[str]:
+    """Say it once per value, or else per field."""
+    fields = [change.what.partition(": ")[2] for change in found]
+    named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
+    for value, change in reversed(named.items()):
+        yield (
+            f"{value}: {change.what} would change ({change.how}), but nothing applies that to pods that run; leave it "
+            f"as it is, or `helm uninstall {release}` and install it anew"
+        )
+
+
+def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
+    if not planned.replaces:
+        return "nothing: the job goes on" if before.is_there and not before.end else "nothing"
+    if before.end or planned.lost is None:
+        ended = f": the job has {before.end.lower()}" if before.end else ""
+        return f"nothing that still runs{ended}; the new job trains from the start"
+    ran = f" {duration(planned.lost.seconds)} of training," if planned.lost.seconds is not None else ""
+    if not has_trainer:
+        return f"what your command has not saved itself:{ran} since its pods' start"
+    steps = f"all {planned.lost.steps} steps" if planned.lost.steps else "all steps, of which the log tells none yet"
+    return f"{steps},{ran} as no checkpoint is kept: the new job trains from the start"

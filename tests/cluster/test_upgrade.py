@@ -1,0 +1,106 @@
+"""A run that is installed, rescaled and taken back while it trains, on a real cluster."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from lab import client
+from lab.paths import REPOSITORY
+from lab.waiting import wait_until
+from tests.cluster.testbed import Namespace, settings
+
+# Long enough to be upgraded while it trains.
+RUN = settings(
+    {
+        "framework": "tensorflow",
+        "image.repository": "distrain/tensorflow",
+        "workers.gpus": 0,
+        "trainer.model": "mnist",
+        "trainer.batchSize": 8,
+        "trainer.steps": 20000,
+        "trainer.logEvery": 5,
+    }
+)
+KINDS = "all,secrets,configmaps,serviceaccounts,roles,rolebindings,mpijobs,persistentvolumeclaims"
+TRIES = 10
+
+
+def _objects(namespace: Namespace) -> set[str]:
+    """Return what is in the namespace."""
+    return set(client.kubectl("-n", namespace.name, "get", KINDS, "-o", "name").split())
+
+
+def _has_step(namespace: Namespace) -> bool:
+    logs = namespace.logs("app.kubernetes.io/component=launcher")
+    return any("images/sec:" in log for log in logs.values())
+
+
+def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: Namespace, helm: Path) -> None:
+    installed = namespace.distrain("install", "run1", *RUN, "--wait", "--timeout", "2m")
+    assert installed.returncode == 0, installed.stderr
+    wait_until("a step", lambda: _has_step(namespace), seconds=90, pause=1)
+
+    planned = namespace.distrain("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=9", "--dry-run")
+    rescaled = namespace.distrain("rescale", "run1", "--workers", "3", "--yes", "--wait", "--timeout", "2m")
+
+    assert planned.returncode == 0, planned.stderr
+    assert "  replaced  MPIJob run1-" in planned.stdout
+    lost = planned.stdout.splitlines()[-1].split()
+    assert (lost[:2], lost[3]) == (["lost", "all"], "steps,")
+    assert int(lost[2]) >= 5
+    assert rescaled.returncode == 0, rescaled.stderr
+    assert sum("-worker-" in name for name in namespace.running_pods()) == 3
+    wait_until("a step of 3 workers", lambda: _has_step(namespace), seconds=90, pause=1)
+
+
+def test_installation_without_an_image_is_taken_back(namespace: Namespace) -> None:
+    before = _objects(namespace)
+
+    refused = namespace.distrain("install", "run1", *RUN, "--set", "image.tag=no-such", "--wait", "--timeout", "2m")
+
+    assert refused.returncode == 4
+    assert "image.repository: cannot pull " in refused.stderr
+    assert refused.stderr.splitlines()[-1] == "distrain: run1: uninstalled again"
+    wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
+
+
+def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Namespace) -> None:
+    before = _objects(namespace)
+    codes = [_interrupted(namespace, after=random.uniform(0, 1.5)) for _ in range(TRIES)]
+
+    # Whoever was faster than the signal has installed it.
+    assert set(codes) <= {0, 130}
+    assert 130 in codes
+    wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
+
+
+def _interrupted(namespace: Namespace, *, after: float) -> int:
+    """Interrupt an installation, with all that it runs, so many seconds after the check; return its exit code."""
+    command = [sys.executable, "-m", "distrain", "install", "run1", *RUN, "--namespace", namespace.name]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    process.stderr.readline()
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGINT)
+    process.communicate()
+    releases = client.kubectl("-n", namespace.name, "get", "secrets", "-l", "owner=helm", "-o", "name")
+    assert (releases == "") == (process.returncode != 0)
+    if process.returncode == 0:
+        subprocess.run(["helm", "uninstall", "run1", "--namespace", namespace.name], check=True, capture_output=True)
+    return process.returncode

@@ -1,0 +1,31 @@
+"""The program as a user runs it: what it says, and a cluster for it to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object
+
+SECRETS = "/api/v1/namespaces/team/secrets"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+def hold(api: FakeApi, nodes: list[Object], pods: list[Object] | None = None) -> None:
+    """Let the cluster have these nodes and pods."""
+    api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": pods or []}
+    api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
+
+
+def wrote_nothing(api: FakeApi) -> bool:
+    return all(request.startswith("GET ") for request in api.requests)

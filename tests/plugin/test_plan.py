@@ -1,0 +1,333 @@
+"""What an upgrade is said to do: changes by their effect, what is refused, what it costs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+import yaml
+
+from distrain.check.report import Gpus
+from distrain.errors import RefusedError, ValuesError
+from distrain.job import from_manifest
+from distrain.release import changes
+from distrain.release.changes import IGNORED, LIVE, REPLACED
+from distrain.release.owner import Marks, owner
+from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
+from distrain.release.size import reused, with_gpus, with_workers
+from distrain.release.steps import Training, duration, last_step, seconds_since
+from tests.plugin.objects import JOB, Object, mpi_job, plain, pytorch_job
+
+SERVICE_ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "run1"}}
+
+
+def _manifest(*objects: Object) -> str:
+    return yaml.safe_dump_all(objects)
+
+
+def _before(*objects: Object, end: str | None = None, is_there: bool = True) -> Before:
+    manifest = _manifest(*objects)
+    return Before(3, manifest, from_manifest(manifest, "run1"), {"a": 1}, end, is_there)
+
+
+def _next(*objects: Object, **values: Any) -> Next:
+    manifest = _manifest(*objects)
+    return Next(manifest, from_manifest(manifest, "run1"), {"a": 1, **values})
+
+
+def _with(job: Object, path: str, value: Any) -> Object:
+    """The job with one more field, by its path."""
+    changed = copy.deepcopy(job)
+    *parents, last = path.split(".")
+    at = changed
+    for key in parents:
+        at = at.setdefault(key, {})
+    at[last] = value
+    return changed
+
+
+def _renamed(job: Object) -> Object:
+    return {**job, "metadata": {**job["metadata"], "name": "run1-ffffffff"}}
+
+
+@pytest.mark.parametrize(
+    ("job", "path", "effect"),
+    [
+        pytest.param(mpi_job(), "metadata.labels.x", LIVE, id="labels-of-the-job"),
+        pytest.param(mpi_job(), "spec.runPolicy.cleanPodPolicy", LIVE, id="mpi-v2-clean-pod-policy"),
+        pytest.param(mpi_job(), "spec.runPolicy.backoffLimit", IGNORED, id="mpi-v2-backoff-limit"),
+        pytest.param(mpi_job(), "spec.slotsPerWorker", IGNORED, id="slots"),
+        pytest.param(mpi_job(version="v1"), "spec.runPolicy.backoffLimit", LIVE, id="mpi-v1-backoff-limit"),
+        pytest.param(mpi_job(), "spec.mpiReplicaSpecs.Worker.replicas", REPLACED, id="mpi-size"),
+        pytest.param(mpi_job(), "spec.mpiReplicaSpecs.Worker.template.spec.nodeName", IGNORED, id="mpi-template"),
+        pytest.param(mpi_job(), "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x", IGNORED, id="pod-labels"),
+        pytest.param(pytorch_job(workers=2), "spec.runPolicy.ttlSecondsAfterFinished", LIVE, id="pytorch-ttl"),
+        pytest.param(pytorch_job(workers=2), "spec.elasticPolicy.maxReplicas", IGNORED, id="pytorch-elastic"),
+        pytest.param(pytorch_job(workers=2), "spec.pytorchReplicaSpecs.Worker.replicas", REPLACED, id="pytorch-size"),
+        pytest.param(plain(workers=2)[2], "spec.parallelism", REPLACED, id="plain-size"),
+        pytest.param(plain(workers=2)[2], "spec.activeDeadlineSeconds", LIVE, id="plain-deadline"),
+        pytest.param(plain(workers=2)[2], "spec.template.spec.nodeName", IGNORED, id="plain-template"),
+    ],
+)
+def test_change_of_a_running_job_has_the_effect_that_its_operator_gives_it(job: Object, path: str, effect: str) -> None:
+    found = plan("run1", _before(job), _next(_with(job, path, "x" if "template" in path or "labels" in path else 9)))
+
+    assert [change.effect for change in found.changes] == [effect]
+
+
+def test_kind_that_rescales_live_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "LIVE_RESCALE", frozenset({"MPIJob"}))
+
+    found = plan("run1", _before(mpi_job(workers=2)), _next(mpi_job(workers=3)))
+
+    assert [(change.effect, found.replaces, found.deleted) for change in found.changes] == [(LIVE, False, ())]
+
+
+def test_job_of_another_size_has_to_go_before_helm_makes_it_anew() -> None:
+    before = _before(mpi_job(workers=2), SERVICE_ACCOUNT)
+
+    found = plan("run1", before, _next(mpi_job(workers=3), SERVICE_ACCOUNT, workers={"replicas": 3}))
+
+    assert found.deleted == before.job.resources
+    assert found.values == {"workers.replicas": "unset -> 3"}
+    assert [change.how for change in found.changes] == ["2 -> 3"]
+    refuse_traps(found, before)
+
+
+def test_job_of_another_name_is_replaced_by_helm_itself() -> None:
+    before = _before(mpi_job(), SERVICE_ACCOUNT)
+
+    found = plan("run1", before, _next(_renamed(mpi_job(gpus=2))))
+
+    assert found.deleted == ()
+    assert [(change.effect, change.what, change.how) for change in found.changes] == [
+        (REPLACED, f"MPIJob {JOB}", "by MPIJob run1-ffffffff"),
+        (LIVE, "ServiceAccount run1", "deleted"),
+    ]
+    refuse_traps(found, before)
+
+
+def test_every_job_of_kind_plain_is_replaced() -> None:
+    before = _before(*plain(workers=2))
+
+    found = plan("run1", before, _next(*plain(workers=3)))
+
+    assert {resource.name for resource in found.deleted} == {
+        f"{JOB}-{part}" for part in ("keygen", "worker", "launcher")
+    }
+
+
+def test_hooks_and_what_stays_the_same_are_no_change() -> None:
+    hook = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"helm.sh/hook": "test"}}}
+
+    found = plan("run1", _before(mpi_job()), _next(mpi_job(), hook))
+
+    assert found.is_empty
+
+
+POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        pytest.param(
+            _before(mpi_job()),
+            _next(_with(mpi_job(), POD_LABELS, "y")),
+            rf"^podLabels: MPIJob {JOB}: {POD_LABELS} would change \(unset -> y\), but nothing applies that to pods",
+            id="ignored-value",
+        ),
+        pytest.param(
+            _before(mpi_job()),
+            _next(_with(mpi_job(), "spec.slotsPerWorker", 4)),
+            r"^spec.slotsPerWorker: MPIJob .* would change \(unset -> 4\)",
+            id="ignored-field",
+        ),
+        pytest.param(
+            _before(mpi_job(), end="Succeeded"),
+            _next(mpi_job(workers=3)),
+            "^run1: its job has succeeded already, and an upgrade does not run it again",
+            id="finished",
+        ),
+        pytest.param(
+            _before(mpi_job(), is_there=False),
+            _next(mpi_job(), SERVICE_ACCOUNT),
+            f"^run1: MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand; an upgrade would make it again",
+            id="deleted-by-ttl",
+        ),
+    ],
+)
+def test_silent_trap_is_refused(before: Before, after: Next, words: str) -> None:
+    found = plan("run1", before, after)
+
+    with pytest.raises(RefusedError, match=words):
+        refuse_traps(found, before)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(_before(mpi_job()), _next(_renamed(_with(mpi_job(), POD_LABELS, "y"))), id="labels-of-a-new-job"),
+        pytest.param(_before(mpi_job(), end="Failed"), _next(_renamed(mpi_job())), id="finished-and-replaced"),
+        pytest.param(_before(mpi_job(), end="Failed"), _next(mpi_job()), id="finished-and-unchanged"),
+        pytest.param(_before(mpi_job(), is_there=False), _next(_renamed(mpi_job())), id="gone-and-replaced"),
+    ],
+)
+def test_what_does_as_it_says_is_not(before: Before, after: Next) -> None:
+    refuse_traps(plan("run1", before, after), before)
+
+
+def test_values_that_may_be_secret_or_long_are_not_shown() -> None:
+    old = {"env": [], "s3": {"secretName": "a"}, "trainer": {"steps": 10}, "image": {"tag": "x" * 99}}
+    new = {
+        "env": [{"name": "KEY", "value": "s3cret"}],
+        "s3": {"secretName": "b"},
+        "trainer": {"steps": 20},
+        "image": {},
+    }
+
+    assert changes.of_values(old, new) == {
+        "env": "changed",
+        "s3.secretName": "changed",
+        "trainer.steps": "10 -> 20",
+        "image.tag": "changed",
+    }
+
+
+def _priced(lost: Training | None, before: Before) -> Plan:
+    planned = plan("run1", before, _next(_renamed(mpi_job())))
+    cost = Gpus("nvidia.com/gpu", needed=8, free=8, total=16)
+    return Plan("run1", 3, {}, planned.changes, gpus=cost, freed=freed(planned, before, "nvidia.com/gpu"), lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("lost", "has_trainer", "words"),
+    [
+        pytest.param(
+            Training(240, 600), True, "all 240 steps, 10 min of training, as no checkpoint is kept", id="steps"
+        ),
+        pytest.param(Training(None, 45), True, "all steps, of which the log tells none yet, 45 s", id="no-step-yet"),
+        pytest.param(
+            Training(None, 45), False, "what your command has not saved itself: 45 s of training", id="command"
+        ),
+    ],
+)
+def test_plan_says_what_is_lost(lost: Training, has_trainer: bool, words: str) -> None:
+    before = _before(mpi_job())
+
+    told = list(lines(_priced(lost, before), before, has_trainer=has_trainer))
+
+    assert told[0] == "run1: revision 3 -> 4"
+    assert told[-2] == "  gpus      8 freed, 8 needed, 8 of 16 free for it (nvidia.com/gpu)"
+    assert told[-1].startswith(f"  lost      {words}")
+
+
+def test_finished_job_frees_and_loses_nothing() -> None:
+    before = _before(mpi_job(), end="Failed")
+
+    told = list(lines(_priced(None, before), before, has_trainer=True))
+
+    assert told[-2].startswith("  gpus      0 freed")
+    assert told[-1].startswith("  lost      nothing that still runs: the job has failed")
+
+
+def test_last_step_is_read_from_the_trainers_lines() -> None:
+    log = (
+        "TensorFlow: 2.16\n10\timages/sec: 813.1 +/- 4.6 (jitter = 29.8)\t7.593\n20\timages/sec: 814.0 +/- 1\t7\nbye\n"
+    )
+
+    assert last_step(["", log]) == 20
+    assert last_step(["total images/sec: 651.2\n"]) is None
+
+
+def test_time_since_the_start_is_said_in_its_largest_units() -> None:
+    now = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
+
+    assert seconds_since("2026-01-01T11:58:00Z", now) == 120
+    assert seconds_since(None, now) is None
+    assert [duration(seconds) for seconds in (45, 120, 11100)] == ["45 s", "2 min", "3 h 5 min"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "words"),
+    [
+        pytest.param(
+            {"helm.toolkit.fluxcd.io/name": "run1", "helm.toolkit.fluxcd.io/namespace": "team"},
+            {},
+            "belongs to Flux's HelmRelease run1 in namespace team: change its spec.values",
+            id="helm-release",
+        ),
+        pytest.param(
+            {"kustomize.toolkit.fluxcd.io/name": "runs", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"},
+            {},
+            "belongs to Flux's Kustomization runs in namespace flux-system: change the files under its spec.path",
+            id="kustomization",
+        ),
+        pytest.param(
+            {"argocd.argoproj.io/instance": "run1"},
+            {},
+            "belongs to Argo CD's Application run1: change",
+            id="argo-label",
+        ),
+        pytest.param(
+            {},
+            {"argocd.argoproj.io/tracking-id": "argocd_run1:kubeflow.org/MPIJob:team/run1-1234abcd"},
+            "belongs to Argo CD's Application run1: change",
+            id="argo-annotation",
+        ),
+    ],
+)
+def test_owner_is_named_with_what_to_change(labels: dict[str, str], annotations: dict[str, str], words: str) -> None:
+    found = owner(Marks(labels, annotations))
+
+    assert found is not None
+    assert found.startswith(words)
+
+
+def test_helms_own_marks_are_nobody_elses() -> None:
+    assert owner(Marks({"app.kubernetes.io/managed-by": "Helm"}, {"meta.helm.sh/release-name": "run1"})) is None
+
+
+FULL = {"workers": {"replicas": 2, "gpus": 8}}
+Resize = Callable[[], dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    ("resize", "values"),
+    [
+        pytest.param(lambda: with_workers({}, FULL, 4), {"workers": {"replicas": 4}}, id="workers"),
+        pytest.param(
+            lambda: with_workers({"gpus": 16, "x": 1}, FULL, 4),
+            {"gpus": 32, "x": 1, "workers": {"replicas": 4}},
+            id="total",
+        ),
+        pytest.param(
+            lambda: with_gpus({"gpus": 16, "workers": {"cpu": 4, "gpus": 8}}, FULL, 32),
+            {"gpus": 32, "workers": {"cpu": 4, "gpus": 8, "replicas": 4}},
+            id="more-of-the-same",
+        ),
+        pytest.param(
+            lambda: with_gpus({"gpus": 16, "workers": {"replicas": 2, "cpu": 4, "gpus": 8}}, FULL, 12),
+            {"gpus": 12, "workers": {"cpu": 4}},
+            id="left-to-derive",
+        ),
+        pytest.param(lambda: with_gpus({"workers": {"gpus": 8}}, FULL, 4), {"gpus": 4}, id="no-section-left"),
+    ],
+)
+def test_release_at_another_size_keeps_its_other_values(resize: Resize, values: dict[str, Any]) -> None:
+    assert resize() == values
+
+
+def test_gpus_of_a_run_on_the_cpu_are_refused() -> None:
+    with pytest.raises(ValuesError, match=r"^--gpus: the run trains on the CPU, as workers.gpus is 0; say --workers N"):
+        with_gpus({}, {"workers": {"replicas": 2, "gpus": 0}}, 8)
+
+
+def test_reused_values_merge_as_helm_merges_them() -> None:
+    old = {"a": {"b": 1, "c": 2}, "d": [1], "e": {"f": 1}, "g": 1}
+    given = {"a": {"b": 3}, "d": [2], "e": None}
+
+    assert reused(given, old) == {"a": {"b": 3, "c": 2}, "d": [2], "g": 1}
