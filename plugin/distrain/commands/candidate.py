@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from distrain import values
 from distrain.check.report import Report, check
 from distrain.cluster import Cluster, connect
+from distrain.commands.source import source_of
 from distrain.errors import ValuesError
-from distrain.helm import Helm, Source, find
+from distrain.helm import Helm, find
 from distrain.job import Job, from_manifest
 from distrain.release.install import Release, refuse_taken_name
 from distrain.target import choose
@@ -43,7 +41,7 @@ class Candidate:
         source = self.release.source
         if not (self.values.get("preflight") or {}).get("enabled"):
             return self.release
-        without = replace(source, flags=(*source.flags, "--set", "preflight.enabled=false"))
+        without = source._replace(flags=(*source.flags, "--set", "preflight.enabled=false"))
         return replace(self.release, source=without)
 
     def value(self, section: str, key: str) -> str:
@@ -57,7 +55,6 @@ def candidate(options: argparse.Namespace, name: str, *, new: bool = False) -> C
     """Go from arguments to a job, the cheap refusals first: values, then the cluster, then the chart's own rules."""
     source, helm = source_of(options), find()
     merged = helm.merged_values(source)
-    values.check(merged, source.chart)
     if (merged.get("job") or {}).get("enabled") is False:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
     target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
@@ -68,13 +65,3 @@ def candidate(options: argparse.Namespace, name: str, *, new: bool = False) -> C
         refuse_taken_name(helm, release)
     job = from_manifest(helm.render(name, source, target.namespace, capabilities), "--chart")
     return Candidate(release, cluster, helm, job, merged)
-
-
-def source_of(options: argparse.Namespace) -> Source:
-    """Return the chart and the values that the arguments name."""
-    chart = Path(options.chart)
-    if not (chart / "Chart.yaml").is_file():
-        raise ValuesError(f"--chart: {chart} is no chart's folder; name the folder that holds its Chart.yaml")
-    flags = tuple(word for flag in options.value_flags for word in flag)
-    stdin = sys.stdin.buffer.read() if ("--values", "-") in options.value_flags else None
-    return Source(chart, flags, stdin)
