@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema docs lock images cluster cluster-status bench bench-full clean
+.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-full clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -36,6 +36,9 @@ docs: setup ## write docs/plugin.md from the texts and arguments of the plugin's
 lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh
 
+package: ## write dist/distrain-VERSION.tgz, the plugin with its chart; KEY=NAME signs it with GnuPG
+	@python3 -m lab.package $(KEY)
+
 images: setup ## build the trainer's images for the lab
 	@$(PYTHON) -m lab images
 
@@ -45,7 +48,7 @@ cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or
 cluster-status: setup ## say what runs of the embedded Kubernetes
 	@$(PYTHON) -m lab status
 
-bench: setup ## measure the rendering, the data layer, the lab's start and the trainer's speed
+bench: setup ## measure the rendering, the plugin's start, the data layer, the lab's start and the trainer's speed
 	@$(PYTHON) -m lab bench
 
 bench-full: setup ## run the rest of each matrix of which the tests try one path

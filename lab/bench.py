@@ -1,5 +1,5 @@
-"""`make bench`: what rendering costs, whether data keeps the trainer fed, how long the lab takes to start, and how the
-trainer's speed grows.
+"""`make bench`: what rendering costs, how fast the plugin starts, whether data keeps the trainer fed, how long the lab
+takes to start, and how the trainer's speed grows.
 
 Two cores do the work of all workers here, so the last figure says what distribution costs, not what it gains.
 """
@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab import client, cluster, images
+from lab import bench_start, client, cluster, images
 from lab.errors import LabError
 from lab.golang import binary
 from lab.paths import CHART, KUBECONFIG, REPOSITORY
@@ -33,6 +33,7 @@ def main() -> None:
     """Measure, and print a line per figure."""
     for helm in ("helm3", "helm4"):
         print(f"{helm} template: {_rendering(helm):.2f} x a chart of one ConfigMap (median of {RENDERINGS} pairs)")
+    bench_start.main()
     random_values = ["-m", "pytest", "-q", "tests/chart/test_random_values.py"]
     subprocess.run([sys.executable, *random_values], env={**os.environ, "RANDOM_VALUES": "10000"}, check=True)
     data = {**os.environ, "PYTHONPATH": "trainer"}

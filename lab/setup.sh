@@ -11,6 +11,7 @@ packages=(
   iproute2 util-linux                                                 # namespaces and links
   buildah mmdebstrap busybox-static bash-static                       # images
   openssh-server openssh-client openmpi-bin                           # the chart's scripts are tested with the real ones
+  gpg gpg-agent                                                       # the plugin's archive is signed in a test
   shellcheck                                                          # lint
 )
 

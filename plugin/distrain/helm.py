@@ -1,58 +1,42 @@
-"""Run Helm, through pyhelm3.
+"""Merge values and render with Helm; `releases.py` has what Helm does in a cluster.
 
-Helm itself merges the values and renders the chart, so that what is checked is what Helm would install. Its messages
-come back without the wrapping that only a chart's author needs.
+Helm itself merges the values and renders the chart, so that what is checked is what Helm would install.
+
+A command waits for Helm most of its time. So Helms that do not need each other run at once; and pyhelm3, whose import
+takes longer than a rendering, is imported where it is used.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-import os
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import semver
-from pyhelm3 import Command, Error, ReleaseNotFoundError  # type: ignore[import-untyped]
+from distrain.errors import HelmError, ValuesError
+from distrain.helm_run import OLDEST, Runs, executable, version_of
 
-from distrain.cluster import Capabilities
-from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError
-from distrain.target import Target
+if TYPE_CHECKING:
+    import semver
 
-# The first Helm that reads the plugin's platformHooks.
-OLDEST = semver.Version(3, 17, 0)
-# Helm 4 prints log lines before its message.
-MESSAGE = re.compile(r"^Error: (.*)", re.DOTALL | re.MULTILINE)
-# `fail` in a template: Helm names the file and the place, which a user of the chart has no use for.
-TEMPLATE_REFUSAL = re.compile(r"execution error at \([^)]*\): (.*)", re.DOTALL)
-# The first is said by who came late, the second by who lost the race.
-NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use|release: already exists")
-NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
+    from distrain.cluster import Capabilities
+    from distrain.releases import Releases
+
 # A cluster has this API and `helm template` alone does not claim it: the chart tells the two apart by it.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
-
-# A label that Helm keeps beside a revision, by which who made it knows it again.
-OPERATION = "distrain-operation"
-# Every status that a release can have: Helm 3 lists some alone, and Helm 4 has no --all.
-ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
-# A terminal sends Ctrl-C to our whole process group. What Helm has begun is ours to finish or to take back, so it runs
-# in a group of its own.
-APART = "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])"
-
-# pyhelm3 logs each failed command as a warning, which Python would print.
-logging.getLogger("pyhelm3").addHandler(logging.NullHandler())
+SCHEMA = "values.schema.json"
+# Prints the values of a chart that consists of it, those of two files beside it, and which Helm this is.
+VALUES_TEMPLATE = """\
+{{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
+{{- $given := .Files.Get "given.yaml" | fromYaml }}
+{{ toJson (dict "helm" .Capabilities.HelmVersion.Version "values" .Values "defaults" $defaults "given" $given) }}
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A chart's folder and Helm's own flags for values, as given; `stdin` is what `-f -` stands for."""
 
     chart: Path
@@ -60,43 +44,61 @@ class Source:
     stdin: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """A release as Helm has recorded it; `values` are the user's own, without the chart's defaults."""
+class Values(NamedTuple):
+    """Values as Helm merges them: all of them, what flags and files say, what the files say, and the chart's own."""
 
-    number: int
-    status: str
-    chart_version: str
-    values: dict[str, Any]
-    manifest: str
+    merged: dict[str, Any]
+    given: dict[str, Any]
+    files: dict[str, Any]
+    defaults: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """How to change a release.
+class _ValuesRun:
+    """Values on their way. Helm has no command that prints them: a chart of the defaults and one template does it.
 
-    `name` marks the revision that comes of it. Without `hooks` the chart's own check is left out.
+    What the flags alone say, if they are more than a file, is told by another chart, without the defaults.
     """
 
-    name: str
-    hooks: bool = True
-    history_max: int = 10
+    def __init__(self, helm: str, source: Source) -> None:
+        self._helm, self._source = helm, source
+        self._folder = tempfile.TemporaryDirectory(prefix="distrain-")
+        full = _values_chart(Path(self._folder.name, "full"), source.chart, "values.yaml", SCHEMA)
+        commands = [_printing(full, source.flags)]
+        only = _only_file(source)
+        if only is None:
+            bare = _values_chart(Path(self._folder.name, "bare"), source.chart)
+            commands += [_printing(bare, source.flags), _printing(bare, _files(source))]
+        else:
+            # Nothing is to be merged: the same run reads it.
+            (full / "given.yaml").write_bytes(only)
+        self._runs = Runs(helm, commands, source.stdin)
 
-    @property
-    def flags(self) -> list[str]:
-        return ["--labels", f"{OPERATION}={self.name}", *([] if self.hooks else ["--no-hooks"])]
+    def values(self) -> Values:
+        """Wait for the values; raises ValuesError where Helm cannot read them or the chart's schema refuses them."""
+        try:
+            with self._folder:
+                outputs = self._runs.outputs()
+        except HelmError as error:
+            raise self._refusal(error) from error
+        full, *bare = (_parsed(self._helm, output) for output in outputs)
+        given, files = (each["values"] for each in bare) if bare else (full["given"], full["given"])
+        return Values(full["values"], given, files, full["defaults"])
 
+    def _refusal(self, error: HelmError) -> ValuesError:
+        """Say what is wrong: Helm's own words for the schema's rules are pointers and patterns."""
+        from distrain import values
 
-class _Apart(Command):  # type: ignore[misc]
-    """pyhelm3's command, in a process group of its own."""
-
-    def __init__(self, helm: str, **target: Any) -> None:
-        super().__init__(executable=sys.executable, **target)
-        self._helm = helm
-
-    async def run(self, command: list[str], input: bytes | None = None) -> bytes:
-        output: bytes = await super().run(["-Ic", APART, self._helm, *command], input)
-        return output
+        source = self._source
+        try:
+            with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
+                full = _values_chart(Path(folder, "full"), source.chart, "values.yaml")
+                [output] = Runs(self._helm, [_printing(full, source.flags)], source.stdin).outputs()
+            values.check(_parsed(self._helm, output)["values"], source.chart)
+        except ValuesError as refusal:
+            return refusal
+        except HelmError as unreadable:
+            error = unreadable
+        return ValuesError(f"values: {error}; correct the file or the flag")
 
 
 class Helm:
@@ -104,189 +106,106 @@ class Helm:
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
+        self._begun: dict[Source, _ValuesRun] = {}
+        self._values: dict[Source, Values] = {}
+
+    def begin_values(self, source: Source) -> None:
+        """Begin what `values` returns for this source, to be waited for only there."""
+        self._begun[source] = _ValuesRun(self._executable, source)
+
+    def values(self, source: Source) -> Values:
+        """Return the values in all their parts, without a cluster; raises ValuesError where the schema refuses them."""
+        if source not in self._values:
+            run = self._begun.pop(source, None) or _ValuesRun(self._executable, source)
+            self._values[source] = run.values()
+        return self._values[source]
 
     def merged_values(self, source: Source) -> dict[str, Any]:
-        """Return the values as the chart's templates would see them, without a cluster and without any check."""
-        return self._printed_values(source, source.chart / "values.yaml")
+        """Return the values as the chart's templates would see them; raises ValuesError as `values` does."""
+        return self.values(source).merged
 
     def given_values(self, source: Source) -> dict[str, Any]:
         """Return what the flags alone say, merged as Helm merges them, without the chart's defaults."""
-        return self._printed_values(source, None)
+        return self.values(source).given
 
-    def _printed_values(self, source: Source, defaults: Path | None) -> dict[str, Any]:
-        """Helm has no command that prints values. A chart with these defaults and one template does it."""
-        with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
-            _write_values_chart(Path(folder), defaults)
-            try:
-                output = self._run(["template", "values", folder, *source.flags], stdin=source.stdin)
-            except HelmError as error:
-                raise ValuesError(f"values: {error}; correct the file or the flag") from error
-        printed = next(line for line in output.splitlines() if line.startswith("{"))
-        values: dict[str, Any] = json.loads(printed)
-        return values
+    def render(
+        self,
+        name: str,
+        source: Source,
+        namespace: str,
+        capabilities: Capabilities | None,
+        *,
+        has_valid_values: bool = False,
+    ) -> str:
+        """Return the manifest for a cluster of these capabilities, or for none; needs no permission in it.
 
-    def render(self, name: str, source: Source, namespace: str, capabilities: Capabilities | None) -> str:
-        """Return the manifest for a cluster of these capabilities, or for none; needs no permission in it."""
+        `has_valid_values`: the schema has accepted them before, and a third of the time is saved.
+        """
         command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags]
+        if has_valid_values:
+            command.append("--skip-schema-validation")
         if capabilities:
             apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
             command += ["--kube-version", capabilities.version, *apis]
-        return self._run(command, stdin=source.stdin)
+        return Runs(self._executable, [command], source.stdin).outputs()[0]
 
-    def release_status(self, name: str, target: Target) -> str | None:
-        """Return the status of a release, or None when the name is free."""
-        try:
-            status = asyncio.run(self._command(target).status(name, namespace=target.namespace))
-        except ReleaseNotFoundError:
-            return None
-        except Error as error:
-            raise HelmError(f"helm status {name}: {_words(error)}") from error
-        return str(status["info"]["status"])
+    @cached_property
+    def releases(self) -> Releases:
+        """What changes and reads releases."""
+        # Late: rendering does without pyhelm3.
+        from distrain.releases import Releases
 
-    def revision(self, name: str, target: Target) -> Revision | None:
-        """Return the release's last revision, or None when there is no such release."""
-
-        def get(what: str, *form: str) -> str:
-            # Not `helm status`, which looks up each of the objects, too.
-            command = ["get", what, name, "--namespace", target.namespace, *form]
-            output: bytes = asyncio.run(self._command(target).run(command))
-            return output.decode()
-
-        try:
-            metadata = json.loads(get("metadata", "--output", "json"))
-            values = json.loads(get("values", "--output", "json")) or {}
-            return Revision(
-                number=int(metadata["revision"]),
-                status=str(metadata["status"]),
-                chart_version=str(metadata["version"]),
-                values=values,
-                manifest=get("manifest"),
-            )
-        except ReleaseNotFoundError:
-            return None
-        except Error as error:
-            raise HelmError(f"helm get {name}: {_words(error)}") from error
-
-    def all_values(self, name: str, target: Target) -> dict[str, Any]:
-        """Return a release's values with the defaults of the chart that it was made of."""
-        where = ["--namespace", target.namespace, "--output", "json"]
-        values: dict[str, Any] = json.loads(self._run(["get", "values", name, "--all", *where], target))
-        return values
-
-    def has_made(self, name: str, operation: Operation, target: Target) -> bool:
-        """Tell whether the release's last revision came of this operation."""
-        selector = ["--selector", f"name={name},{OPERATION}={operation.name}"]
-        where = ["--namespace", target.namespace, "--output", "json"]
-        return bool(json.loads(self._run(["list", *selector, *ANY_STATUS, *where], target)))
-
-    def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
-        """Install a new release, never upgrade one, and return its notes."""
-        # pyhelm3's own install is `helm upgrade --install`, which would change a release that someone made meanwhile.
-        return self._notes(["install", name, str(source.chart), *operation.flags], source, target)
-
-    def upgrade(self, name: str, source: Source, target: Target, operation: Operation) -> str:
-        """Make another revision of a release, of these values and no others, and return its notes."""
-        more = ["--reset-values", "--history-max", str(operation.history_max)]
-        return self._notes(["upgrade", name, str(source.chart), *more, *operation.flags], source, target)
-
-    def rollback(self, name: str, number: int, target: Target, operation: Operation) -> None:
-        """Make the release again what this revision was, and create what is missing of it."""
-        more = ["--no-hooks", "--history-max", str(operation.history_max), "--namespace", target.namespace]
-        self._change(["rollback", name, str(number), *more], target)
-
-    def uninstall(self, name: str, target: Target) -> None:
-        """Remove a release; one that is gone already is fine."""
-        try:
-            asyncio.run(self._apart(target).uninstall(name, namespace=target.namespace))
-        except ReleaseNotFoundError:
-            return
-        except Error as error:
-            raise HelmError(f"helm uninstall {name}: {_words(error)}") from error
-
-    def _notes(self, command: Sequence[str], source: Source, target: Target) -> str:
-        where = ["--namespace", target.namespace, "--output", "json"]
-        output = self._change([*command, *where, *source.flags], target, stdin=source.stdin)
-        release: dict[str, Any] = json.loads(output[output.index("{") :])
-        return str(release["info"].get("notes") or "").strip("\n")
-
-    def _change(self, command: Sequence[str], target: Target, *, stdin: bytes | None = None) -> str:
-        try:
-            output: bytes = asyncio.run(self._apart(target).run(list(command), stdin))
-        except Error as error:
-            raise _failure(error) from error
-        return output.decode()
-
-    def _apart(self, target: Target) -> Command:
-        return _Apart(self._executable, **_place(target))
-
-    def _command(self, target: Target | None) -> Command:
-        return Command(executable=self._executable, **(_place(target) if target else {}))
-
-    def _run(self, command: Sequence[str], target: Target | None = None, *, stdin: bytes | None = None) -> str:
-        try:
-            output: bytes = asyncio.run(self._command(target).run(list(command), stdin))
-        except Error as error:
-            raise _failure(error) from error
-        return output.decode()
-
-
-def _place(target: Target) -> dict[str, Any]:
-    """Return what pyhelm3 has to know of a target."""
-    if target.in_cluster:
-        return {}
-    # Several paths joined are for the environment alone; --kubeconfig takes one.
-    kubeconfig = None if os.pathsep in target.kubeconfig else target.kubeconfig
-    return {"kubeconfig": kubeconfig, "kubecontext": target.context}
+        return Releases(self._executable)
 
 
 def find() -> Helm:
-    """Return the Helm that runs us, else the one on the PATH; raises HelmError when it is missing or too old."""
-    executable, version = _found()
-    if version < OLDEST:
-        raise HelmError(f"helm: {executable} is {version}; distrain needs {OLDEST} or newer")
-    return Helm(executable)
+    """Return the Helm that runs us, else the one on the PATH; raises HelmError when it is missing.
+
+    One that is too old is told when it first prints values.
+    """
+    return Helm(executable())
 
 
 def version() -> semver.Version:
-    """Return the version of the Helm that `find` looks at; raises HelmError when there is none."""
-    return _found()[1]
+    """Return the version of the Helm that `find` returns; raises HelmError when there is none."""
+    return version_of(executable())
 
 
-def _found() -> tuple[str, semver.Version]:
-    named = os.environ.get("HELM_BIN") or "helm"
-    executable = shutil.which(named)
-    if executable is None:
-        raise HelmError(f'helm: "{named}" is not on the PATH; install Helm {OLDEST} or newer, or set HELM_BIN')
-    try:
-        return executable, Command(executable=executable).client_version()
-    except (ValueError, subprocess.CalledProcessError) as error:
-        words = f"helm: {executable} does not tell its version ({error}); set HELM_BIN to Helm {OLDEST} or newer"
-        raise HelmError(words) from error
+def _files(source: Source) -> tuple[str, ...]:
+    pairs = zip(source.flags[::2], source.flags[1::2], strict=True)
+    return tuple(word for pair in pairs if pair[0] == "--values" for word in pair)
 
 
-def _write_values_chart(folder: Path, defaults: Path | None) -> None:
+def _only_file(source: Source) -> bytes | None:
+    """Return what the one file holds that is all there is to the values, if it is so."""
+    if not source.flags:
+        return b""
+    name = source.flags[1] if len(source.flags) == 2 and source.flags[0] == "--values" else ""
+    if name == "-":
+        return source.stdin
+    return Path(name).read_bytes() if name and Path(name).is_file() else None
+
+
+def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
+    """Write a chart that prints its values, with these files of another; its defaults are a plain file in it too."""
+    (folder / "templates").mkdir(parents=True)
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: values\nversion: 0.0.0\n")
-    if defaults and defaults.is_file():
-        shutil.copyfile(defaults, folder / "values.yaml")
-    (folder / "templates").mkdir()
-    (folder / "templates" / "values.yaml").write_text("{{ toJson .Values }}\n")
+    (folder / "templates" / "values.yaml").write_text(VALUES_TEMPLATE)
+    for name in filter(lambda name: (chart / name).is_file(), names):
+        shutil.copyfile(chart / name, folder / name)
+        if name == "values.yaml":
+            shutil.copyfile(chart / name, folder / "defaults.yaml")
+    return folder
 
 
-def _failure(error: Exception) -> DistrainError:
-    """Tell a refusal by the chart, and what the user can mend, from other failures of Helm."""
-    words = _words(error)
-    if refusal := TEMPLATE_REFUSAL.search(words):
-        return ValuesError(refusal[1].strip().removeprefix("distrain: "))
-    if missing := NO_NAMESPACE.search(words):
-        return ValuesError(f'--namespace: there is no namespace "{missing[1]}"; create it, or add --create-namespace')
-    if NAME_IN_USE.search(words):
-        return NameInUseError(f"{words}; choose another name")
-    return HelmError(words)
+def _printing(chart: Path, flags: Sequence[str]) -> list[str]:
+    return ["template", "values", str(chart), *flags]
 
 
-def _words(error: Exception) -> str:
-    """Return Helm's message in one line, without its log lines, its prefixes and its advice to debug."""
-    text = str(error).partition("\n\nUse --debug")[0]
-    message = MESSAGE.search(text)
-    line = " ".join((message[1] if message else text).split())
-    return line.removeprefix("INSTALLATION FAILED: ").removeprefix("UPGRADE FAILED: ")
+def _parsed(helm: str, output: str) -> Any:
+    """Return what a chart of _values_chart printed; raises HelmError when the Helm is too old."""
+    found = json.loads(next((line for line in output.splitlines() if line.startswith("{")), "{}"))
+    version = version_of(helm, found.get("helm"))
+    if version < OLDEST:
+        raise HelmError(f"helm: {helm} is {version}; distrain needs {OLDEST} or newer")
+    return found

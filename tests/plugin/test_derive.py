@@ -477,6 +477,13 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
     assert outcome.workers["gpus"] == 8
 
 
+def test_number_is_what_helm_takes_for_one(derive: Derive) -> None:
+    # Text to PyYAML, 0.1 to Helm.
+    outcome = derive("gpus: 8\ntrainer: {learningRate: 1e-1}\n", "--node-gpus", "8", "-o", "json")
+
+    assert json.loads(outcome.out)["trainer"] == {"learningRate": 0.1}
+
+
 def test_json_holds_the_same_values_in_the_schemas_order(derive: Derive) -> None:
     outcome = derive(GOLDEN / "given.yaml", "--node-gpus", "8", "-o", "json")
 

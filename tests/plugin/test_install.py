@@ -14,10 +14,11 @@ import yaml
 from distrain import kube
 from distrain.commands import install as command
 from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, UnreachableError
-from distrain.helm import Operation, Source
+from distrain.helm import Source
 from distrain.release import install
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts
+from distrain.releases import Operation
 from distrain.target import Target
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import node, pod

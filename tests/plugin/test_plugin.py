@@ -1,54 +1,153 @@
-"""The plugin as Helm installs it. Slow: pip fills a real virtual environment, once for both Helms."""
+"""The plugin as it is handed out: its archive, and what Helm and pip make of it.
+
+Slow: pip fills a real virtual environment, once for all tests but the wheel's.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import http.server
 import os
 import shutil
 import subprocess
+import tarfile
+import tempfile
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from lab import golang, package
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugin"
 # Found before a fixture gives each test a home of its own: pip need not download everything anew.
 PIP_CACHE = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))}
+SIGNER = "distrain test <test@distrain.invalid>"
 
 pytestmark = pytest.mark.install
 
 
 @dataclass(frozen=True)
-class Checkout:
-    """A copy of the plugin and the chart beside it."""
+class Plugin:
+    """The archive's folder, unpacked far from the checkout."""
 
     folder: Path
 
     @property
-    def plugin(self) -> Path:
-        return self.folder / "plugin"
+    def program(self) -> str:
+        return str(self.folder / "bin" / "distrain")
 
     def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        return _run([str(self.plugin / "bin" / "setup")], **environment)
+        return _run([str(self.folder / "bin" / "setup")], **environment)
+
+
+@dataclass(frozen=True)
+class Handout:
+    """An archive with its signature, the keys that verify it, and where a web server has both."""
+
+    archive: Path
+    keyring: Path
+    url: str
 
 
 @pytest.fixture(scope="session")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    return _copy(tmp_path_factory.mktemp("checkout"))
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return package.write(tmp_path_factory.mktemp("archive"))
 
 
-def _copy(folder: Path) -> Checkout:
-    without_environment = shutil.ignore_patterns(".venv*", "__pycache__")
-    shutil.copytree(PLUGIN, folder / "plugin", ignore=without_environment)
-    shutil.copytree(REPOSITORY / "charts", folder / "charts")
-    return Checkout(folder)
+@pytest.fixture(scope="session")
+def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
+    """The plugin with its environment."""
+    made = _unpacked(archive, tmp_path_factory.mktemp("unpacked"))
+    done = made.setup()
+    assert done.returncode == 0, done.stderr
+    return made
 
 
-def _run(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="session")
+def handout(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Handout]:
+    """The archive signed with a key that is thrown away, and served on loopback."""
+    # Short, since a UNIX socket lies in it.
+    home = tempfile.mkdtemp(prefix="gnupg-")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("GNUPGHOME", home)
+        gpg = ["gpg", "--batch", "--quiet", "--passphrase", ""]
+        subprocess.run([*gpg, "--quick-generate-key", SIGNER, "ed25519", "sign", "never"], check=True)
+        package.sign(archive, SIGNER)
+        keyring = tmp_path_factory.mktemp("keys") / "pubring.gpg"
+        subprocess.run([*gpg, "--export", "--output", str(keyring)], check=True)
+        subprocess.run(["gpgconf", "--kill", "all"], check=True)
+    shutil.rmtree(home)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(archive.parent))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Handout(archive, keyring, f"http://127.0.0.1:{server.server_port}/{archive.name}")
+        server.shutdown()
+
+
+class _Files(http.server.SimpleHTTPRequestHandler):
+    """Files of the type by which Helm 3 knows an archive."""
+
+    extensions_map = {".tgz": "application/gzip"}  # noqa: RUF012
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class HelmHome:
+    """A Helm with nothing but its own data, config and cache."""
+
+    helm: Path
+    root: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        homes = {f"HELM_{kind}_HOME": str(self.root / kind) for kind in ("DATA", "CONFIG", "CACHE")}
+        self.root.mkdir(exist_ok=True)
+        return _run([str(self.helm), *arguments], cwd=self.root, **homes, **self.environment, **environment)
+
+    def left(self) -> list[str]:
+        """Return what there is of any plugin."""
+        return [str(path.relative_to(self.root)) for path in self.root.glob("*/plugins/*")]
+
+
+@pytest.fixture
+def environment(plugin: Plugin, tmp_path: Path) -> dict[str, str]:
+    """A python3 whose venv has all packages from the start, since it is a copy: pip has little left to do."""
+    tools = tmp_path / "python"
+    tools.mkdir()
+    copy = f'[ "$1 $2" = "-m venv" ] && exec cp -al {plugin.folder}/.venv "$3"'
+    (tools / "python3").write_text(f'#!/bin/sh\n{copy}\nexec {shutil.which("python3")} "$@"\n')
+    (tools / "python3").chmod(0o755)
+    return {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture
+def home(helm: Path, environment: dict[str, str], tmp_path: Path) -> HelmHome:
+    return HelmHome(helm, tmp_path / "helm", environment)
+
+
+@pytest.fixture
+def home4(helm4: Path, environment: dict[str, str], tmp_path: Path) -> HelmHome:
+    return HelmHome(helm4, tmp_path / "helm", environment)
+
+
+def _unpacked(archive: Path, folder: Path) -> Plugin:
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    return Plugin(folder / "distrain")
+
+
+def _run(command: list[str], cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         env={**os.environ, **PIP_CACHE, **environment},
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=False,
@@ -56,56 +155,154 @@ def _run(command: list[str], **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_helm_installs_the_plugin_and_runs_it(helm: Path, checkout: Checkout, tmp_path: Path) -> None:
-    homes = {f"HELM_{kind}_HOME": str(tmp_path / kind) for kind in ("DATA", "CONFIG", "CACHE")}
+def test_same_files_make_the_same_archive(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As another checkout has them: of another time, writable by a group, and run once.
+    copy = tmp_path / "plugin"
+    shutil.copytree(PLUGIN, copy, copy_function=shutil.copy, ignore=shutil.ignore_patterns(".venv*"))
+    (copy / "distrain" / "__pycache__").mkdir(exist_ok=True)
+    (copy / "distrain" / "__pycache__" / "cli.pyc").write_text("compiled")
+    (copy / "plugin.yaml").chmod(0o664)
+    monkeypatch.setattr(package, "PLUGIN", copy)
 
-    installed = _run([str(helm), "plugin", "install", str(checkout.plugin)], **homes)
+    again = package.write(tmp_path)
+
+    assert again.name == archive.name == "distrain-0.1.0.tgz"
+    assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(archive.read_bytes()).digest()
+
+
+def test_helm_installs_the_unpacked_archive_and_runs_it(home: HelmHome, plugin: Plugin) -> None:
+    installed = home.run("plugin", "install", str(plugin.folder))
 
     assert installed.returncode == 0, installed.stderr
-    listed = _run([str(helm), "plugin", "list"], **homes)
-    assert "distrain" in listed.stdout
+    assert "distrain" in home.run("plugin", "list").stdout
     # A user's PYTHONPATH has no say in the plugin; Helm's own flags reach it through the environment.
-    refused = _run(
-        [str(helm), "distrain", "check", "--set", "workers.replica=3", "--namespace", "team"],
-        **homes,
+    refused = home.run(
+        *("distrain", "check", "--set", "workers.replica=3", "--namespace", "team"),
         PYTHONPATH="/nonsense",
     )
     assert refused.returncode == 2
     assert refused.stderr.startswith(
         "distrain: workers.replica: there is no such value; did you mean workers.replicas?\n"
     )
-    helped = _run([str(helm), "distrain", "--help"], **homes)
+    helped = home.run("distrain", "--help")
     assert helped.stdout.startswith("usage: helm distrain ")
     assert "derive" in helped.stdout
+    _runs(home)
+    assert home.run("plugin", "uninstall", "distrain").returncode == 0
+    assert home.left() == []
 
 
-def test_setup_makes_nothing_new_while_the_list_is_the_same(checkout: Checkout) -> None:
-    assert checkout.setup().returncode == 0
-    made = (checkout.plugin / ".venv").stat().st_ino
+def test_helm_installs_the_archive_from_the_web_again_and_again(home: HelmHome, handout: Handout) -> None:
+    # Helm 3 knows no signatures.
+    flags = ["--keyring", str(handout.keyring)] if "helm4" in home.helm.name else []
+    for _ in range(2):
+        installed = home.run("plugin", "install", handout.url, *flags)
+        works = home.run("distrain", "--version")
+        removed = home.run("plugin", "uninstall", "distrain")
 
-    again = checkout.setup()
+        assert installed.returncode == 0, installed.stderr
+        assert ("Signed by: distrain test" in installed.stdout) == bool(flags)
+        assert works.stdout == "0.1.0\n"
+        assert removed.returncode == 0, removed.stderr
+        assert home.left() == []
+
+
+def test_helm_4_installs_the_signed_file(home4: HelmHome, handout: Handout) -> None:
+    installed = home4.run("plugin", "install", str(handout.archive), "--keyring", str(handout.keyring))
+
+    assert installed.returncode == 0, installed.stderr
+    assert "Plugin Hash Verified: sha256:" in installed.stdout
+    _runs(home4)
+    assert home4.run("plugin", "uninstall", "distrain").returncode == 0
+    assert home4.left() == []
+
+
+def test_helm_4_refuses_an_archive_that_was_changed(home4: HelmHome, handout: Handout, tmp_path: Path) -> None:
+    changed = tmp_path / handout.archive.name
+    changed.write_bytes(handout.archive.read_bytes() + b"x")
+    shutil.copy(f"{handout.archive}.prov", tmp_path)
+
+    refused = home4.run("plugin", "install", str(changed), "--keyring", str(handout.keyring))
+
+    assert refused.returncode == 1
+    assert "sha256 sum does not match" in refused.stderr
+    assert home4.left() == []
+
+
+def _runs(home: HelmHome) -> None:
+    rendered = home.run("distrain", "template", "run1", "--offline")
+    values = home.root / "values.yaml"
+    values.write_text("gpus: 16\n")
+    derived = home.run("distrain", "derive", "-f", str(values), "--node-gpus", "8")
+
+    assert rendered.returncode == 0, rendered.stderr
+    assert "MPIJob" in [document["kind"] for document in yaml.safe_load_all(rendered.stdout)]
+    assert derived.returncode == 0, derived.stderr
+    assert yaml.safe_load(derived.stdout) == {"gpus": 16, "workers": {"replicas": 2, "gpus": 8, "shm": "8Gi"}}
+
+
+def test_setup_makes_nothing_new_while_the_list_is_the_same(plugin: Plugin) -> None:
+    made = (plugin.folder / ".venv").stat().st_ino
+
+    again = plugin.setup()
 
     assert (again.returncode, again.stderr) == (0, "")
-    assert (checkout.plugin / ".venv").stat().st_ino == made
+    assert (plugin.folder / ".venv").stat().st_ino == made
 
 
-def test_setup_that_fails_leaves_what_was_there(checkout: Checkout, tmp_path: Path) -> None:
-    assert checkout.setup().returncode == 0
-    requirements = checkout.plugin / "requirements.txt"
+def test_setup_that_fails_leaves_what_was_there(plugin: Plugin) -> None:
+    requirements = plugin.folder / "requirements.txt"
     right = requirements.read_text()
     requirements.write_text("no-such-package==1 --hash=sha256:00\n")
     try:
-        failed = checkout.setup(PIP_NO_INDEX="1")
-        refused = _run([str(checkout.plugin / "bin" / "distrain"), "--version"])
+        failed = plugin.setup(PIP_NO_INDEX="1")
+        refused = _run([plugin.program, "--version"])
     finally:
         requirements.write_text(right)
 
     assert failed.returncode == 1
     assert "distrain: pip could not install the packages of " in failed.stderr
-    assert not (checkout.plugin / ".venv.new").exists()
+    assert failed.stderr.endswith(f"; then run {plugin.folder}/bin/setup\n")
+    assert not (plugin.folder / ".venv.new").exists()
     assert refused.returncode == 4
     assert refused.stderr.startswith("distrain: the plugin's Python environment is missing or outdated; run /")
-    assert _run([str(checkout.plugin / "bin" / "distrain"), "--version"]).stdout == "0.1.0\n"
+    assert _run([plugin.program, "--version"]).stdout == "0.1.0\n"
+
+
+def test_setup_makes_anew_what_a_python_that_went_away_leaves(
+    archive: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    copy = _unpacked(archive, tmp_path)
+    assert copy.setup(**environment).returncode == 0
+    for python in (copy.folder / ".venv" / "bin").glob("python*"):
+        python.unlink()
+        python.symlink_to("/gone/python3")
+
+    refused = _run([copy.program, "--version"])
+
+    setup = copy.folder / "bin" / "setup"
+    words = f"distrain: the plugin's Python environment is missing or outdated; run {setup}\n"
+    assert (refused.returncode, refused.stderr) == (4, words)
+    assert copy.setup(**environment).returncode == 0
+    assert _run([copy.program, "--version"]).stdout == "0.1.0\n"
+
+
+def test_python_without_the_packages_is_told_of(archive: Path, tmp_path: Path) -> None:
+    copy = _unpacked(archive, tmp_path)
+    # As an upgrade of the system's Python leaves it.
+    python = copy.folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    (copy.folder / ".venv" / "lib").mkdir()
+    python.write_text(f'#!/bin/sh\nexec {shutil.which("python3")} -S "$@"\n')
+    python.chmod(0o755)
+    shutil.copy(copy.folder / "requirements.txt", copy.folder / ".venv")
+
+    refused = _run([copy.program, "derive", "--node-gpus", "8"])
+
+    assert refused.returncode == 4
+    assert refused.stderr.endswith(f"; run {copy.folder}/bin/setup\n")
+    assert "has no package " in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -124,8 +321,8 @@ def test_setup_that_fails_leaves_what_was_there(checkout: Checkout, tmp_path: Pa
         ),
     ],
 )
-def test_setup_says_in_one_line_what_python_lacks(tmp_path: Path, python: str, words: str) -> None:
-    copy = _copy(tmp_path / "checkout")
+def test_setup_says_in_one_line_what_python_lacks(archive: Path, tmp_path: Path, python: str, words: str) -> None:
+    copy = _unpacked(archive, tmp_path)
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sh", "dirname", "cmp", "cp", "mv", "rm"):
@@ -136,8 +333,31 @@ def test_setup_says_in_one_line_what_python_lacks(tmp_path: Path, python: str, w
 
     refused = copy.setup(PATH=str(tools))
 
-    assert (refused.returncode, refused.stderr) == (1, f"distrain: {words}\n")
-    assert not (copy.plugin / ".venv").exists()
+    words = f"distrain: {words}; then run {copy.folder}/bin/setup\n"
+    assert (refused.returncode, refused.stderr) == (1, words)
+    assert not (copy.folder / ".venv").exists()
+
+
+def test_pip_installs_the_program_with_its_chart(environment: dict[str, str], tmp_path: Path) -> None:
+    listed = _run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=REPOSITORY).stdout
+    source = tmp_path / "source"
+    for name in filter(None, listed.split("\0")):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        if (REPOSITORY / name).exists():
+            shutil.copy(REPOSITORY / name, source / name, follow_symlinks=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    assert _run(["python3", "-m", "venv", str(tmp_path / "venv")], **environment).returncode == 0
+    installed = _run([str(python), "-m", "pip", "install", "--quiet", str(source)])
+    assert installed.returncode == 0, installed.stderr
+    shutil.rmtree(source)
+    helm = {"HELM_BIN": str(golang.binary("helm4"))}
+
+    rendered = _run([str(python.with_name("distrain")), "template", "run1", "--offline"], cwd=tmp_path, **helm)
+    helped = _run([str(python), "-m", "distrain", "check", "--help"], cwd=tmp_path)
+
+    assert rendered.returncode == 0, rendered.stderr
+    assert "MPIJob" in [document["kind"] for document in yaml.safe_load_all(rendered.stdout)]
+    assert helped.stdout.startswith("usage: distrain check ")
 
 
 def test_plugin_file_has_only_what_both_helms_read() -> None:

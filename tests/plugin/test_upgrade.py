@@ -18,12 +18,13 @@ from distrain import console, kube
 from distrain.cluster import NotFoundError
 from distrain.commands import upgrade as command
 from distrain.errors import DistrainError, HelmError, StartError, StoppedError
-from distrain.helm import Operation, Source
+from distrain.helm import Source
 from distrain.job import Resource
 from distrain.release import upgrade
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts
 from distrain.release.plan import Plan
+from distrain.releases import Operation
 from distrain.target import Target
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object, node, pod

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distrain import kube
 from distrain.amounts import Units, text
@@ -19,9 +19,11 @@ from distrain.check.obstacle import IMPOSSIBLE, Obstacle
 from distrain.check.obstacles import Prepared, prepare, with_quotas
 from distrain.check.reasons import Reason, reasons
 from distrain.check.snapshot import Snapshot, take
-from distrain.cluster import Cluster
 from distrain.job import Job
 from distrain.wording import listed
+
+if TYPE_CHECKING:
+    from distrain.cluster import Cluster
 
 # How vendors name their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
 GPU = re.compile(r"gpu|^nvidia\.com/")

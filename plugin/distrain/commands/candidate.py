@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from distrain import values
 from distrain.check.report import Report, check
 from distrain.cluster import Capabilities, Cluster, connect
 from distrain.commands.derived import derived_source, texts_of
+from distrain.commands.source import source_of
 from distrain.derive.complete import Given
 from distrain.derive.room import Room, measured
 from distrain.errors import ValuesError
@@ -71,14 +70,13 @@ def candidate(options: argparse.Namespace, name: str, *, new: bool = False) -> C
     merged = checked_values(helm, source)
     place = place_of(options, helm)
     if new:
-        refuse_taken_name(helm, Release(name, source, place.target))
+        refuse_taken_name(helm.releases, Release(name, source, place.target))
     return completed(place, name, source, merged, is_final=new)
 
 
 def checked_values(helm: Helm, source: Source) -> dict[str, Any]:
     """Return the values with the chart's defaults; raises ValuesError where they break a rule or make no job."""
     merged = helm.merged_values(source)
-    values.check(merged, source.chart)
     if (merged.get("job") or {}).get("enabled") is False:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
     return merged
@@ -105,8 +103,8 @@ def completed(
     """
     namespace = place.target.namespace
 
-    def ask(job: Job, gpu_resource: str) -> Room:
-        return measured(place.cluster.nodes(), place.cluster.pods(), namespace, job, gpu_resource, running)
+    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
+        return measured(place.cluster.nodes(), place.cluster.pods(), namespace, render(), gpu_resource, running)
 
     given = Given(place.helm, source, tuple(texts_of(source)), None)
     complete = derived_source(given, merged, ask, is_final=is_final)
@@ -115,13 +113,3 @@ def completed(
     manifest = place.helm.render(name, complete, namespace, place.capabilities)
     release = Release(name, complete, place.target)
     return Candidate(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)
-
-
-def source_of(options: argparse.Namespace) -> Source:
-    """Return the chart and the values that the arguments name."""
-    chart = Path(options.chart)
-    if not (chart / "Chart.yaml").is_file():
-        raise ValuesError(f"--chart: {chart} is no chart's folder; name the folder that holds its Chart.yaml")
-    flags = tuple(word for flag in options.value_flags for word in flag)
-    stdin = sys.stdin.buffer.read() if ("--values", "-") in options.value_flags else None
-    return Source(chart, flags, stdin)

@@ -6,11 +6,11 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from distrain import console, kube, values
+from distrain import console, kube
 from distrain.check import offline
 from distrain.check import report as reports
 from distrain.check.assumed import assumed_nodes
@@ -20,8 +20,9 @@ from distrain.check.snapshot import Snapshot
 from distrain.check.summary import summary
 from distrain.check.why import why
 from distrain.cluster import Cluster, connect
-from distrain.commands.candidate import candidate, source_of
+from distrain.commands.candidate import candidate
 from distrain.commands.derived import derived_source, given
+from distrain.commands.source import source_of
 from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import find
@@ -92,13 +93,12 @@ def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
     """Render the job for no cluster, with the newest version of its kind."""
     source, helm = source_of(options), find()
     merged = helm.merged_values(source)
-    values.check(merged, source.chart)
     complete = derived_source(given(options, helm, source), merged, _nobody, is_final=False)
     job = from_manifest(helm.render(_running(options) or "check", complete, namespace, None), "--chart")
     return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
 
 
-def _nobody(job: Job, gpu_resource: str) -> Room:
+def _nobody(render: Callable[[], Job], gpu_resource: str) -> Room:
     words = "the total is not spread over workers yet, and --offline asks no cluster for its nodes"
     raise ValuesError(f"gpus: {words}; derive the values first, with --node-gpus N")
 

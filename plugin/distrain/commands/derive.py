@@ -6,15 +6,19 @@ import argparse
 import json
 
 from distrain import console
-from distrain.commands.candidate import source_of
-from distrain.commands.derived import asker, given
-from distrain.derive.complete import derive
+from distrain.commands.source import source_of
 from distrain.errors import ValuesError
 from distrain.helm import find
 
 
 def run(options: argparse.Namespace) -> int:
-    derived = derive(given(options, find(), source_of(options)), ask=None if options.check else asker(options))
+    source, helm = source_of(options), find()
+    helm.begin_values(source)
+    # Imported while Helm works: either takes as long as Python's start.
+    from distrain.commands.derived import asker, given
+    from distrain.derive.complete import derive
+
+    derived = derive(given(options, helm, source), ask=None if options.check else asker(options))
     for note in derived.notes:
         console.say(note)
     if options.check:

@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from distrain import console
-from distrain.check import offline
-from distrain.cluster import connect
 from distrain.derive.complete import Given, Measure, derive
 from distrain.derive.room import Room, StatedNodes, measured
 from distrain.derive.workers import MARK
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import Helm, Source
 from distrain.job import Job
-from distrain.target import choose
 
 
 def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool = True) -> Source:
@@ -43,7 +40,12 @@ def given(options: argparse.Namespace, helm: Helm, source: Source) -> Given:
 def asker(options: argparse.Namespace) -> Measure:
     """Return the reader of the nodes of the cluster that the arguments name."""
 
-    def ask(job: Job, gpu_resource: str) -> Room:
+    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
+        # Late: a cluster is asked only where nothing else says what a node has.
+        from distrain.cluster import connect
+        from distrain.target import choose
+
+        job = render()
         try:
             target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
             cluster = connect(target)
@@ -76,11 +78,13 @@ def texts_of(source: Source) -> Iterator[str]:
                 raise ValuesError(f"--values: {value} cannot be read: {reason}; name a file") from error
 
 
-def _stated(options: argparse.Namespace) -> Callable[[Job, str], Room] | None:
+def _stated(options: argparse.Namespace) -> Measure | None:
     node_gpus, snapshot_file = getattr(options, "node_gpus", None), getattr(options, "snapshot", None)
     if node_gpus:
-        return lambda job, gpu_resource: StatedNodes(node_gpus)
+        return lambda render, gpu_resource: StatedNodes(node_gpus)
     if snapshot_file:
+        from distrain.check import offline
+
         found, namespace = offline.read_file(snapshot_file), options.namespace or "default"
-        return lambda job, gpu_resource: measured(found.nodes, found.pods, namespace, job, gpu_resource)
+        return lambda render, gpu_resource: measured(found.nodes, found.pods, namespace, render(), gpu_resource)
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -61,7 +61,7 @@ class Maker:
         for wish in wishes:
             # The size has no say in the kind, and is not spread yet.
             source = self.source(wish)
-            sizeless = replace(source, flags=(*source.flags, "--set", "gpus=null"))
+            sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
             try:
                 self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities)
             except ValuesError as error:
@@ -167,8 +167,8 @@ def _usual(node_gpus: int) -> Ground:
 def _measured(
     nodes: Sequence[kube.Node], pods: Sequence[kube.Pod], namespace: str, capabilities: Capabilities | None = None
 ) -> Ground:
-    def measure(job: Job, gpu_resource: str) -> MeasuredNodes:
-        return measured(nodes, pods, namespace, job, gpu_resource)
+    def measure(render: Callable[[], Job], gpu_resource: str) -> MeasuredNodes:
+        return measured(nodes, pods, namespace, render(), gpu_resource)
 
     return Ground(of_nodes(nodes), measure, capabilities)
 

@@ -8,11 +8,11 @@ import uuid
 from distrain import console
 from distrain.check.summary import summary
 from distrain.commands.candidate import Candidate, candidate
-from distrain.helm import Operation
 from distrain.release.install import Tools, install, refuse_what_does_not_fit
 from distrain.release.interrupts import Interrupts
 from distrain.release.start import lasting
 from distrain.release.wait import Followed
+from distrain.releases import Operation
 from distrain.wording import listed
 
 
@@ -40,7 +40,7 @@ def judge(found: Candidate, *, allow_busy: bool, running: str | None = None) -> 
 
 def tools_of(found: Candidate) -> Tools:
     """Return what changes the release. From here on a signal to stop is held back."""
-    return Tools(found.helm, found.cluster, Interrupts(), console.say, console.answer)
+    return Tools(found.helm.releases, found.cluster, Interrupts(), console.say, console.answer)
 
 
 def followed_job(found: Candidate, timeout: float) -> Followed:

@@ -14,8 +14,8 @@ from distrain import __version__
 from distrain.commands import helptext
 from distrain.commands.arguments import Parser, count, release_name, seconds, total, workers
 
-# The checkout's chart. `__file__` is resolved first: Helm installs a local plugin as a symbolic link.
-CHART = Path(__file__).resolve().parents[3] / "charts" / "distrain"
+# Beside the modules: in a wheel and the plugin's archive a folder, in a checkout a symbolic link to the chart's.
+CHART = (Path(__file__).parents[1] / "chart").resolve()
 # Helm's flags for single values, each with what it sets.
 VALUE_FLAGS = {
     "--set": "set a value: workers.replicas=4,workers.gpus=8",

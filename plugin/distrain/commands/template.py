@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 
-from distrain import console, values
+from distrain import console
 from distrain.cluster import Capabilities, connect
-from distrain.commands.candidate import source_of
 from distrain.commands.derived import asker, derived_source, given
+from distrain.commands.source import source_of
 from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import find
@@ -19,7 +20,6 @@ from distrain.target import choose
 def run(options: argparse.Namespace) -> int:
     source, helm = source_of(options), find()
     merged = helm.merged_values(source)
-    values.check(merged, source.chart)
     ask = _nobody if options.offline else asker(options)
     complete = derived_source(given(options, helm, source), merged, ask)
     namespace, capabilities = _cluster(options)
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _nobody(job: Job, gpu_resource: str) -> Room:
+def _nobody(render: Callable[[], Job], gpu_resource: str) -> Room:
     words = "the total is not spread over workers yet, and --offline asks no cluster for its nodes"
     raise ValuesError(f"gpus: {words}; add --node-gpus N, the GPUs of a node, or --snapshot FILE")
 

@@ -12,22 +12,24 @@ import yaml
 from distrain import console
 from distrain.check.report import Report
 from distrain.check.summary import summary
-from distrain.commands.candidate import Candidate, Place, checked_values, completed, place_of, source_of
+from distrain.commands.candidate import Candidate, Place, checked_values, completed, place_of
 from distrain.commands.install import followed_job, started, tools_of
+from distrain.commands.source import source_of
 from distrain.errors import StoppedError, ValuesError
-from distrain.helm import Operation, Source, find
+from distrain.helm import Source, find
 from distrain.release.current import Current, read, training
 from distrain.release.install import refuse_what_does_not_fit
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
 from distrain.release.size import Values, reused
 from distrain.release.upgrade import upgrade
+from distrain.releases import Operation
 
 
 def run(options: argparse.Namespace) -> int:
     source, helm = source_of(options), find()
     refuse_without_answer(options)
     place = place_of(options, helm)
-    current = read(helm, place.cluster, options.name, place.target)
+    current = read(helm.releases, place.cluster, options.name, place.target)
     return change(options, place, current, _reusing(options, place, current, source))
 
 
@@ -75,7 +77,7 @@ def _before(place: Place, name: str, current: Current) -> Before:
         revision=current.revision.number,
         manifest=current.revision.manifest,
         job=current.job,
-        values=place.helm.all_values(name, place.target),
+        values=place.helm.releases.all_values(name, place.target),
         end=current.end,
         is_there=current.state is not None,
     )
@@ -104,7 +106,7 @@ def _reusing(options: argparse.Namespace, place: Place, current: Current, source
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:
         # Then the old chart's defaults count, too.
-        old = place.helm.all_values(options.name, place.target)
+        old = place.helm.releases.all_values(options.name, place.target)
     return source_with(source, reused(place.helm.given_values(source), old))
 
 

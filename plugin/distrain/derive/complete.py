@@ -10,25 +10,26 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from distrain import values
+import yaml
+
 from distrain.derive import commented
 from distrain.derive.figures import figures, size_of, trainer_of
 from distrain.derive.footer import stale_lines, with_footer, without_footer
 from distrain.derive.room import Room
 from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 from distrain.errors import ValuesError
-from distrain.helm import Helm, Source
-from distrain.job import Job, from_manifest
+from distrain.helm import Helm, Source, Values
+from distrain.job import LOADER, Job, from_manifest
 
 RELEASE, NAMESPACE = "derive", "default"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# Gives the nodes for a job whose workers are yet to be sized, and the name of their GPUs.
-Measure = Callable[[Job, str], Room]
+# Gives the nodes for a job whose workers are yet to be sized, which is rendered on demand, and the name of their GPUs.
+Measure = Callable[[Callable[[], Job], str], Room]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,11 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
     file is said to be stale there. Raises ValuesError for what contradicts itself or cannot be spread.
     """
     schema = json.loads((given.source.chart / "values.schema.json").read_text())
-    full = given.helm.merged_values(given.source)
-    values.check(full, given.source.chart)
-    if full["job"]["enabled"] is False:
+    values = given.helm.values(given.source)
+    if values.merged["job"]["enabled"] is False:
         raise ValuesError("job.enabled: is false, so there is nothing to derive; set it to true")
-    document = _document(given, schema)
-    defaults = given.helm.merged_values(Source(given.source.chart, ()))
-    work = _work(document, Work(given.helm.given_values(given.source), full, defaults))
+    document = _document(given.texts, values, schema)
+    work = _work(document, Work(values.given, values.merged, values.defaults))
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
@@ -79,21 +78,17 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
     return Derived(with_footer(body, told), _ordered(_expected(work, lines), schema), work.notes, stale)
 
 
-def _document(given: Given, schema: Mapping[str, Any]) -> commented.Section:
+def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented.Section:
     """Return the files merged into one, with what the flags set."""
     document = commented.Section()
-    for number, content in enumerate(given.texts):
+    for number, content in enumerate(texts):
         section = commented.parse(without_footer(content), schema)
         if number:
             document.head += section.head
             document.merge(section)
         else:
             document = section
-    flags = given.source.flags
-    files = [word for pair in zip(flags[::2], flags[1::2], strict=True) if pair[0] == "--values" for word in pair]
-    if len(files) < len(flags):
-        without = replace(given.source, flags=tuple(files))
-        _set(document, (), given.helm.given_values(without), given.helm.given_values(given.source))
+    _set(document, (), values.files, values.given)
     return document
 
 
@@ -129,14 +124,17 @@ def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
 
 def _room(given: Given, work: Work, measure: Measure) -> Room:
     """Return the nodes for the job as the chart renders it, but for its size."""
+
+    def render() -> Job:
+        return from_manifest(given.helm.render(RELEASE, source, NAMESPACE, None), "--chart")
+
     workers = work.full["workers"]
     # Two, so that a PyTorchJob has a Master and a Worker; the size is put in later.
     replicas = min(max(2, workers.get("minReplicas") or 1), workers.get("maxReplicas") or 1000)
     settings = ["gpus=null", f"workers.replicas={replicas}", "workers.gpus=1"]
     settings += [f"{'.'.join(path)}=null" for path in (CPU, MEMORY) if not work.has(path)]
-    source = replace(given.source, flags=(*given.source.flags, "--set", ",".join(settings)))
-    job = from_manifest(given.helm.render(RELEASE, source, NAMESPACE, None), "--chart")
-    room = measure(job, work.gpu_resource)
+    source = given.source._replace(flags=(*given.source.flags, "--set", ",".join(settings)))
+    room = measure(render, work.gpu_resource)
     if work.total and not room.largest:
         raise ValuesError(
             f"workers.gpuResource: no node that admits the workers offers {work.gpu_resource}; "
@@ -166,13 +164,24 @@ def _settled(
     for body in (commented.text(document), unsorted):
         source = Source(given.source.chart, ("--values", "-"), body.encode())
         try:
-            if given.helm.given_values(source) == expected:
-                return body, from_manifest(given.helm.render(RELEASE, source, NAMESPACE, None), "--chart")
+            if _says(body, expected) or given.helm.given_values(source) == expected:
+                # The schema has accepted what is given, and what is derived keeps to it.
+                manifest = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True)
+                return body, from_manifest(manifest, "--chart")
         except ValuesError:
             # An alias that has come to stand before its anchor. The chart's refusal of the second is the answer.
             if body is unsorted:
                 raise
     raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
+
+
+def _says(text: str, values: Mapping[str, Any]) -> bool:
+    """Tell whether the text holds these values beyond doubt: where Helm reads YAML otherwise, Helm has to be asked."""
+    try:
+        found = yaml.load(text, Loader=LOADER)
+        return json.dumps(found, sort_keys=True) == json.dumps(values, sort_keys=True)
+    except (yaml.YAMLError, TypeError, ValueError):
+        return False
 
 
 def _expected(work: Work, lines: Lines) -> dict[str, Any]:

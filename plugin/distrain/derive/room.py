@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from distrain import kube
 from distrain.amounts import Units, allocatable, text
-from distrain.check.problem import Node
-from distrain.check.report import judge
-from distrain.check.rules import rules_of
-from distrain.check.snapshot import Snapshot, take
 from distrain.derive.split import MOST_WORKERS, Split
 from distrain.job import MASTER, WORKER, Job, PodRole
+
+if TYPE_CHECKING:
+    from distrain.check.capacity import Judgement
+    from distrain.check.problem import Node
+    from distrain.check.snapshot import Snapshot
 
 # Below this a share is rounded down to a tenth of it, above to whole ones.
 CORE, GIBIBYTE = 1000, 2**30
@@ -91,7 +92,7 @@ class MeasuredNodes:
         if key not in self._most:
             snapshot = self.snapshot.emptied() if is_emptied else self.snapshot
             job = sized(self.job, Split(MOST_WORKERS, gpus), {self.gpu_resource: gpus})
-            most = judge(job, snapshot).most
+            most = _judged(job, snapshot).most
             self._most[key] = 0 if most is None else most + self.job.ranks_beside
         return self._most[key]
 
@@ -109,7 +110,7 @@ class MeasuredNodes:
         return shares[split.replicas - 1] if len(shares) >= split.replicas else 0
 
     def _possible(self, snapshot: Snapshot, split: Split, amounts: Units) -> bool:
-        return judge(sized(self.job, split, {self.gpu_resource: split.gpus, **amounts}), snapshot).possible
+        return _judged(sized(self.job, split, {self.gpu_resource: split.gpus, **amounts}), snapshot).possible
 
 
 def sized(job: Job, split: Split, request: Units) -> Job:
@@ -133,7 +134,17 @@ def measured(
     release: str | None = None,
 ) -> MeasuredNodes:
     """Return what the nodes hold beside the pods, less those of `release`, for a job in this namespace."""
+    from distrain.check.rules import rules_of
+    from distrain.check.snapshot import take
+
     return MeasuredNodes(take(nodes, pods, rules_of(job, namespace), release), job, gpu_resource)
+
+
+def _judged(job: Job, snapshot: Snapshot) -> Judgement:
+    # Late, like the rest of check: nodes that are only stated take none of it.
+    from distrain.check.report import judge
+
+    return judge(job, snapshot)
 
 
 def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:

@@ -18,7 +18,7 @@ from distrain.doctor import gpus, operators, rights
 from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding, some
 from distrain.doctor.rights import PLAIN, Purpose
 from distrain.doctor.survey import Survey, Unread
-from distrain.helm import OLDEST as OLDEST_HELM
+from distrain.helm_run import OLDEST as OLDEST_HELM
 from distrain.wording import listed
 
 READY, NOT_READY = 0, 11

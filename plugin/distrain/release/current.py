@@ -10,12 +10,12 @@ from datetime import datetime, timezone
 from distrain import kube
 from distrain.cluster import Cluster, NotFoundError
 from distrain.errors import ForbiddenError, RefusedError, UnreachableError
-from distrain.helm import Helm, Revision
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, REPLICAS, ROLE_LABEL, WORKER, Job, from_manifest
 from distrain.release.changes import objects
 from distrain.release.owner import Marks, made_without_helm, owner
 from distrain.release.start import SPEAKERS, SUCCEEDED
 from distrain.release.steps import Training, last_step, seconds_since
+from distrain.releases import Releases, Revision
 from distrain.target import Target
 
 # Enough for some step lines and what a framework writes between them.
@@ -47,7 +47,7 @@ class Current:
         return self.state is not None and self.end is None
 
 
-def read(helm: Helm, cluster: Cluster, name: str, target: Target) -> Current:
+def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current:
     """Return the release; raises RefusedError when there is none, or when it is not ours to change now."""
     revision = helm.revision(name, target)
     if revision is None:

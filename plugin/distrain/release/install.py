@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from distrain.check.report import Report
 from distrain.cluster import Cluster
 from distrain.errors import DistrainError, DoesNotFitError, HelmError, NameInUseError, StoppedError
-from distrain.helm import Helm, Operation, Source
+from distrain.helm import Source
 from distrain.release import namespace
 from distrain.release.interrupts import Interrupts
 from distrain.release.namespace import MadeNamespace
 from distrain.release.wait import Followed, until_started
+from distrain.releases import Operation, Releases
 from distrain.target import Target
 
 MAY_WAIT = ("depends", "busy")
@@ -32,17 +33,17 @@ class Release:
 class Tools:
     """What changes a release: Helm, the cluster, the signals that are held back meanwhile, and where to tell of it."""
 
-    helm: Helm
+    helm: Releases
     cluster: Cluster
     interrupts: Interrupts
     say: Callable[[str], None]
     answer: Callable[[str], None]
 
 
-def refuse_taken_name(helm: Helm, release: Release) -> None:
+def refuse_taken_name(helm: Releases, release: Release) -> None:
     """Raise NameInUseError when there is a release of this name already, in whatever state."""
     name, namespace = release.name, release.target.namespace
-    status = helm.release_status(name, release.target)
+    status = helm.status(name, release.target)
     if status is not None:
         raise NameInUseError(
             f"{name}: a release of this name is {status} in namespace {namespace}; choose another name, change it with "
@@ -103,7 +104,7 @@ def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]]) -> Iterator
         raise
 
 
-def _install(helm: Helm, release: Release, operation: Operation) -> str:
+def _install(helm: Releases, release: Release, operation: Operation) -> str:
     try:
         return helm.install(release.name, release.source, release.target, operation)
     except HelmError as error:
@@ -118,7 +119,7 @@ def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeN
     return list(filter(None, told))
 
 
-def _uninstall(helm: Helm, release: Release, operation: Operation) -> str:
+def _uninstall(helm: Releases, release: Release, operation: Operation) -> str:
     try:
         if not helm.has_made(release.name, operation, release.target):
             return ""

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from distrain import kube
 from distrain.cluster import Cluster, NotFoundError
 from distrain.errors import DistrainError, HelmError
-from distrain.helm import Operation
 from distrain.job import Resource
 from distrain.release.changes import named
 from distrain.release.install import Release, Tools, all_or_nothing
 from distrain.release.plan import Plan
 from distrain.release.wait import Followed, until_started
+from distrain.releases import Operation
 
 # A pod has 30 s to end, and its node some time to say so.
 GONE_SECONDS = 180.0

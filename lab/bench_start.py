@@ -1,0 +1,90 @@
+"""How long the plugin takes to start, beside a Python that does nothing.
+
+The plugin is the packaged one in its own environment, run as Helm runs it. Each figure is a ratio of medians; its
+programs take turns, so that whatever else the machine does slows all of them down alike.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lab import package
+from lab.golang import binary
+from lab.paths import CACHE_DIR, REPOSITORY
+
+ROUNDS = 20
+# What each may take, in starts of Python.
+LIMITS = {"--help": 4, "completion": 4, "derive": 15}
+GIVEN = REPOSITORY / "tests" / "plugin" / "golden" / "given.yaml"
+PYTHON = "python -I -c pass"
+
+Command = Sequence[str]
+
+
+def main() -> int:
+    """Measure, print a line per figure, and return 1 if one is over its limit."""
+    slow = False
+    for helm in ("helm3", "helm4"):
+        with TemporaryDirectory(prefix="bench-") as folder:
+            seconds = measure(_commands(_installed(Path(folder))), _environment(helm))
+        start = seconds.pop(PYTHON)
+        for name, median in seconds.items():
+            ratio = median / start
+            slow |= ratio > LIMITS[name]
+            took = f"{1000 * median:.0f} ms, {ratio:.1f} x `{PYTHON}` ({1000 * start:.0f} ms)"
+            print(f"distrain {name}, {helm}: {took}; at most {LIMITS[name]} x")
+    return int(slow)
+
+
+def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> dict[str, float]:
+    """Return the median seconds of each command."""
+    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(ROUNDS + 1):
+        for name, command in commands.items():
+            started = time.perf_counter()
+            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+            seconds[name].append(time.perf_counter() - started)
+    # The first round finds nothing in the page cache.
+    return {name: statistics.median(each[1:]) for name, each in seconds.items()}
+
+
+def _commands(plugin: Path) -> dict[str, Command]:
+    program = str(plugin / "bin" / "distrain")
+    commands: dict[str, Command] = {
+        PYTHON: [str(plugin / ".venv" / "bin" / "python"), "-I", "-c", "pass"],
+        "--help": [program, "--help"],
+        "derive": [program, "derive", "--node-gpus", "8", "-f", str(GIVEN)],
+    }
+    if (completion := plugin / "plugin.complete").exists():
+        commands["completion"] = [str(completion), "check", "--"]
+    return commands
+
+
+def _environment(helm: str) -> dict[str, str]:
+    return {**os.environ, "HELM_BIN": str(binary(helm)), "HELM_PLUGIN_NAME": "distrain", "KUBECONFIG": os.devnull}
+
+
+def _installed(folder: Path) -> Path:
+    """Unpack the plugin and give it its environment, which stays in the cache until its packages change."""
+    with tarfile.open(package.write(folder)) as archive:
+        archive.extractall(folder, filter="data")
+    plugin, kept = folder / package.NAME, CACHE_DIR / "plugin-venv"
+    if kept.exists():
+        shutil.copytree(kept, plugin / ".venv", symlinks=True)
+    subprocess.run([str(plugin / "bin" / "setup")], check=True)
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(plugin / ".venv", kept, symlinks=True)
+    return plugin
+
+
+if __name__ == "__main__":
+    sys.exit(main())

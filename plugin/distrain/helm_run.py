@@ -1,0 +1,100 @@
+"""Helm programs at work: which one it is, several at the same time, and what they say when they fail.
+
+Helm's messages come back without the wrapping that only a chart's author needs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from subprocess import PIPE
+from typing import TYPE_CHECKING
+
+from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError
+
+if TYPE_CHECKING:
+    import semver
+
+# The first Helm that reads the plugin's platformHooks.
+OLDEST = "3.17.0"
+# Helm 4 prints log lines before its message.
+MESSAGE = re.compile(r"^Error: (.*)", re.DOTALL | re.MULTILINE)
+# `fail` in a template: Helm names the file and the place, which a user of the chart has no use for.
+TEMPLATE_REFUSAL = re.compile(r"execution error at \([^)]*\): (.*)", re.DOTALL)
+# The first is said by who came late, the second by who lost the race.
+NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use|release: already exists")
+NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
+# A rendering is over before its garbage would matter; to collect it takes a fifth of the time.
+WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+
+
+class Runs:
+    """Runs of one Helm, begun at the same time, each with the same stdin; none of them changes anything."""
+
+    def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
+        environment = {**WITHOUT_COLLECTION, **os.environ}
+        self._processes = []
+        for command in commands:
+            # A file, which each can read before anyone waits for the first.
+            with tempfile.TemporaryFile() as given:
+                given.write(stdin or b"")
+                given.seek(0)
+                program = [executable, *command]
+                process = subprocess.Popen(program, stdin=given, stdout=PIPE, stderr=PIPE, env=environment)
+                self._processes.append(process)
+
+    def outputs(self) -> list[str]:
+        """Wait for all and return what they print; raises what `failure` makes of the first that fails."""
+        ended = [process.communicate() for process in self._processes]
+        for process, (_, error) in zip(self._processes, ended, strict=True):
+            if process.returncode:
+                raise failure(error.decode(errors="replace"))
+        return [output.decode() for output, _ in ended]
+
+
+def executable() -> str:
+    """Return the Helm that runs us, else the one on the PATH; raises HelmError when there is none."""
+    named = os.environ.get("HELM_BIN") or "helm"
+    found = shutil.which(named)
+    if found is None:
+        raise HelmError(f'helm: "{named}" is not on the PATH; install Helm {OLDEST} or newer, or set HELM_BIN')
+    return found
+
+
+def version_of(program: str, printed: str | None = None) -> semver.Version:
+    """Return the version that a Helm has printed, or prints when it is asked; raises HelmError when it does not."""
+    # Late: Helm is not to wait for it.
+    import semver
+
+    if printed is None:
+        command = [program, "version", "--template", "{{.Version}}"]
+        printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    try:
+        return semver.Version.parse(printed.strip().removeprefix("v"))
+    except ValueError as error:
+        words = f"helm: {program} does not tell its version ({error}); set HELM_BIN to Helm {OLDEST} or newer"
+        raise HelmError(words) from error
+
+
+def failure(error: str) -> DistrainError:
+    """Tell a refusal by the chart, and what the user can mend, from other failures of Helm."""
+    words = words_of(error)
+    if refusal := TEMPLATE_REFUSAL.search(words):
+        return ValuesError(refusal[1].strip().removeprefix("distrain: "))
+    if missing := NO_NAMESPACE.search(words):
+        return ValuesError(f'--namespace: there is no namespace "{missing[1]}"; create it, or add --create-namespace')
+    if NAME_IN_USE.search(words):
+        return NameInUseError(f"{words}; choose another name")
+    return HelmError(words)
+
+
+def words_of(error: str) -> str:
+    """Return Helm's message in one line, without its log lines, its prefixes and its advice to debug."""
+    text = error.partition("\n\nUse --debug")[0]
+    message = MESSAGE.search(text)
+    line = " ".join((message[1] if message else text).split())
+    return line.removeprefix("INSTALLATION FAILED: ").removeprefix("UPGRADE FAILED: ")
