@@ -119,3 +119,11 @@ def test_limits_of_a_pod_are_about_its_sum() -> None:
         "workers: LimitRange small refuses its pods: maximum cpu usage per Pod is 5, but limit is 6. "
         "Change what they ask for, or the LimitRange."
     )
+
+
+def test_default_does_not_replace_a_limit_of_its_own() -> None:
+    default = _range(default={"cpu": "4"}, defaultRequest={"cpu": "1"}, max={"cpu": "4"})
+
+    verdict, reasons = _verdict(_worker(limits={"cpu": "5"}), default)
+
+    assert (verdict, reasons) == ("impossible", ["maximum cpu usage per Container is 4, but limit is 5"])
