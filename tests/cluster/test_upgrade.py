@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from lab import client
 from lab.paths import REPOSITORY
@@ -23,7 +22,7 @@ RUN = settings(
         "trainer.model": "mnist",
         "trainer.batchSize": 8,
         "trainer.steps": 20000,
-        "trainer.logEvery": 5,
+        "trainer.logEvery": 1,
     }
 )
 KINDS = "all,secrets,configmaps,serviceaccounts,roles,rolebindings,mpijobs,persistentvolumeclaims"
@@ -40,28 +39,28 @@ def _has_step(namespace: Namespace) -> bool:
     return any("images/sec:" in log for log in logs.values())
 
 
-def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: Namespace, helm: Path) -> None:
-    installed = namespace.distrain("install", "run1", *RUN, "--wait", "--timeout", "2m")
+def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: Namespace) -> None:
+    installed = namespace.distrain("install", "run1", *RUN, "--wait", "--timeout", "5m")
     assert installed.returncode == 0, installed.stderr
-    wait_until("a step", lambda: _has_step(namespace), seconds=90, pause=1)
+    wait_until("a step", lambda: _has_step(namespace), seconds=300, pause=1)
 
     planned = namespace.distrain("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=9", "--dry-run")
-    rescaled = namespace.distrain("rescale", "run1", "--workers", "3", "--yes", "--wait", "--timeout", "2m")
+    rescaled = namespace.distrain("rescale", "run1", "--workers", "3", "--yes", "--wait", "--timeout", "5m")
 
     assert planned.returncode == 0, planned.stderr
     assert "  replaced  MPIJob run1-" in planned.stdout
     lost = planned.stdout.splitlines()[-1].split()
     assert (lost[:2], lost[3]) == (["lost", "all"], "steps,")
-    assert int(lost[2]) >= 5
+    assert int(lost[2]) >= 1
     assert rescaled.returncode == 0, rescaled.stderr
     assert sum("-worker-" in name for name in namespace.running_pods()) == 3
-    wait_until("a step of 3 workers", lambda: _has_step(namespace), seconds=90, pause=1)
+    wait_until("a step of 3 workers", lambda: _has_step(namespace), seconds=300, pause=1)
 
 
 def test_installation_without_an_image_is_taken_back(namespace: Namespace) -> None:
     before = _objects(namespace)
 
-    refused = namespace.distrain("install", "run1", *RUN, "--set", "image.tag=no-such", "--wait", "--timeout", "2m")
+    refused = namespace.distrain("install", "run1", *RUN, "--set", "image.tag=no-such", "--wait", "--timeout", "5m")
 
     assert refused.returncode == 4
     assert "image.repository: cannot pull " in refused.stderr
