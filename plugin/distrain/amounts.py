@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-
-from kubernetes.utils.quantity import parse_quantity
 
 from distrain import kube
 
@@ -19,6 +17,14 @@ Units = dict[str, int]
 
 # Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
+# What a quantity may end in, as Kubernetes' resource.Quantity has it.
+SCALES = {
+    **{
+        suffix: Decimal(10) ** (3 * power)
+        for suffix, power in zip("numkMGTPE", (-3, -2, -1, 1, 2, 3, 4, 5, 6), strict=True)
+    },
+    **{f"{suffix}i": Decimal(2) ** (10 * power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
 BINARY_SUFFIXES = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
@@ -28,10 +34,19 @@ def units(resource: str, quantity: kube.Quantity) -> int:
 
     Raises ValueError for what is no quantity.
     """
-    amount: Decimal = parse_quantity(quantity)
+    amount = _parsed(str(quantity))
+    return math.ceil(amount * 1000 if resource == "cpu" else amount)
+
+
+def _parsed(quantity: str) -> Decimal:
+    suffix = next((quantity[-length:] for length in (2, 1) if quantity[-length:] in SCALES), "")
+    try:
+        amount = Decimal(quantity.removesuffix(suffix)) * SCALES.get(suffix, 1)
+    except InvalidOperation as error:
+        raise ValueError(f"{quantity} is no quantity") from error
     if not amount.is_finite():
         raise ValueError(f"{quantity} is no quantity")
-    return math.ceil(amount * 1000 if resource == "cpu" else amount)
+    return amount
 
 
 def text(resource: str, amount: int) -> str:

@@ -16,6 +16,7 @@ from distrain import kube
 from distrain.amounts import Units, text
 from distrain.check import advice, capacity
 from distrain.check.admission import refusal
+from distrain.check.candidates import candidates, unread
 from distrain.check.capacity import Judgement
 from distrain.check.snapshot import Snapshot, take
 from distrain.cluster import Cluster
@@ -86,8 +87,11 @@ def check(
 
     The GPUs' name is guessed from the job where no value says it. Pods of `release` make room for its own job.
     """
-    snapshot = take(cluster.nodes(), cluster.pods(), namespace, release)
-    unseen = [*not_judged(job), *cluster.limits_on(namespace), *_other_pods(snapshot)]
+    nodes = cluster.nodes()
+    chosen = candidates(job, nodes)
+    snapshot = cluster.over_pods(lambda pods: take(nodes, pods, namespace, release), chosen)
+    elsewhere = [] if chosen is None else [unread(len(nodes) - len(chosen))]
+    unseen = [*not_judged(job), *elsewhere, *cluster.limits_on(namespace), *_other_pods(snapshot)]
     return report(job, snapshot, gpu_resource or _gpu_resource(job), unseen)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from distrain import console
 from distrain.check.report import Report, check, summary
 from distrain.cluster import connect
-from distrain.commands.candidate import candidate
 from distrain.errors import ValuesError
 from distrain.job import Job, from_manifest
 from distrain.target import Target, choose
@@ -21,6 +20,9 @@ def run(options: argparse.Namespace) -> int:
     running = options.release or options.name
     if options.manifest:
         return _check_manifest(options, running)
+    # Imported late: Helm's library takes longer than the first questions to a cluster, which --manifest asks at once.
+    from distrain.commands.candidate import candidate
+
     found = candidate(options, running or "check")
     return _answer(found.report(running), found.job, found.release.target, options.output)
 

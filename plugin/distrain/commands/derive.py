@@ -59,7 +59,8 @@ def _asker(options: argparse.Namespace) -> Callable[[Job, str], Room]:
         try:
             target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
             cluster = connect(target)
-            snapshot = take(cluster.nodes(), cluster.pods(), target.namespace)
+            nodes = cluster.nodes()
+            snapshot = cluster.over_pods(lambda pods: take(nodes, pods, target.namespace))
         except UnreachableError as error:
             words = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
             raise UnreachableError(error.messages[0] + words) from error
