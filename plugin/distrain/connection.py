@@ -11,7 +11,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from io import BufferedReader
-from time import sleep
+from time import monotonic, sleep
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
@@ -23,9 +23,9 @@ CONNECT_SECONDS = 5
 READ_SECONDS = 10
 # What a server answers that has too much to do, restarts, or is not there behind its load balancer.
 LATER = (429, 500, 502, 503, 504)
-# The pauses between tries: half a minute in all, in which a control plane of one node restarts.
+# The pauses between tries: half a minute in all, with the tries 40 s, in which a control plane of one node restarts.
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 14.0)
-LONGEST = sum(PAUSES)
+LONGEST = 40.0
 # A pause of this length is worth a line.
 WORTH_TELLING = 1.0
 NEXT_STEP = "check KUBECONFIG and --kube-context"
@@ -52,8 +52,9 @@ class Patience:
         self._pauses = list(PAUSES)
         self._left = LONGEST
 
-    def wait(self, reason: str, retry_after: str | None = None) -> bool:
-        """Wait, and tell why where that takes long; False when there was enough waiting."""
+    def wait(self, reason: str, spent: float, retry_after: str | None = None) -> bool:
+        """Wait, and tell why where that takes long; False when there was enough of it, the time spent included."""
+        self._left -= spent
         if not self._pauses:
             return False
         asked = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
@@ -84,10 +85,11 @@ class Connection:
         patience = patience or Patience()
         renewed = False
         while True:
+            started = monotonic()
             try:
                 answer = self._once(path, body, renewed)
             except BrokenError as error:
-                if patience.wait(f"the connection to {self._access.server} broke ({error})"):
+                if patience.wait(f"the connection to {self._access.server} broke ({error})", monotonic() - started):
                     continue
                 raise self._unreachable(error) from error
             if answer.status == 401 and not renewed:
@@ -96,7 +98,7 @@ class Connection:
                 self.close()
                 continue
             told = f"{self._access.server} answers {answer.status}"
-            if answer.status not in LATER or not patience.wait(told, answer.retry_after):
+            if answer.status not in LATER or not patience.wait(told, monotonic() - started, answer.retry_after):
                 return answer
 
     def close(self) -> None:

@@ -27,8 +27,9 @@ class FakeApi:
     """Answers by path; a list is served page by page, an int is an HTTP status to refuse with.
 
     The caller is `jane`, who may do all but what is `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log";
-    with " everywhere" at the end it is about all namespaces. `troubles` are statuses by path, for one request each: 200
-    is the usual answer, 0 cuts the connection, and anything else is answered before the path's own answer is.
+    with " everywhere" at the end it is about all namespaces. What has no answer is refused with `otherwise`. `troubles`
+    are statuses by path, for one request each: 200 is the usual answer, 0 cuts the connection, and anything else is
+    answered before the path's own answer is.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class FakeApi:
     authorizations: list[str] = field(default_factory=list)
     headers: list[Message] = field(default_factory=list)
     connections: int = 0
+    otherwise: int = 404
     troubles: dict[str, list[int]] = field(default_factory=dict)
     retry_after: str = ""
     in_chunks: bool = False
@@ -64,8 +66,8 @@ class FakeApi:
 
     def answer(self, path: str, query: dict[str, list[str]], posted: Object | None = None) -> tuple[int, Object]:
         trouble = self.troubles[path].pop(0) if self.troubles.get(path) else 200
-        found = self.answers.get(path, 404) if trouble == 200 else trouble
-        if posted and found == 404 and path.endswith("reviews"):
+        found = self.answers.get(path, self.otherwise) if trouble == 200 else trouble
+        if posted and found == self.otherwise and path.endswith("reviews"):
             return 201, {"status": {"userInfo": {"username": "jane"}, "allowed": self._may(posted["spec"])}}
         if isinstance(found, int):
             return found, {"kind": "Status", "message": f"{path} is refused with {found}", "code": found}
