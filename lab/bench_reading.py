@@ -28,7 +28,7 @@ from lab.kubeconfig import write
 from lab.paths import REPOSITORY
 from lab.static_api import FIRST
 
-RUNS = 2
+RUNS = 5
 WORKERS = 1024
 CPU_WORKER = {"cpu": "4", "memory": "16Gi"}
 GPU_WORKER = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "8"}

@@ -110,8 +110,11 @@ def _init_peak(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], 
 def _container(container: kube.Container, status: kube.ContainerStatus | None) -> Units:
     need = _requested(container.resources)
     # A pod resized in place holds the larger of the old and the new figure until kubelet is done.
-    if status is not None:
+    # For most they are the same, which is told faster than what they amount to.
+    own = container.resources or kube.Resources()
+    if status is not None and status.allocated_resources != own.requests:
         _raise_to(need, all_units(status.allocated_resources))
+    if status is not None and status.resources != own:
         _raise_to(need, _requested(status.resources))
     return need
 

@@ -22,6 +22,7 @@ from distrain import kube
 from distrain.access import access
 from distrain.connection import NEXT_STEP, Answer, Connection, Patience
 from distrain.errors import DistrainError, ForbiddenError, UnreachableError
+from distrain.reader import Reader, is_worthwhile
 from distrain.target import Target
 
 PAGE_SIZE = 500
@@ -98,7 +99,7 @@ class Cluster:
 
     def pods(self) -> Iterator[kube.Pod]:
         """Yield every pod, of all namespaces, that has not ended; raises ExpiredError where `over_pods` begins anew."""
-        return self._pods(self._connections[0], fieldSelector=NOT_ENDED)
+        return self._pods(self._connections[0], {"fieldSelector": NOT_ENDED}, long=True)
 
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[kube.Pod]:
         """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
@@ -110,11 +111,11 @@ class Cluster:
 
     def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[kube.Pod]:
         selectors = (f"spec.nodeName={name},{NOT_ENDED}" for name in names)
-        lists = (self._pods(connection, resourceVersion="0", fieldSelector=selector) for selector in selectors)
+        lists = (self._pods(connection, {"resourceVersion": "0", "fieldSelector": selector}) for selector in selectors)
         return [pod for pods in lists for pod in pods]
 
-    def _pods(self, connection: Connection, **query: str) -> Iterator[kube.Pod]:
-        return self._pages(connection, "/api/v1/pods", kube.Pod, "pods of all namespaces", **query)
+    def _pods(self, connection: Connection, query: dict[str, str], *, long: bool = False) -> Iterator[kube.Pod]:
+        return self._pages(connection, "/api/v1/pods", kube.Pod, "pods of all namespaces", query, long=long)
 
     def _several(self) -> list[Connection]:
         while len(self._connections) < CONNECTIONS:
@@ -186,10 +187,12 @@ class Cluster:
         return [f"{kind} {item.metadata.name} of namespace {namespace}" for item in found]
 
     def _list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
-        return _again(lambda: list(self._pages(self._connections[0], path, item, what, **query)))
+        return _again(lambda: list(self._pages(self._connections[0], path, item, what, query)))
 
-    def _pages(self, connection: Connection, path: str, item: type[T], what: str, **query: str) -> Iterator[T]:
-        """Yield a list's items, a page at a time, while the next page is read.
+    def _pages(
+        self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str], *, long: bool = False
+    ) -> Iterator[T]:
+        """Yield a list's items, a page at a time, while the next page is read; for a long list by another process.
 
         The state that the first page tells of is that of all; raises ExpiredError when the server has it no more.
         """
@@ -200,19 +203,33 @@ class Cluster:
             paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
             return connection.ask(f"{path}?{urlencode({**query, **paging})}", patience=patience)
 
-        answer, token = ask(None), None
-        with _no_collection():
-            while True:
-                if answer.status == 410 and token:
-                    raise ExpiredError(f"{what}: the list expired while it was read; try again")
-                token = self._continuation(answer, what)
-                ahead = _Ahead(ask, token) if token else None
-                page = self._decoded(answer, decoder, what)
-                yield from page.items or ()
-                if ahead is None:
-                    return
-                del page
-                answer = ahead.result()
+        def next_token(answer: Answer) -> str | None:
+            return self._continuation(answer, what)
+
+        answer = ask(None)
+        token = next_token(answer)
+        if not token:
+            yield from self._decoded(answer, decoder, what).items or ()
+            return
+        reader = None
+        if long and is_worthwhile():
+            # The process goes on with this connection, which is of no more use to us.
+            reader = Reader(ask, next_token, token)
+            connection.close()
+        try:
+            with _no_collection():
+                while True:
+                    ahead = (_Ahead(reader.page) if reader else _Ahead(ask, token)) if token else None
+                    yield from self._decoded(answer, decoder, what).items or ()
+                    if ahead is None:
+                        return
+                    answer = ahead.result()
+                    if answer.status == 410:
+                        raise ExpiredError(f"{what}: the list expired while it was read; try again")
+                    token = next_token(answer)
+        finally:
+            if reader:
+                reader.close()
 
     def _continuation(self, answer: Answer, what: str) -> str | None:
         """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -157,6 +158,48 @@ def test_failure_beside_others_is_told(api: FakeApi, tmp_path: Path) -> None:
 
     with pytest.raises(UnreachableError, match="ask for a role that allows `list`"):
         _cluster(api, tmp_path).over_pods(_names, ["a", "b", "c", "d", "e"])
+
+
+@pytest.fixture(params=[True, False], ids=["process", "thread"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long lists are read by a process of its own, or where there is one processor by a thread."""
+    monkeypatch.setattr("distrain.cluster.is_worthwhile", lambda: request.param)
+
+
+@pytest.mark.usefixtures("way")
+def test_pages_come_in_order_however_they_are_read(three_pages: FakeApi, tmp_path: Path) -> None:
+    cluster = _cluster(three_pages, tmp_path)
+
+    for _ in range(2):
+        assert cluster.over_pods(_names) == [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(
+    ("troubles", "words"),
+    [
+        pytest.param([200, 403], "ask for a role that allows `list`", id="refused"),
+        pytest.param([200, *[0] * 20], "cannot be reached: Remote end closed connection", id="broken"),
+        pytest.param([200, 410] * TRIES, "the list expired while it was read", id="expired"),
+    ],
+)
+def test_failure_in_the_middle_of_a_list_is_told(
+    three_pages: FakeApi, tmp_path: Path, troubles: list[int], words: str
+) -> None:
+    three_pages.troubles[PODS] = list(troubles)
+
+    with pytest.raises(UnreachableError, match=words):
+        _cluster(three_pages, tmp_path).over_pods(_names)
+
+
+def test_process_that_reads_ends_with_its_user(three_pages: FakeApi, tmp_path: Path) -> None:
+    pods = _cluster(three_pages, tmp_path).pods()
+    next(pods)
+
+    pods.close()  # type: ignore[attr-defined]
+
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 @pytest.fixture
