@@ -117,6 +117,9 @@ class Connection:
             size = self._read(response)
         except (HTTPException, OSError) as error:
             self.close()
+            if "ALERT" in str(getattr(error, "reason", "")):
+                # With TLS 1.3 a server says only after the handshake that it does not take our certificate.
+                raise self._unreachable(error) from error
             raise BrokenError(_cause(error)) from error
         except BaseException:
             # Ctrl-C: half an answer is on its way.
