@@ -48,7 +48,7 @@ cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or
 cluster-status: setup ## say what runs of the embedded Kubernetes
 	@$(PYTHON) -m lab status
 
-bench: setup ## measure the rendering, the plugin's start, the data layer, the lab's start and the trainer's speed
+bench: setup ## measure rendering, the plugin's start, reading a cluster, data, the lab's start, the trainer's speed
 	@$(PYTHON) -m lab bench
 
 bench-full: setup ## run the rest of each matrix of which the tests try one path

@@ -1,42 +1,54 @@
 """Read a Kubernetes cluster. What is posted are questions; the few methods that write say so, and have no callers but
 those that change a release.
 
-The official client does what is hard about reaching a cluster: kubeconfig, contexts, credentials, exec plugins, TLS.
-Answers are decoded with msgspec straight into `kube`'s structs, page by page: the client's own models take minutes
-for the pods of a large cluster.
+Answers are decoded with msgspec straight into `kube`'s structs, page by page, and the next page is on its way
+meanwhile: the pods of a large cluster are a gigabyte, of which nothing is kept but what somebody makes of it.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
+import gc
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
-import urllib3
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.config import ConfigException, load_incluster_config, new_client_from_config
 
 from distrain import kube
+from distrain.access import access
+from distrain.connection import IMPATIENT, JSON, NEXT_STEP, Answer, Connection, Patience
 from distrain.errors import DistrainError, ForbiddenError, UnreachableError
+from distrain.reader import Reader, is_worthwhile
 from distrain.target import Target
 
-CONNECT_SECONDS = 5
-READ_SECONDS = 10
 PAGE_SIZE = 500
+# How many lists are asked for at once, where there are many small ones.
+CONNECTIONS = 4
+# A list is kept for minutes by its server; one that expires this often is read too slowly.
+TRIES = 3
 # The groups whose served versions decide what the chart renders.
 GROUPS = ("kubeflow.org", "monitoring.coreos.com")
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
-JSON = "application/json"
+ANY = "*/*"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-NEXT_STEP = "check KUBECONFIG and --kube-context"
+# A list ends its metadata before its items begin.
+ITEMS = b',"items":['
 
 T = TypeVar("T")
 
-# A kubeconfig that skips the check of certificates says so itself; a warning per request would bury the answer.
-urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+class Head(msgspec.Struct):
+    """What stands before the items of a list."""
+
+    metadata: kube.PageMetadata = msgspec.field(default_factory=kube.PageMetadata)
+
+
+HEAD = msgspec.json.Decoder(Head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +63,20 @@ class NotFoundError(UnreachableError):
     """The cluster has no such thing."""
 
 
+class ExpiredError(UnreachableError):
+    """The server no longer has the state of which it gave the first pages of a list."""
+
+
 class Cluster:
     """A cluster reached with the user's kubeconfig, or as the pod that we run in."""
 
-    def __init__(self, api: ApiClient) -> None:
-        self._api = api
+    def __init__(self, target: Target) -> None:
+        self._access = access(target)
+        self._connections = [Connection(self._access)]
 
     @property
     def server(self) -> str:
-        return str(self._api.configuration.host)
+        return self._access.server
 
     def version(self) -> str:
         return self._get("/version", kube.Version, "its version").git_version
@@ -72,20 +89,50 @@ class Cluster:
         return list(self._served(group))
 
     def nodes(self) -> list[kube.Node]:
-        return list(self._list("/api/v1/nodes", kube.Node, "nodes"))
+        return self._list("/api/v1/nodes", kube.Node, "nodes")
+
+    def over_pods(self, use: Callable[[Iterator[kube.Pod]], T], nodes: Sequence[str] | None = None) -> T:
+        """Return what `use` makes of every pod, of all namespaces, that has not ended.
+
+        With `nodes` it is of the pods on those nodes, and of the ones that have none. A list that expires on the way
+        is read from the start, and `use` called anew: no pod counts twice.
+        """
+        read = self.pods if nodes is None else lambda: self._pods_on(nodes)
+        return _again(lambda: use(read()))
 
     def pods(self) -> Iterator[kube.Pod]:
-        """Yield every pod, of all namespaces, that has not ended."""
-        return self._list("/api/v1/pods", kube.Pod, "pods of all namespaces", fieldSelector=NOT_ENDED)
+        """Yield every pod, of all namespaces, that has not ended; raises ExpiredError where `over_pods` begins anew."""
+        return self._pods(self._connections[0], {"fieldSelector": NOT_ENDED}, long=True)
+
+    def _pods_on(self, nodes: Sequence[str]) -> Iterator[kube.Pod]:
+        """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
+        names = iter([*nodes, ""])
+        # Each connection takes a name after the other.
+        asked = [_Ahead(self._pods_of, connection, names) for connection in self._several()]
+        for ahead in asked:
+            yield from ahead.result()
+
+    def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[kube.Pod]:
+        selectors = (f"spec.nodeName={name},{NOT_ENDED}" for name in names)
+        lists = (self._pods(connection, {"resourceVersion": "0", "fieldSelector": selector}) for selector in selectors)
+        return [pod for pods in lists for pod in pods]
+
+    def _pods(self, connection: Connection, query: dict[str, str], *, long: bool = False) -> Iterator[kube.Pod]:
+        return self._pages(connection, "/api/v1/pods", kube.Pod, "pods of all namespaces", query, long=long)
+
+    def _several(self) -> list[Connection]:
+        while len(self._connections) < CONNECTIONS:
+            self._connections.append(Connection(self._access))
+        return self._connections
 
     def deployments(self) -> list[kube.Workload]:
-        return list(self._list("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces"))
+        return self._list("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces")
 
     def storage_classes(self) -> list[kube.StorageClass]:
-        return list(self._list("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes"))
+        return self._list("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes")
 
     def namespaces(self) -> list[kube.Named]:
-        return list(self._list("/api/v1/namespaces", kube.Named, "namespaces"))
+        return self._list("/api/v1/namespaces", kube.Named, "namespaces")
 
     def namespace(self, name: str) -> kube.Named:
         """Raises NotFoundError when the cluster has none of this name."""
@@ -105,7 +152,7 @@ class Cluster:
 
     def read_list(self, path: str, item: type[T], what: str) -> list[T]:
         """Return the objects of a list; `what` names them in a message."""
-        return list(self._list(path, item, what))
+        return self._list(path, item, what)
 
     def read_one(self, path: str, answer: type[T], what: str) -> T:
         """Raises NotFoundError when the cluster has no such object."""
@@ -113,7 +160,7 @@ class Cluster:
 
     def read_metadata(self, path: str, what: str) -> kube.Named:
         """Return an object's metadata alone: of a Secret no key is sent."""
-        return self._ask(path, kube.Named, what, {}, accept=METADATA)
+        return self._decoded(self._connections[0].ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named), what)
 
     def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
         """Raises NotFoundError when the cluster has none."""
@@ -123,37 +170,35 @@ class Cluster:
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
         selector = f"app.kubernetes.io/instance={release}"
         path = f"/api/v1/namespaces/{namespace}/pods"
-        return list(self._list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector))
+        return self._list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)
 
     def warnings(self, namespace: str) -> list[kube.Event]:
         path = f"/api/v1/namespaces/{namespace}/events"
-        return list(self._list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning"))
+        return self._list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
 
     def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
         """Return a namespace's objects of one kind; none where the cluster does not know the kind."""
         root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
         try:
-            return list(self._list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural))
+            return self._list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
         except NotFoundError:
             return []
 
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         """Return the last lines of a container's log."""
-        query = {"container": container, "tailLines": str(lines)}
-        status, body = self._fetch(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query, None)
-        if status != 200:
-            raise self._refusal(status, body, f"the log of {pod}")
-        return body.decode(errors="replace")
+        query = urlencode({"container": container, "tailLines": str(lines)})
+        answer = self._connections[0].ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}", accept=ANY)
+        if answer.status != 200:
+            raise self._refusal(answer, f"the log of {pod}")
+        return bytes(answer.body).decode(errors="replace")
 
     def create_namespace(self, name: str) -> str | None:
         """Write: make a namespace, as Helm would, and return its uid, or None when it is there already."""
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}}
-        status, body = self._fetch("/api/v1/namespaces", {}, made)
-        if status == 409:
+        answer = self._write("POST", "/api/v1/namespaces", made)
+        if answer.status == 409:
             return None
-        if status != 201:
-            raise self._refusal(status, body, f"namespace {name}")
-        return msgspec.json.decode(body, type=kube.Named).metadata.uid
+        return self._decoded(answer, msgspec.json.Decoder(kube.Named), f"namespace {name}").metadata.uid
 
     def delete_namespace(self, name: str, uid: str) -> None:
         """Write: delete this very namespace; one that is gone already is fine."""
@@ -165,9 +210,12 @@ class Cluster:
         self._delete(path, {"propagationPolicy": "Foreground"}, f"{kind} {name}")
 
     def _delete(self, path: str, options: dict[str, Any], what: str) -> None:
-        status, body = self._fetch(path, {}, {"apiVersion": "v1", "kind": "DeleteOptions", **options}, "DELETE")
-        if status not in (200, 202, 404):
-            raise self._refusal(status, body, what)
+        answer = self._write("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
+        if answer.status not in (200, 202, 404):
+            raise self._refusal(answer, what)
+
+    def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
+        return self._connections[0].ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
 
     def _served(self, group: str) -> Iterator[str]:
         try:
@@ -181,69 +229,82 @@ class Cluster:
             kinds = [resource.kind for resource in listing.resources or () if "/" not in resource.name]
             yield from (f"{version.group_version}/{kind}" for kind in kinds)
 
-    def _list(self, path: str, item: type[T], what: str, **query: str) -> Iterator[T]:
-        token: str | None = ""
-        while token is not None:
+    def _list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
+        return _again(lambda: list(self._pages(self._connections[0], path, item, what, query)))
+
+    def _pages(
+        self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str], *, long: bool = False
+    ) -> Iterator[T]:
+        """Yield a list's items, a page at a time, while the next page is read; for a long list by another process.
+
+        The state that the first page tells of is that of all; raises ExpiredError when the server has it no more.
+        """
+        decoder = msgspec.json.Decoder(kube.Page[item])  # type: ignore[valid-type]
+        patience = Patience()
+
+        def ask(token: str | None) -> Answer:
             paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
-            page = self._get(path, kube.Page[item], what, **query, **paging)  # type: ignore[valid-type]
-            yield from page.items or ()
-            token = page.metadata.next or None
+            return connection.ask(f"{path}?{urlencode({**query, **paging})}", patience=patience)
+
+        def next_token(answer: Answer) -> str | None:
+            return self._continuation(answer, what)
+
+        answer = ask(None)
+        token = next_token(answer)
+        if not token:
+            yield from self._decoded(answer, decoder, what).items or ()
+            return
+        reader = None
+        if long and is_worthwhile():
+            # The process goes on with this connection, which is of no more use to us.
+            reader = Reader(ask, next_token, token)
+            connection.close()
+        try:
+            with _no_collection():
+                while True:
+                    ahead = (_Ahead(reader.page) if reader else _Ahead(ask, token)) if token else None
+                    yield from self._decoded(answer, decoder, what).items or ()
+                    if ahead is None:
+                        return
+                    answer = ahead.result()
+                    if answer.status == 410:
+                        raise ExpiredError(f"{what}: the list expired while it was read; try again")
+                    token = next_token(answer)
+        finally:
+            if reader:
+                reader.close()
+
+    def _continuation(self, answer: Answer, what: str) -> str | None:
+        """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""
+        if answer.status != 200:
+            raise self._refusal(answer, what)
+        head, items, _ = bytes(answer.body[:4096]).partition(ITEMS)
+        start = head + b"}" if items else answer.body
+        return self._decoded(Answer(200, memoryview(start)), HEAD, what).metadata.next or None
 
     def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> kube.ReviewStatus:
         """Ask the cluster about ourselves. It keeps nothing of such a review."""
         version = f"{group}.k8s.io/v1"
         question = {"apiVersion": version, "kind": kind, "spec": spec}
-        return self._ask(f"/apis/{version}/{kind.lower()}s", kube.Review, what, {}, question).status
+        return self._ask(f"/apis/{version}/{kind.lower()}s", kube.Review, what, question).status
 
-    def _get(self, path: str, answer: type[T], what: str, **query: str) -> T:
-        return self._ask(path, answer, what, query)
+    def _get(self, path: str, answer: type[T], what: str) -> T:
+        return self._ask(path, answer, what)
 
-    def _ask(
-        self,
-        path: str,
-        answer: type[T],
-        what: str,
-        query: dict[str, str],
-        question: dict[str, Any] | None = None,
-        accept: str = JSON,
-    ) -> T:
-        status, body = self._fetch(path, query, question, accept)
-        if status not in (200, 201):
-            raise self._refusal(status, body, what)
+    def _ask(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
+        body = None if question is None else json.dumps(question).encode()
+        return self._decoded(self._connections[0].ask(path, body), msgspec.json.Decoder(answer), what)
+
+    def _decoded(self, answer: Answer, decoder: msgspec.json.Decoder[T], what: str) -> T:
+        if answer.status not in (200, 201):
+            raise self._refusal(answer, what)
         try:
-            return msgspec.json.decode(body, type=answer)
-        except msgspec.DecodeError as error:
+            return decoder.decode(answer.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 
-    def _fetch(
-        self, path: str, query: dict[str, str], question: dict[str, Any] | None, accept: str = JSON, method: str = ""
-    ) -> tuple[int, bytes]:
-        """Ask through the client's connections, past its generated calls, whose form changes with each release."""
-        asked = {"fields": query} if question is None else {"json": question}
-        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
-        ask = self._api.rest_client.pool_manager.request
-        try:
-            # One try: a cluster that does not answer is reported within seconds.
-            response = ask(
-                method or ("GET" if question is None else "POST"),
-                self.server + path,
-                **asked,
-                headers={"Accept": accept, **self._login()},
-                timeout=timeout,
-                retries=False,
-            )
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            words = f"the cluster at {self.server} cannot be reached: {_cause(error)}; {NEXT_STEP}"
-            raise UnreachableError(words) from error
-        return response.status, response.data
-
-    def _login(self) -> dict[str, str]:
-        """Return the header with the user's token, which is renewed where an exec plugin gave it for a while."""
-        token = self._api.configuration.auth_settings().get("BearerToken")
-        return {token["key"]: token["value"]} if token else {}
-
-    def _refusal(self, status: int, body: bytes, what: str) -> DistrainError:
-        words = _message(body)
+    def _refusal(self, answer: Answer, what: str) -> DistrainError:
+        status, words = answer.status, _message(bytes(answer.body))
         if status == 404:
             return NotFoundError(f"{what}: {words}")
         if status == 401:
@@ -254,40 +315,54 @@ class Cluster:
 
 
 def connect(target: Target) -> Cluster:
-    """Prepare to read the target's cluster; raises UnreachableError when its credentials cannot be used."""
-    if target.in_cluster:
-        return Cluster(_own_account())
-    try:
-        with _logged() as complaints:
-            api = new_client_from_config(target.kubeconfig, target.context)
-    except (ConfigException, OSError, ValueError) as error:
-        raise UnreachableError(f"KUBECONFIG: context {target.context} cannot be used: {_line(error)}") from error
-    if complaints:
-        raise UnreachableError(f"KUBECONFIG: context {target.context} gives no credentials: {_line(complaints[0])}")
-    return Cluster(api)
+    """Prepare to read the target's cluster; raises UnreachableError when its kubeconfig cannot be used."""
+    return Cluster(target)
 
 
-def _own_account() -> ApiClient:
-    """Return a client with the credentials that Kubernetes puts into the pod we run in; nothing is written to disk."""
-    configuration = Configuration()
-    try:
-        load_incluster_config(configuration)
-    except (ConfigException, OSError) as error:
-        raise UnreachableError(f"the pod's ServiceAccount cannot be used: {_line(error)}") from error
-    return ApiClient(configuration)
+class _Ahead(threading.Thread):
+    """A call that is made while its caller does something else."""
+
+    def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
+        super().__init__(daemon=True)
+        self._call: Callable[[], Any] = partial(call, *arguments)
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Any:
+        """Return what the call returned, or raise what it raised."""
+        self.join()
+        if self._error:
+            raise self._error
+        return self._result
+
+
+def _again(read: Callable[[], T]) -> T:
+    """Read, from the start where the list expired in the middle."""
+    for _ in range(TRIES - 1):
+        try:
+            return read()
+        except ExpiredError:
+            continue
+    return read()
 
 
 @contextmanager
-def _logged() -> Iterator[list[str]]:
-    """Collect what the client only logs, such as an exec plugin that fails, before it goes on without credentials."""
-    lines: list[str] = []
-    handler = logging.Handler(logging.ERROR)
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logging.getLogger().addHandler(handler)
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for cycles, of which decoded JSON has none, after every few hundred objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        yield lines
+        yield
     finally:
-        logging.getLogger().removeHandler(handler)
+        if was_enabled:
+            gc.enable()
 
 
 def _message(body: bytes) -> str:
@@ -296,13 +371,6 @@ def _message(body: bytes) -> str:
         return msgspec.json.decode(body, type=kube.Status).message or "no reason given"
     except msgspec.DecodeError:
         return _line(body[:200].decode(errors="replace"))
-
-
-def _cause(error: BaseException) -> str:
-    """Return the innermost reason, which the client wraps several times."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return _line(getattr(error, "strerror", None) or error)
 
 
 def _line(words: object) -> str:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ class FakeApi:
     """Answers by path; a list is served page by page, an int is an HTTP status to refuse with.
 
     The caller is `jane`, who may do all but what is `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log";
-    with " everywhere" at the end it is about all namespaces.
+    with " everywhere" at the end it is about all namespaces. What has no answer is refused with `otherwise`. `troubles`
+    are statuses by path, for one request each: 200 is the usual answer, 0 cuts the connection, and anything else is
+    answered before the path's own answer is.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -34,6 +37,12 @@ class FakeApi:
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)
+    headers: list[Message] = field(default_factory=list)
+    connections: int = 0
+    otherwise: int = 404
+    troubles: dict[str, list[int]] = field(default_factory=dict)
+    retry_after: str = ""
+    in_chunks: bool = False
     url: str = ""
 
     def kubeconfig(self, folder: Path, **user: Any) -> Path:
@@ -57,8 +66,9 @@ class FakeApi:
             self.answers[f"/apis/{group}/{version}"] = {"resources": resources + scales}
 
     def answer(self, path: str, query: dict[str, list[str]], posted: Object | None = None) -> tuple[int, Object]:
-        found = self.answers.get(path, 404)
-        if posted and found == 404 and path.endswith("reviews"):
+        trouble = self.troubles[path].pop(0) if self.troubles.get(path) else 200
+        found = self.answers.get(path, self.otherwise) if trouble == 200 else trouble
+        if posted and found == self.otherwise and path.endswith("reviews"):
             return 201, {"status": {"userInfo": {"username": "jane"}, "allowed": self._may(posted["spec"])}}
         if isinstance(found, int):
             return found, {"kind": "Status", "message": f"{path} is refused with {found}", "code": found}
@@ -76,13 +86,16 @@ class FakeApi:
 
 
 @contextmanager
-def running(certificate: Path | None = None) -> Iterator[FakeApi]:
-    """Serve, with TLS where a file holds the certificate and its key."""
+def running(certificate: Path | None = None, *, client_authority: Path | None = None) -> Iterator[FakeApi]:
+    """Serve, with TLS where a file holds the certificate and its key, and for known clients where there is one."""
     api = FakeApi()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
+        if client_authority:
+            context.load_verify_locations(client_authority)
+            context.verify_mode = ssl.CERT_REQUIRED
         server.socket = context.wrap_socket(server.socket, server_side=True)
     api.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -103,12 +116,14 @@ def make_certificate(path: Path) -> None:
         both.write(Path(f"{path}.crt").read_text())
 
 
-def write_kubeconfig(folder: Path, server: str, *, name: str = "kubeconfig", **user: Any) -> Path:
+def write_kubeconfig(
+    folder: Path, server: str, *, name: str = "kubeconfig", cluster: Mapping[str, Any] | None = None, **user: Any
+) -> Path:
     path = folder / name
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "fake", "cluster": {"server": server}}],
+        "clusters": [{"name": "fake", "cluster": {"server": server, **(cluster or {})}}],
         "users": [{"name": "me", "user": user or {"token": "secret"}}],
         "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "me", "namespace": "team"}}],
         "current-context": "fake",
@@ -144,16 +159,30 @@ def release_secret(
 
 
 def _page(items: list[Object], query: dict[str, list[str]]) -> Object:
+    items = [item for item in items if _selected(item, query.get("fieldSelector", [""])[0])]
     start = int(query.get("continue", ["0"])[0])
     end = start + int(query.get("limit", ["100000"])[0])
     metadata = {"continue": str(end)} if end < len(items) else {}
-    return {"kind": "List", "apiVersion": "v1", "items": items[start:end], "metadata": metadata}
+    return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items[start:end]}
+
+
+def _selected(item: Object, selector: str) -> bool:
+    """Heed a selector of one node's pods, and of those that have none; callers sort out the ended pods again."""
+    named = [term.partition("=")[2] for term in selector.split(",") if term.startswith("spec.nodeName=")]
+    return not named or item["spec"].get("nodeName", "") == named[0]
 
 
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            api.connections += 1
+
         def handle_any(self) -> None:
             api.requests.append(f"{self.command} {self.path}")
+            api.headers.append(self.headers)
             api.authorizations.append(self.headers.get("Authorization", ""))
             api.accepted.append(self.headers.get("Accept", ""))
             parts = urlsplit(self.path)
@@ -161,12 +190,27 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             # Helm posts other things in other forms.
             posted = json.loads(body) if parts.path.endswith("reviews") else None
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
-            body = json.dumps(answer).encode()
+            if status == 0:
+                self.close_connection = True
+                return
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
+            if api.retry_after:
+                self.send_header("Retry-After", api.retry_after)
+            self.send_body(json.dumps(answer, separators=(",", ":")).encode())
+
+        def send_body(self, body: bytes) -> None:
+            if not api.in_chunks:
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                return
+            self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            self.wfile.write(body)
+            for start in range(0, len(body), 1000):
+                part = body[start : start + 1000]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            self.wfile.write(b"0\r\n\r\n")
 
         do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
 

@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from kubernetes.config import incluster_config
 
-from distrain import __version__, cli, target
+from distrain import __version__, access, cli, target
 from distrain.commands import candidate
 from distrain.commands.parser import parser
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
@@ -368,8 +367,7 @@ def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]
         address = urlsplit(api.url)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(address.hostname))
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(address.port))
-        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.pem"))
+        monkeypatch.setattr(access, "CA_FILE", tmp_path / "ca.pem")
         monkeypatch.setattr(target, "TOKEN", tmp_path / "token")
         monkeypatch.setattr(target, "OWN_NAMESPACE", tmp_path / "namespace")
         monkeypatch.delenv("HOME")
@@ -383,7 +381,7 @@ def test_pod_checks_the_cluster_around_it_with_its_own_account(distrain: Run, ar
     outcome = distrain("check", "--manifest", manifest, "--release", "run1")
 
     assert (outcome.code, outcome.err) == (0, "")
-    assert set(around.authorizations) == {"bearer own"}
+    assert set(around.authorizations) == {"Bearer own"}
     assert outcome.out.splitlines()[0] == "not judged: ResourceQuotas of namespace team (you may not read it)"
     assert outcome.out.splitlines()[-1].startswith("fits: 2 workers")
 

@@ -144,27 +144,3 @@ def test_name_that_does_not_resolve_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(UnreachableError, match=r"no-such-host.invalid:6443 cannot be reached: .*; check KUBECONFIG"):
         connect(Target(str(path), "fake", "team")).nodes()
-
-
-def test_failing_exec_plugin_is_named(tmp_path: Path) -> None:
-    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-aws", "interactiveMode": "Never"}
-    path = write_kubeconfig(tmp_path, "https://127.0.0.1:6443", exec=plugin)
-
-    with pytest.raises(UnreachableError, match=r"^KUBECONFIG: context fake gives no credentials: .*no-such-aws"):
-        connect(Target(str(path), "fake", "team"))
-
-
-def test_exec_plugin_gives_the_token(api: FakeApi, tmp_path: Path) -> None:
-    program = tmp_path / "login"
-    version = "client.authentication.k8s.io/v1"
-    program.write_text(
-        f"""#!/bin/sh\necho '{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {{"token": "t"}}}}'\n"""
-    )
-    program.chmod(0o755)
-    plugin = {"apiVersion": version, "command": str(program), "interactiveMode": "Never"}
-    api.answers["/api/v1/nodes"] = [node("a")]
-
-    cluster = connect(Target(str(api.kubeconfig(tmp_path, exec=plugin)), "fake", "team"))
-
-    assert [found.metadata.name for found in cluster.nodes()] == ["a"]
-    assert api.authorizations == ["Bearer t"]

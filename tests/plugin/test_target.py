@@ -10,7 +10,7 @@ import yaml
 
 from distrain import target
 from distrain.errors import UnreachableError, ValuesError
-from distrain.target import Target, choose
+from distrain.target import Overrides, Target, choose
 from tests.plugin.fake_api import write_kubeconfig
 
 SERVER = "https://127.0.0.1:6443"
@@ -139,12 +139,57 @@ def test_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
         _choose(str(path), context="nope")
 
 
-def test_credentials_that_only_helm_would_follow_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helms_flags_stand_in_for_the_kubeconfigs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _config(tmp_path, "config", "a", current="a")
-    monkeypatch.setenv("HELM_KUBEINSECURE_SKIP_TLS_VERIFY", "false")
-    monkeypatch.setenv("HELM_KUBETOKEN", "")
-    assert _choose(str(path)).context == "a"
+    for name, value in {
+        "APISERVER": "https://other:6443",
+        "TOKEN": "secret",
+        "CAFILE": "ca.pem",
+        "ASUSER": "jane",
+        "ASGROUPS": "a,b",
+        "TLS_SERVER_NAME": "kubernetes",
+        "INSECURE_SKIP_TLS_VERIFY": "false",
+    }.items():
+        monkeypatch.setenv(f"HELM_KUBE{name}", value)
 
+    chosen = _choose(str(path))
+
+    assert chosen.overrides == Overrides("https://other:6443", "secret", "ca.pem", "jane", ("a", "b"), "kubernetes")
+    assert "secret" not in repr(chosen)
+
+
+def test_server_alone_needs_no_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM_KUBEAPISERVER", "https://other:6443")
+
+    chosen = _choose()
+
+    assert chosen == Target("", "", "default", Overrides("https://other:6443"))
+    assert not chosen.in_cluster
+
+
+def test_impersonation_that_helm_passes_over_in_a_pod_is_refused(in_pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM_KUBETOKEN", "secret")
-    with pytest.raises(ValuesError, match=r"^HELM_KUBETOKEN: is set, and goes past the kubeconfig; put it into a"):
+    assert _choose().in_cluster
+
+    monkeypatch.setenv("HELM_KUBEASUSER", "jane")
+    with pytest.raises(ValuesError, match=r"^HELM_KUBEASUSER: is set, .*; unset it, or set KUBECONFIG"):
+        _choose()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("contexts: 7", "Expected `array | null`, got `int` - at `$.contexts`", id="no-list"),
+        pytest.param("users: [{name: a, user: {token: 7}}]", "got `int` - at `$.users", id="number-as-token"),
+        pytest.param("[]", "Expected `object`, got `array`", id="no-object"),
+    ],
+)
+def test_file_that_is_no_kubeconfig_is_told_with_the_place(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+
+    with pytest.raises(UnreachableError) as refused:
         _choose(str(path))
+
+    assert f"KUBECONFIG: {path} cannot be read: " in str(refused.value)
+    assert words in str(refused.value)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from distrain import kube
 from distrain.amounts import Units, text
 from distrain.check import advice, capacity, surroundings
+from distrain.check.candidates import candidates, unread
 from distrain.check.capacity import Judgement
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
 from distrain.check.obstacles import Prepared, prepare, with_quotas
@@ -105,7 +106,11 @@ def examined(
     namespace = namespace_of(job, namespace)
     around = surroundings.read(cluster, job, namespace)
     prepared = prepare(job, namespace, around, gpu_resource or gpus_of(job))
-    return prepared, take([*cluster.nodes(), *more], cluster.pods(), prepared.rules, release)
+    nodes = [*cluster.nodes(), *more]
+    chosen = candidates(prepared.job, nodes)
+    snapshot = cluster.over_pods(lambda pods: take(nodes, pods, prepared.rules, release), chosen)
+    elsewhere = [] if chosen is None else [unread(len(nodes) - len(chosen))]
+    return replace(prepared, unseen=(*prepared.unseen, *elsewhere)), snapshot
 
 
 def report(prepared: Prepared, snapshot: Snapshot, gpu_resource: str, more: Sequence[kube.Node] = ()) -> Report:

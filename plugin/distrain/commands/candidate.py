@@ -104,7 +104,8 @@ def completed(
     namespace = place.target.namespace
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        return measured(place.cluster.nodes(), place.cluster.pods(), namespace, render(), gpu_resource, running)
+        job, nodes = render(), place.cluster.nodes()
+        return place.cluster.over_pods(lambda pods: measured(nodes, pods, namespace, job, gpu_resource, running))
 
     given = Given(place.helm, source, tuple(texts_of(source)), None)
     complete = derived_source(given, merged, ask, is_final=is_final)

@@ -20,7 +20,6 @@ from distrain.check.snapshot import Snapshot
 from distrain.check.summary import summary
 from distrain.check.why import why
 from distrain.cluster import Cluster, connect
-from distrain.commands.candidate import candidate
 from distrain.commands.derived import derived_source, given
 from distrain.commands.source import source_of
 from distrain.derive.room import Room
@@ -84,6 +83,9 @@ def _asked(options: argparse.Namespace) -> _Asked:
         job = from_manifest(_manifest(options), "--manifest")
         target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
         return _Asked(job, target.namespace, None, connect(target), target.in_cluster)
+    # Late: what --manifest asks a cluster first is asked while its modules would still load.
+    from distrain.commands.candidate import candidate
+
     found = candidate(options, _running(options) or "check")
     target, gpu_resource = found.release.target, found.value("workers", "gpuResource")
     return _Asked(found.job, target.namespace, gpu_resource, found.cluster, target.in_cluster)

@@ -49,7 +49,8 @@ def asker(options: argparse.Namespace) -> Measure:
         try:
             target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
             cluster = connect(target)
-            return measured(cluster.nodes(), cluster.pods(), target.namespace, job, gpu_resource)
+            nodes = cluster.nodes()
+            return cluster.over_pods(lambda pods: measured(nodes, pods, target.namespace, job, gpu_resource))
         except UnreachableError as error:
             words = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
             raise UnreachableError(error.messages[0] + words) from error

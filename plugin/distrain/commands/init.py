@@ -153,7 +153,7 @@ def _ground(options: argparse.Namespace) -> Ground:
         target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
         cluster = connect(target)
         capabilities = cluster.capabilities()
-        return _measured(cluster.nodes(), list(cluster.pods()), target.namespace, capabilities)
+        return _measured(cluster.nodes(), cluster.over_pods(list), target.namespace, capabilities)
     except UnreachableError as error:
         words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
         console.say(f"{_short(error)}: {words}; --node-gpus N states the nodes")

@@ -24,6 +24,16 @@ VALUE_FLAGS = {
     "--set-file": "set a value to what a file holds: KEY=FILE",
     "--set-literal": "set a value to the text as it stands, commas and all",
 }
+# Where Helm keeps its flags of the same name.
+HELM_VARIABLES = {
+    "kube_apiserver": "HELM_KUBEAPISERVER",
+    "kube_token": "HELM_KUBETOKEN",
+    "kube_ca_file": "HELM_KUBECAFILE",
+    "kube_tls_server_name": "HELM_KUBETLS_SERVER_NAME",
+    "kube_insecure_skip_tls_verify": "HELM_KUBEINSECURE_SKIP_TLS_VERIFY",
+    "kube_as_user": "HELM_KUBEASUSER",
+    "kube_as_group": "HELM_KUBEASGROUPS",
+}
 # As `helm template` names a release that has no name.
 NAMELESS = "release-name"
 
@@ -34,6 +44,17 @@ class _ValueFlag(argparse.Action):
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         name = "--values" if flag == "-f" else flag
         options.value_flags = [*options.value_flags, (name, value)]
+
+
+class _HelmFlag(argparse.Action):
+    """Put a flag where Helm looks for it: so the Helm that we run heeds it as our own reading does."""
+
+    def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        if self.dest == "kube_as_group":
+            options.kube_as_groups = [*options.kube_as_groups, value]
+            os.environ[HELM_VARIABLES[self.dest]] = ",".join(options.kube_as_groups)
+        else:
+            os.environ[HELM_VARIABLES[self.dest]] = "true" if value == [] else value
 
 
 def parser() -> Parser:
@@ -198,3 +219,15 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the release")
     cluster.add_argument("--kube-context", metavar="NAME", help="context of the kubeconfig")
     cluster.add_argument("--kubeconfig", metavar="FILE", help="the kubeconfig, if not $KUBECONFIG")
+    cluster.add_argument("--kube-apiserver", action=_HelmFlag, metavar="URL", help="address of the API server")
+    cluster.add_argument("--kube-token", action=_HelmFlag, help="bearer token")
+    cluster.add_argument(
+        "--kube-ca-file", action=_HelmFlag, metavar="FILE", help="authority of the server's certificate"
+    )
+    cluster.add_argument("--kube-tls-server-name", action=_HelmFlag, metavar="NAME", help="name in that certificate")
+    cluster.add_argument(
+        "--kube-insecure-skip-tls-verify", action=_HelmFlag, nargs=0, help="do not check the server's certificate"
+    )
+    cluster.add_argument("--kube-as-user", action=_HelmFlag, metavar="NAME", help="user to impersonate")
+    cluster.add_argument("--kube-as-group", action=_HelmFlag, metavar="NAME", help="a group of that user; repeatable")
+    parser.set_defaults(kube_as_groups=[])

@@ -69,7 +69,9 @@ def take(
         served=served,
         deployments=_part(cluster.deployments),
         nodes=nodes,
-        snapshot=nodes if isinstance(nodes, Unread) else _part(lambda: snapshot.take(nodes, cluster.pods(), rules)),
+        snapshot=nodes
+        if isinstance(nodes, Unread)
+        else _part(lambda: cluster.over_pods(lambda pods: snapshot.take(nodes, pods, rules))),
         storage_classes=_part(cluster.storage_classes),
         namespaces=_part(cluster.namespaces),
         own=_part(lambda: _own(cluster, namespace)),

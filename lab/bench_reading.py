@@ -1,0 +1,138 @@
+"""What reading a large cluster takes: `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
+
+`python -m lab.bench_reading` prints the times, the memory, and how soon the first question is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.certificates import Authority
+from lab.errors import LabError
+from lab.kubeconfig import write
+from lab.paths import REPOSITORY
+from lab.static_api import FIRST
+
+RUNS = 5
+WORKERS = 1024
+CPU_WORKER = {"cpu": "4", "memory": "16Gi"}
+GPU_WORKER = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "8"}
+ON_GPU_NODES = {
+    "nodeSelector": {"pool": "gpu"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the program: its time, its processors' time, its first question's, and the most memory it had."""
+
+    seconds: float
+    processor_seconds: float
+    first_question: float
+    megabytes: float
+
+
+@dataclass(frozen=True)
+class Server:
+    """The API server, as a user reaches it."""
+
+    url: str
+    kubeconfig: Path
+    authority: Path
+
+    def first_question(self) -> float:
+        """Return when it was first asked anything, and forget that."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        with urllib.request.urlopen(f"{self.url}{FIRST}", context=context) as answer:
+            return float(json.load(answer)["monotonic"] or "nan")
+
+
+def main() -> None:
+    """Measure, and print a line per figure."""
+    with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as server:
+        everything = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
+        filtered = _manifest(Path(folder) / "gpu.yaml", 32, GPU_WORKER, **ON_GPU_NODES)
+        told = {
+            f"{WORKERS} pods, all pods read": ["--manifest", str(everything)],
+            "64 nodes after filters": ["--manifest", str(filtered)],
+        }
+        for what, arguments in told.items():
+            _tell(what, [_check(server, arguments) for _ in range(RUNS)])
+
+
+def _tell(what: str, runs: list[Run]) -> None:
+    seconds = [run.seconds for run in runs]
+    print(
+        f"check, {what}: {statistics.median(seconds):.2f} s (of {RUNS}: {min(seconds):.2f} to {max(seconds):.2f}), "
+        f"{statistics.median(run.processor_seconds for run in runs):.2f} s of processor, "
+        f"{max(run.megabytes for run in runs):.0f} MB at most, "
+        f"first question after {statistics.median(run.first_question for run in runs) * 1000:.0f} ms",
+        flush=True,
+    )
+
+
+def _check(server: Server, arguments: list[str]) -> Run:
+    command = [sys.executable, "-m", "distrain", "check", "-o", "json", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "KUBECONFIG": str(server.kubeconfig)}
+    server.first_question()
+    started = time.monotonic()
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        answer = process.stdout.read()
+        # Not of all children, as getrusage has it: of this one, and of those that it waited for.
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.monotonic() - started
+    if process.returncode != 0 or json.loads(answer)["verdict"] != "fits":
+        raise LabError(f"{' '.join(command)} ended with {process.returncode}: {answer}")
+    return Run(seconds, usage.ru_utime + usage.ru_stime, server.first_question() - started, usage.ru_maxrss / 1000)
+
+
+def _manifest(path: Path, workers: int, amounts: dict[str, str], **spec: Any) -> Path:
+    container = {"name": "pytorch", "image": "training", "resources": {"limits": amounts}}
+    replica = {"replicas": workers, "template": {"spec": {"containers": [container], **spec}}}
+    job = {"pytorchReplicaSpecs": {"Worker": replica}}
+    path.write_text(
+        yaml.safe_dump(
+            {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "run"}, "spec": job}
+        )
+    )
+    return path
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[Server]:
+    """Start the server with a certificate of its own; it writes the objects first where the cache has none."""
+    authority = Authority(folder / "pki")
+    pair = authority.server("server", ["localhost"], ["127.0.0.1"])
+    (folder / "server.pem").write_bytes(pair.key.read_bytes() + pair.certificate.read_bytes())
+    command = [sys.executable, "-m", "lab.static_api", str(folder)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            url = f"https://127.0.0.1:{int(process.stdout.readline())}"
+            user = authority.client("user", "admin", "system:masters")
+            kubeconfig = write(folder / "kubeconfig", url, authority.pair, user)
+            yield Server(url, kubeconfig, authority.pair.certificate)
+        finally:
+            process.terminate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""The objects of a large cluster, as its API server would send them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
+
+They are written once, into a cache, already cut into the chunks of an HTTP/1.1 body as Kubernetes 1.33 and later cuts
+them, one per item. So the server that sends them has next to nothing to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.paths import CACHE_DIR
+
+NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
+GPUS = 8
+REQUESTS = [("500m", "1Gi"), ("1", "2Gi"), ("250m", "512Mi"), ("2", "4Gi"), ("100m", "128Mi")]
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Items:
+    """A file of chunks, one per item, each with its comma, and where each begins; the last entry is the end."""
+
+    path: Path
+    offsets: array[int]
+
+
+def nodes() -> Items:
+    return _stored("nodes", (_node(number) for number in range(NODES)))
+
+
+def pods() -> Items:
+    """Return the pods in the order of their nodes."""
+    return _stored("pods", (_pod(node, number) for node in range(NODES) for number in range(PODS_PER_NODE)))
+
+
+def node_name(number: int) -> str:
+    return f"node-{number:04}.example.internal"
+
+
+def _stored(name: str, objects: Iterator[bytes]) -> Items:
+    key = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    folder = CACHE_DIR / "many-objects" / key
+    if not (folder / f"{name}.offsets").is_file():
+        _discard_others(folder)
+        _write(folder, name, objects)
+    offsets = array("Q")
+    offsets.frombytes((folder / f"{name}.offsets").read_bytes())
+    return Items(folder / name, offsets)
+
+
+def _discard_others(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for other in folder.parent.iterdir():
+        if other != folder:
+            shutil.rmtree(other)
+
+
+def _write(folder: Path, name: str, objects: Iterator[bytes]) -> None:
+    offsets = array("Q", [0])
+    with (folder / name).open("wb") as file:
+        for body in objects:
+            file.write(b"%x\r\n%s,\r\n" % (len(body) + 1, body))
+            offsets.append(file.tell())
+    (folder / f"{name}.offsets").write_bytes(offsets.tobytes())
+
+
+def _node(number: int) -> bytes:
+    name, has_gpus = node_name(number), number < GPU_NODES
+    amounts = {"cpu": "64", "memory": "263700084Ki", "ephemeral-storage": "263700084Ki", "hugepages-2Mi": "0"}
+    amounts |= {"pods": "110", **({"nvidia.com/gpu": str(GPUS)} if has_gpus else {})}
+    zone = {"topology.kubernetes.io/zone": f"zone-{number % 3}", "topology.kubernetes.io/region": "region"}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", **zone}
+    labels |= {"node.kubernetes.io/instance-type": "large", "pool": "gpu" if has_gpus else "cpu"}
+    taints = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}] if has_gpus else []
+    ready = {"status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
+    times = {"lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    conditions = [
+        {"type": kind, **ready, **times} for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]
+    registry = "registry.example.internal/team/application"
+    images = [
+        {"names": [f"{registry}-{image}@sha256:{image:064x}", f"{registry}-{image}:1.2.3"], "sizeBytes": 10**8 + image}
+        for image in range(31)
+    ]
+    metadata = {
+        "name": name,
+        "uid": f"{number:08x}-0000-4000-8000-000000000000",
+        "resourceVersion": str(1000 + number),
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": labels,
+        "annotations": {"node.alpha.kubernetes.io/ttl": "0", "csi.volume.kubernetes.io/nodeid": f'{{"csi":"{name}"}}'},
+        "managedFields": [_managed("kubelet", labels), _managed("kube-controller-manager", amounts)],
+    }
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": conditions, "images": images}
+    return _json({"metadata": metadata, "spec": {"taints": taints} if taints else {}, "status": status})
+
+
+def _pod(node: int, number: int) -> bytes:
+    """Return a pod of a Deployment; the same text for all, with what is each one's own put in."""
+    variant = (node + number) % len(REQUESTS)
+    text = _TEMPLATES.setdefault(variant, _template(variant))
+    index = node * PODS_PER_NODE + number
+    for placeholder, value in (
+        (b"@INDEX@", b"%05x" % index),
+        (b"@NODE@", node_name(node).encode()),
+        (b"@IP@", b"10.%d.%d.%d" % (node // 256, node % 256, number + 2)),
+    ):
+        text = text.replace(placeholder, value)
+    return text
+
+
+_TEMPLATES: dict[int, bytes] = {}
+
+
+def _template(variant: int) -> bytes:
+    app = f"service-{variant}"
+    labels = {"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app, "pod-template-hash": "6c54b479"}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": f"{app}-6c54b479",
+        "uid": "e009546b",
+        "controller": True,
+    }
+    containers = [_container(app, *REQUESTS[variant]), _container("proxy", "100m", "128Mi")]
+    metadata = {
+        "name": f"{app}-6c54b479-@INDEX@",
+        "generateName": f"{app}-6c54b479-",
+        "namespace": f"team-{variant}",
+        "uid": "b7b3c5b3-f21a-4321-b912-0000000@INDEX@",
+        "resourceVersion": "10@INDEX@",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": labels,
+        "annotations": {"checksum/config": "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"},
+        "ownerReferences": [owner],
+        "managedFields": [_managed("kube-controller-manager", _paths(containers)), _managed("kubelet", labels)],
+    }
+    projected = {"sources": [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}], "defaultMode": 420}
+    tolerations = [
+        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for state in ("not-ready", "unreachable")
+    ]
+    spec = {
+        "volumes": [
+            {"name": "config", "configMap": {"name": app, "defaultMode": 420}},
+            {"name": "scratch", "emptyDir": {}},
+            {"name": "kube-api-access", "projected": projected},
+        ],
+        "containers": containers,
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "serviceAccountName": app,
+        "nodeName": "@NODE@",
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "schedulerName": "default-scheduler",
+        "tolerations": tolerations,
+        "priority": 0,
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    times = {"lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    status = {
+        "phase": "Running",
+        "conditions": [{"type": kind, "status": "True", **times} for kind in kinds],
+        "hostIP": "10.0.0.1",
+        "podIP": "@IP@",
+        "podIPs": [{"ip": "@IP@"}],
+        "startTime": "2026-01-01T00:00:00Z",
+        "containerStatuses": [_container_status(container) for container in containers],
+        "qosClass": "Burstable",
+    }
+    return _json({"metadata": metadata, "spec": spec, "status": status})
+
+
+def _container(name: str, cpu: str, memory: str) -> Object:
+    field = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    secret = {"secretKeyRef": {"name": "database", "key": "password"}}
+    probe = {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10, "timeoutSeconds": 1}
+    return {
+        "name": name,
+        "image": f"registry.example.internal/team/{name}:1.2.3",
+        "command": [f"/usr/bin/{name}"],
+        "args": ["--config=/etc/config/config.yaml", "--log-level=info", "--listen=:8080"],
+        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
+        "env": [{"name": "NAMESPACE", "valueFrom": field}, {"name": "PASSWORD", "valueFrom": secret}]
+        + [{"name": f"SETTING_{number}", "value": f"a value of some length {number}"} for number in range(7)],
+        "resources": {"limits": {"memory": memory}, "requests": {"cpu": cpu, "memory": memory}},
+        "volumeMounts": [{"name": "config", "mountPath": "/etc/config"}, {"name": "scratch", "mountPath": "/tmp"}],
+        "livenessProbe": probe,
+        "readinessProbe": probe,
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+
+
+def _container_status(container: Object) -> Object:
+    return {
+        "name": container["name"],
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+        "lastState": {},
+        "ready": True,
+        "restartCount": 0,
+        "image": container["image"],
+        "imageID": f"{container['image']}@sha256:f89377017ed75f8d4fb83be99408c4fef9a1e3c07c4fac694ebe2fc6540feed4",
+        "containerID": "containerd://7af9c93cdb8717a84634869803f59f3b061f8b5b4560577d71132ccde309d31d",
+        "started": True,
+        "allocatedResources": container["resources"]["requests"],
+        "resources": container["resources"],
+    }
+
+
+def _managed(manager: str, fields: Object) -> Object:
+    """Return who set which fields, in the form in which these take a third of most objects."""
+    named = {f"f:{key}": _named(value) for key, value in fields.items()}
+    head = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
+    return {**head, "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": named}}
+
+
+def _named(value: Any) -> Object:
+    return {f"f:{key}": _named(child) for key, child in value.items()} if isinstance(value, dict) else {}
+
+
+def _paths(containers: list[Object]) -> Object:
+    return {f'k:{{"name":"{container["name"]}"}}': container for container in containers}
+
+
+def _json(value: Object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,137 @@
+"""An API server that holds a large cluster, for measuring what reading one costs: `python -m lab.static_api FOLDER`.
+
+It serves the objects of `many_objects` over TLS, a page at a time, all or by node, as kube-apiserver would, and nothing
+else. It prints its port once it listens; FOLDER holds its certificate.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import ssl
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from lab.many_objects import NODES, PODS_PER_NODE, Items, node_name, nodes, pods
+
+GROUP = "kubeflow.org"
+VERSION = "v1"
+DISCOVERY = {
+    "/version": {"gitVersion": "v1.34.4"},
+    f"/apis/{GROUP}": {"versions": [{"groupVersion": f"{GROUP}/{VERSION}"}]},
+    f"/apis/{GROUP}/{VERSION}": {"resources": [{"name": "pytorchjobs", "kind": "PyTorchJob"}]},
+}
+# Answers when the first question came since it was asked last, by the clock that all processes share.
+FIRST = "/first-question"
+
+
+class Listing:
+    """The chunks of a list's items, mapped into memory."""
+
+    def __init__(self, items: Items) -> None:
+        with items.path.open("rb") as file:
+            self._chunks = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self._offsets = items.offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def chunks(self, start: int, end: int) -> memoryview:
+        return self._chunks[self._offsets[start] : self._offsets[end]]
+
+    def last(self, position: int) -> bytes:
+        """Return an item as the last of a page, which has no comma."""
+        body = bytes(self.chunks(position, position + 1)).partition(b"\r\n")[2]
+        return _chunk(body.removesuffix(b",\r\n"))
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 16
+
+    def __init__(self, certificate: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.lists = {"/api/v1/nodes": Listing(nodes()), "/api/v1/pods": Listing(pods())}
+        self.numbers = {node_name(number): number for number in range(NODES)}
+        self.first_question: float | None = None
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(certificate)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def setup(self) -> None:
+        # Here and not where connections are accepted, which one slow handshake would hold up.
+        self.request = self.server.tls.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if url.path == FIRST:
+            first, self.server.first_question = self.server.first_question, None
+            self._answer(200, {"monotonic": first})
+            return
+        self.server.first_question = self.server.first_question or time.monotonic()
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        if url.path in self.server.lists:
+            self._list(self.server.lists[url.path], query)
+        elif url.path in DISCOVERY:
+            self._answer(200, DISCOVERY[url.path])
+        elif url.path.startswith("/api/v1/namespaces/"):
+            self._answer(200, {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []})
+        else:
+            self._answer(404, {"kind": "Status", "message": f"{url.path} not found", "code": 404})
+
+    def _list(self, listing: Listing, query: dict[str, str]) -> None:
+        start, end = self._selected(len(listing), query.get("fieldSelector", ""))
+        start += int(query.get("continue", 0))
+        stop = min(end, start + int(query.get("limit", end)))
+        token = f',"continue":"{stop}"' if stop < end else ""
+        head = f'{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"9"{token}}},"items":['
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(_chunk(head.encode()))
+        if start < stop:
+            self.wfile.write(listing.chunks(start, stop - 1))
+            self.wfile.write(listing.last(stop - 1))
+        self.wfile.write(_chunk(b"]}\n") + b"0\r\n\r\n")
+
+    def _selected(self, count: int, selector: str) -> tuple[int, int]:
+        """Return the positions that a field selector leaves; none of the pods has ended, or has no node."""
+        for term in selector.split(","):
+            if term.startswith("spec.nodeName="):
+                number = self.server.numbers.get(term.partition("=")[2])
+                return (0, 0) if number is None else (number * PODS_PER_NODE, (number + 1) * PODS_PER_NODE)
+        return 0, count
+
+    def _answer(self, status: int, answer: object) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+def _chunk(body: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(body), body)
+
+
+def main() -> None:
+    with Server(Path(sys.argv[1]) / "server.pem") as server:
+        print(server.server_port, flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
