@@ -297,7 +297,7 @@ def test_python_without_the_packages_is_told_of(archive: Path, tmp_path: Path) -
     python.chmod(0o755)
     shutil.copy(copy.folder / "requirements.txt", copy.folder / ".venv")
 
-    refused = _run([copy.program, "derive", "--node-gpus", "8"])
+    refused = _run([copy.program, "doctor"])
 
     assert refused.returncode == 4
     assert refused.stderr.endswith(f"; run {copy.folder}/bin/setup\n")
