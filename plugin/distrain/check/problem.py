@@ -41,7 +41,8 @@ class Near:
 class Apart:
     """Required anti-affinity: no pod of these roles in the node's domain.
 
-    Given on both sides. A node without the key has no domain, and nothing is apart there.
+    It binds both sides, whichever of them it is given on. A node without the key has no domain, and nothing is apart
+    there.
     """
 
     key: str

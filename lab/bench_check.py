@@ -1,0 +1,92 @@
+"""How long the verdict alone takes, nodes and pods being read: `PYTHONPATH=plugin python -m lab.bench_check`.
+
+5,000 nodes in three zones and 100 racks hold other pods of many sizes; a gang of 1,024 workers and its launcher come
+with the rules that people give them.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Mapping
+
+from distrain.check.capacity import Judgement, judge
+from distrain.check.problem import Apart, Near, Node, Role, Spread
+
+NODES, WORKERS, GPUS = 5_000, 1_024, 4
+ROUNDS = 5
+ZONE, RACK, HOST = "topology.kubernetes.io/zone", "rack", "kubernetes.io/hostname"
+Job = list[Role]
+
+
+def main() -> None:
+    """Measure, and print a line per shape of job."""
+    nodes = _nodes(random.Random(0))
+    for shape, roles in _shapes(nodes).items():
+        seconds, found = _timed(nodes, roles)
+        print(f"verdict alone, {NODES} nodes, {WORKERS} workers, {shape}: {1000 * seconds:.0f} ms ({_word(found)})")
+
+
+def _timed(nodes: list[Node], roles: Job) -> tuple[float, Judgement]:
+    spent = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        found = judge(nodes, roles, roles[-1])
+        spent.append(time.perf_counter() - started)
+    return statistics.median(spent), found
+
+
+def _word(found: Judgement) -> str:
+    if found.certain:
+        return "fits"
+    return "undecided" if found.undecided else "depends" if found.possible else "does not fit"
+
+
+def _nodes(chance: random.Random) -> list[Node]:
+    """Return nodes of 8 GPUs, on which others have taken GPUs and any amount of cpu and memory."""
+    return [
+        Node(
+            f"node-{number}",
+            {
+                "pods": 110 - chance.randrange(40),
+                "cpu": 96_000 - 500 * chance.randrange(96),
+                "memory": (768 - chance.randrange(300)) * 2**30,
+                "nvidia.com/gpu": chance.choice([0, 4, 8, 8]),
+            },
+            {ZONE: f"zone-{number % 3}", RACK: f"rack-{number % 100}", HOST: f"node-{number}"},
+        )
+        for number in range(NODES)
+    ]
+
+
+def _shapes(nodes: list[Node]) -> Mapping[str, Job]:
+    names = frozenset(node.name for node in nodes)
+    workers, both = frozenset({"worker"}), frozenset({"launcher", "worker"})
+    launcher = Role("launcher", 1, {"pods": 1, "cpu": 1000, "memory": 2**30}, names)
+
+    def gang(near: Near | None = None, apart: tuple[Apart, ...] = (), spread: tuple[Spread, ...] = ()) -> Role:
+        request = {"pods": 1, "cpu": 8000, "memory": 32 * 2**30, "nvidia.com/gpu": GPUS}
+        return Role("worker", WORKERS, request, names, near, apart, spread)
+
+    def beside(near: Near | None = None, apart: tuple[Apart, ...] = ()) -> Role:
+        return Role(launcher.name, 1, launcher.request, names, near, apart)
+
+    return {
+        "no rules": [launcher, gang()],
+        "in one zone": [launcher, gang(Near((ZONE,), workers))],
+        "in one rack": [launcher, gang(Near((RACK,), workers))],
+        "one per host": [launcher, gang(apart=(Apart(HOST, workers),))],
+        "spread over zones": [launcher, gang(spread=(Spread(ZONE, 1, workers, names),))],
+        "spread over zones with the launcher": [launcher, gang(spread=(Spread(ZONE, 1, both, names),))],
+        "spread over racks": [launcher, gang(spread=(Spread(RACK, 1, workers, names),))],
+        "spread over hosts": [launcher, gang(spread=(Spread(HOST, 1, workers, names),))],
+        "launcher near a worker's zone": [beside(Near((ZONE,), workers)), gang()],
+        "launcher near a worker's host": [beside(Near((HOST,), workers)), gang()],
+        "launcher apart from workers": [beside(apart=(Apart(HOST, workers),)), gang(apart=(Apart(HOST, both),))],
+        "one per host in one zone": [launcher, gang(Near((ZONE,), workers), (Apart(HOST, workers),))],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,378 @@
+"""Decide what needs no search, for a job of any size: sums over domains and nodes that are alike.
+
+Each role is held against the worst that all others can do, whatever their own rules allow them; so a proof is right,
+but there may be none. Domains that pods have opened to those that have to be near stay open, and a spread always lets a
+pod into the smallest domain, as long as there is room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from distrain.check.compact import MANY, NOWHERE, Compact, Kind, NearRule, Rules, SpreadRule
+from distrain.check.counting import Slot, less, packed, shutting_out
+from distrain.check.tally import Budget, ExhaustedError
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """None: not decided."""
+
+    certain: bool | None = None
+    possible: bool | None = None
+
+
+def decide(question: Compact, budget: int) -> Decision:
+    """Decide what can be without a search; each of the four answers may take the budget."""
+
+    def holds(answer: Callable[[_Bounds], bool]) -> bool:
+        try:
+            return answer(_Bounds(question, Budget(budget)))
+        except ExhaustedError:
+            return False
+
+    if holds(_Bounds.impossible):
+        return Decision(certain=False, possible=False)
+    if holds(_Bounds.certain):
+        return Decision(certain=True, possible=True)
+    return Decision(False if holds(_Bounds.may_get_stuck) else None, True if holds(_Bounds.possible) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """A domain of a spread, as often as there are such: what it counts before, and the role's room in it."""
+
+    before: int
+    room: int
+    measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """Nodes that share the domains of a rule, and how many such there are."""
+
+    kinds: Mapping[Kind, int]
+    times: int
+
+
+class _Bounds:
+    def __init__(self, question: Compact, budget: Budget) -> None:
+        self._question, self._budget = question, budget
+        self._case = question.case()
+        self._roles = [role for role, count in enumerate(question.counts) if count]
+        self._cells = cache(self._cells_of)
+
+    def certain(self) -> bool:
+        """Tell whether each role finds places whatever the others do."""
+        proven: set[int] = set()
+        while more := {role for role in self._roles if role not in proven and self._finds_places(role, proven)}:
+            proven |= more
+        return len(proven) == len(self._roles)
+
+    def impossible(self) -> bool:
+        """Tell whether some role finds no places even with all others where they are least in the way."""
+        most = packed(self._case, self._budget)
+        if most is None or most < self._question.counts[-1]:
+            return True
+        return any(self._room(role) < self._question.counts[role] for role in self._roles) or self._no_domain_holds()
+
+    def possible(self) -> bool:
+        """Tell whether a certain way of placing the pods places all."""
+        near, spread = self._one_near(), self._one_spread()
+        if near:
+            return any(self._holds(cell.kinds, near) for cell in self._cells(near))
+        if spread is not None:
+            return self._spread_in_turn(spread, worst=False)
+        return False
+
+    def may_get_stuck(self) -> bool:
+        """Tell whether a certain way of placing the pods does not place all."""
+        near, spread = self._one_near(), self._one_spread()
+        if near:
+            members = self._members(near)
+            entered = (cell for cell in self._cells(near) if any(self._fits(cell.kinds, role) for role in members))
+            return self._closed(near) and any(not self._holds(cell.kinds, near) for cell in entered)
+        return spread is not None and not self._spread_in_turn(spread, worst=True)
+
+    def _finds_places(self, role: int, proven: set[int]) -> bool:
+        rules = self._question.rules[role]
+        if rules.apart or len(rules.spread) > 1 or (rules.near and rules.spread):
+            return False
+        if rules.spread:
+            return self._spread_resists(role, rules.spread[0])
+        if rules.near:
+            return self._near_resists(role, rules.near, proven)
+        return self._resists(role, self._question.kinds)
+
+    def _resists(self, role: int, kinds: Mapping[Kind, int]) -> bool:
+        """Tell whether all other pods cannot take all of the role's room on these nodes."""
+        return shutting_out(self._case, role, self._question.case_of(kinds).slots, self._budget) is None
+
+    def _near_resists(self, role: int, near: NearRule, proven: set[int]) -> bool:
+        counted = self._counted(near)
+        before = {kind: number for kind, number in self._question.kinds.items() if self._is_near(kind, near)}
+        if self._resists(role, before):
+            return True
+        others = {other for other in counted & proven if other != role and self._always_counted(other, near)}
+        if not near.first and not others:
+            return False
+        if len(near.censuses) > 1 and not all(self._always_counted(other, near) for other in counted):
+            return False
+        entered = [found for found in self._cells(near) if any(self._fits(found.kinds, other) for other in counted)]
+        closed = [found for found in entered if not self._resists(role, found.kinds)]
+        # Wherever others stand, the role would have to be shut out.
+        return bool(entered) and (not closed or any(self._outnumber(other, closed) for other in others))
+
+    def _outnumber(self, role: int, cells: Sequence[_Cell]) -> bool:
+        """Tell whether these domains do not hold all the pods of the role."""
+        room = sum(
+            self._case.room(kind.slot.free, kind.slot, role) * n * cell.times
+            for cell in cells
+            for kind, n in cell.kinds.items()
+        )
+        return room < self._question.counts[role]
+
+    def _counted(self, near: NearRule) -> set[int]:
+        roles = frozenset[int]().union(*(self._question.censuses[census].roles for census in near.censuses))
+        return {role for role in roles if self._question.counts[role]}
+
+    def _always_counted(self, role: int, near: NearRule) -> bool:
+        kinds = [kind for kind in self._question.kinds if kind.slot.admits[role]]
+        return all(kind.counted[census] for kind in kinds for census in near.censuses)
+
+    def _is_near(self, kind: Kind, near: NearRule) -> bool:
+        return all(self._before(kind, census) > 0 for census in near.censuses)
+
+    def _before(self, kind: Kind, census: int) -> int:
+        domain = self._domain(kind, census)
+        if domain is None:
+            return kind.values[census]
+        return self._question.values[census][domain] if domain >= 0 else NOWHERE
+
+    def _domain(self, kind: Kind, census: int) -> int | None:
+        """Return the number of the shared domain, -1 for none; None where each node is a domain."""
+        key = self._question.censuses[census].key
+        return kind.domains[self._question.shared.index(key)] if key in self._question.shared else None
+
+    def _cells_of(self, near: NearRule) -> list[_Cell]:
+        """Return the domains; those that are alike together."""
+        cells: dict[object, dict[Kind, int]] = {}
+        times: Counter[object] = Counter()
+        for kind, number in self._question.kinds.items():
+            if not all(kind.counted[census] for census in near.censuses):
+                continue
+            domains = tuple(self._domain(kind, census) for census in near.censuses)
+            if None in domains:
+                cells[kind] = {kind: 1}
+                times[kind] = number
+            else:
+                cells.setdefault(domains, {})[kind] = number
+                times[domains] = 1
+        alike: dict[object, _Cell] = {}
+        for name, kinds in cells.items():
+            slots = frozenset(self._question.case_of(kinds).slots.items())
+            known = alike.get(slots)
+            alike[slots] = _Cell(kinds, times[name] + (known.times if known else 0))
+        return list(alike.values())
+
+    def _fits(self, cell: Mapping[Kind, int], role: int) -> bool:
+        return any(self._case.room(kind.slot.free, kind.slot, role) for kind in cell)
+
+    def _room(self, role: int) -> int:
+        """Return a number of the role's pods that no more than find room."""
+        rules = self._question.rules[role]
+        rooms = [self._case.room_in_all(role)]
+        for census in rules.apart:
+            if self._question.censuses[census].roles == {role}:
+                rooms.append(self._domains_with_room(role, census))
+        rooms += [self._spread_room(role, rule) for rule in rules.spread if rule.own]
+        return min(rooms)
+
+    def _domains_with_room(self, role: int, census: int) -> int:
+        """Count the domains that take one pod; a node that is in none takes what it has room for."""
+        found: dict[object, int] = {}
+        for kind, number in self._question.kinds.items():
+            room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
+            if not kind.counted[census]:
+                found[kind] = room * number
+            elif domain is None:
+                found[kind] = min(room, 1) * number
+            else:
+                found[domain] = max(found.get(domain, 0), min(room, 1))
+        return sum(found.values())
+
+    def _no_domain_holds(self) -> bool:
+        """Tell whether pods that all have to be in one domain fit into none."""
+        groups = {rules.near for role, rules in enumerate(self._question.rules) if rules.near and role in self._roles}
+        return any(
+            self._closed(near) and not any(self._holds(cell.kinds, near) for cell in self._cells(near))
+            for near in groups
+        )
+
+    def _closed(self, near: NearRule) -> bool:
+        """Tell whether all that count have to be near themselves, the first one's domain being the only one."""
+        return near.first and all(self._question.rules[role].near == near for role in self._counted(near))
+
+    def _members(self, near: NearRule) -> list[int]:
+        return [role for role in self._roles if self._question.rules[role].near == near]
+
+    def _holds(self, cell: Mapping[Kind, int], near: NearRule) -> bool:
+        """Tell whether all pods fit, rules aside, with those that are near in this domain."""
+        members = self._members(near)
+        inside = self._question.case_of(cell).slots
+        if any(
+            sum(self._case.room(slot.free, slot, role) * number for slot, number in inside.items())
+            < self._question.counts[role]
+            for role in members
+        ):
+            return False
+        slots = Counter(self._case.slots)
+        for slot, number in inside.items():
+            slots[slot] -= number
+        found: Counter[Slot] = Counter(inside)
+        for slot, number in slots.items():
+            admits = tuple(yes and role not in members for role, yes in enumerate(slot.admits))
+            if number and any(admits):
+                found[replace(slot, admits=admits)] += number
+        most = packed(replace(self._case, slots=found), self._budget)
+        return most is not None and most >= self._question.counts[-1]
+
+    def _one_near(self) -> NearRule | None:
+        """Return the rule of the job, if it has one only, by which its first pod opens a domain."""
+        found = {rules for rules in self._question.rules if rules != Rules()}
+        near = [rules.near for rules in found if rules.near and rules.near.first and rules == Rules(rules.near)]
+        return near[0] if len(found) == len(near) == 1 else None
+
+    def _one_spread(self) -> int | None:
+        """Return the role that alone has rules, if it has only to spread."""
+        ruled = [role for role in self._roles if self._question.rules[role] != Rules()]
+        if len(ruled) != 1:
+            return None
+        rules = self._question.rules[ruled[0]]
+        spreads = len(rules.spread) == 1 and rules == Rules(spread=rules.spread) and rules.spread[0].own
+        return ruled[0] if spreads and self._all_counted(ruled[0], rules.spread[0]) else None
+
+    def _all_counted(self, role: int, rule: SpreadRule) -> bool:
+        return all(kind.counted[rule.census] for kind in self._question.kinds if kind.slot.admits[role])
+
+    def _domains(self, role: int, census: int) -> Counter[_Domain]:
+        """Return the domains of a spread; those that are alike together."""
+        found: Counter[_Domain] = Counter()
+        rooms: Counter[int] = Counter()
+        for kind, number in self._question.kinds.items():
+            room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
+            if domain is None:
+                found[_Domain(kind.values[census], room, kind.counted[census])] += number
+            elif domain >= 0:
+                rooms[domain] += room * number
+        for domain, before in enumerate(self._question.values[census]):
+            found[_Domain(before, rooms[domain], self._question.measured[census][domain])] += 1
+        return found
+
+    def _filled(self, domains: Mapping[_Domain, int], rule: SpreadRule, more: int = 0, loss: int = 0) -> int:
+        """Return how many pods the domains take once the smallest of them is full; in the end that is sure to be.
+
+        `more` counts may be added to the smallest, and `loss` is its room that others may take.
+        """
+        full = [domain.before + max(0, domain.room - loss) for domain in domains if domain.measured]
+        least = 0 if self._question.censuses[rule.census].from_zero else min(full, default=0) + more
+        return sum(
+            max(0, min(domain.room, least + rule.max_skew - domain.before)) * number
+            for domain, number in domains.items()
+        )
+
+    def _others_counted(self, role: int, rule: SpreadRule) -> int:
+        counted = self._question.censuses[rule.census].roles - {role}
+        return sum(self._question.counts[other] for other in counted)
+
+    def _spread_room(self, role: int, rule: SpreadRule) -> int:
+        """Return a number of the role's pods that no more than find room, whenever the others come."""
+        if not self._all_counted(role, rule):
+            return MANY
+        return self._filled(self._domains(role, rule.census), rule, more=self._others_counted(role, rule))
+
+    def _spread_resists(self, role: int, rule: SpreadRule) -> bool:
+        """Tell whether the role's pods all find places wherever the others stand.
+
+        When none finds one any more, the smallest domain is full: else the spread would let one in. All other domains
+        are full too, or have as much more as is allowed. From that all others together take no more than their pods
+        count, and cost room.
+        """
+        if not rule.own or not self._all_counted(role, rule):
+            return False
+        counted = self._others_counted(role, rule)
+        loss = self._loss(role)
+        domains = self._domains(role, rule.census)
+        return self._filled(domains, rule, loss=loss) - loss - counted >= self._question.counts[role]
+
+    def _loss(self, role: int) -> int:
+        """Return how many places for the role all others take at most: each by itself, or all on one node."""
+        others = [other for other in self._roles if other != role]
+        pods = sum(self._question.counts[other] for other in others)
+        at_once = max((self._taken(slot, role, others) for slot in self._case.slots), default=0)
+        if pods <= 1 or not at_once:
+            return at_once
+        return sum(self._taken_by_one(role, other) * self._question.counts[other] for other in others)
+
+    def _taken(self, slot: Slot, role: int, others: Sequence[int]) -> int:
+        """Return how many places for the role on such a node all pods of the others would take."""
+        free = slot.free
+        for other in others:
+            free = less(free, self._question.requests[other], self._question.counts[other] * slot.admits[other])
+        return self._case.room(slot.free, slot, role) - max(0, self._case.room(free, slot, role))
+
+    def _taken_by_one(self, role: int, other: int) -> int:
+        pairs = zip(self._question.requests[role], self._question.requests[other], strict=True)
+        taken = max(-(-theirs // ours) for ours, theirs in pairs if ours)
+        return min(taken, max((self._case.room(slot.free, slot, role) for slot in self._case.slots), default=0))
+
+    def _spread_in_turn(self, role: int, *, worst: bool) -> bool:
+        """Tell whether all of the role are placed, with the only other pod, if any, in the worst or the best place.
+
+        It comes first; or in the best case last, to the room that is kept for it.
+        """
+        rule, count = self._question.rules[role].spread[0], self._question.counts[role]
+        others = [other for other in self._roles if other != role]
+        domains = self._domains(role, rule.census)
+        if not others:
+            return self._filled(domains, rule) >= count
+        if sum(self._question.counts[other] for other in others) > 1:
+            return worst
+        sums = [
+            self._filled(domains - Counter([before]) + Counter([after]), rule)
+            for before, after in self._with_other(role, rule, others[0], worst=worst)
+        ]
+        return bool(sums) and (min(sums) if worst else max(sums)) >= count
+
+    def _with_other(self, role: int, rule: SpreadRule, other: int, *, worst: bool) -> set[tuple[_Domain, _Domain]]:
+        """Return how the other role's pod may change a domain."""
+        census = rule.census
+        rooms = {
+            kind: (
+                self._case.room(kind.slot.free, kind.slot, role),
+                self._case.room(less(kind.slot.free, self._question.requests[other]), kind.slot, role),
+            )
+            for kind in self._question.kinds
+            if self._case.room(kind.slot.free, kind.slot, other)
+        }
+        in_all: Counter[int | None] = Counter()
+        for kind, number in self._question.kinds.items():
+            in_all[self._domain(kind, census)] += self._case.room(kind.slot.free, kind.slot, role) * number
+        found: set[tuple[_Domain, _Domain]] = set()
+        nowhere = _Domain(0, 0, False)
+        for kind, (room, left) in rooms.items():
+            domain = self._domain(kind, census)
+            if domain is not None and domain < 0:
+                found.add((nowhere, nowhere))
+                continue
+            measured = kind.counted[census] if domain is None else self._question.measured[census][domain]
+            total = room if domain is None else in_all[domain]
+            counts = other in self._question.censuses[census].roles and kind.counted[census]
+            before = _Domain(self._before(kind, census), total, measured)
+            found.add((before, replace(before, before=before.before + counts, room=total - room + left)))
+            if not worst:
+                found.add((before, replace(before, room=total - room + left)))
+        return found

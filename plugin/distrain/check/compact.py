@@ -1,0 +1,308 @@
+"""The question in a compact form: nodes that are alike to the job are one kind, and rules look at counts per domain.
+
+A topology key of which every node has a value of its own, such as the hostname, is `own`: its domains are nodes, and
+what stands there is told by the node. All other keys are `shared`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import NamedTuple
+
+from distrain.check.counting import Case, Slot
+from distrain.check.problem import Node, Role
+from distrain.check.reduction import asked, labels
+from distrain.check.tally import Vector
+
+# More pods than a node ever holds.
+MANY = 1_000_000
+# Sums of requests that are worth working out.
+MANY_SUMS = 256
+# The count of a node that is in no domain.
+NOWHERE = -MANY
+
+
+@dataclass(frozen=True)
+class Census:
+    """The pods of some roles, counted per domain of a key; `flag`: only whether there is one.
+
+    `least` tells of a count that is compared with the smallest of all domains: which is 0 if `from_zero`.
+    """
+
+    key: str
+    roles: frozenset[int]
+    present: Mapping[str, int]
+    flag: bool = True
+    eligible: frozenset[str] | None = None
+    from_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NearRule:
+    """Pods have to stand in the domains of each census; `first`: or anywhere, where these have none at all."""
+
+    censuses: tuple[int, ...]
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRule:
+    census: int
+    max_skew: int
+    own: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    near: NearRule | None = None
+    apart: tuple[int, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
+
+
+class Kind(NamedTuple):
+    """Nodes that are the same to the job.
+
+    `domains` numbers the node's domain of each shared key (-1: none). Per census, `counted` tells whether pods on the
+    node count, and `values` what its own domain has before.
+    """
+
+    slot: Slot
+    domains: Vector
+    counted: tuple[bool, ...]
+    values: Vector
+
+
+@dataclass(frozen=True)
+class Compact:
+    """The question: the main role is the last one. `shared` gives the keys, `domains` the values of each.
+
+    Per census of a shared key `values` gives each domain's count before, `measured` whether it is among the domains of
+    which the smallest counts.
+    """
+
+    kinds: Mapping[Kind, int]
+    requests: Sequence[Vector]
+    counts: Vector
+    rules: Sequence[Rules]
+    censuses: Sequence[Census]
+    shared: Sequence[str]
+    domains: Sequence[Sequence[str]]
+    values: Sequence[Vector]
+    measured: Sequence[tuple[bool, ...]]
+
+    @property
+    def free_of_rules(self) -> bool:
+        return all(rules == Rules() for rules in self.rules)
+
+    def sized(self, count: int) -> Compact:
+        """Return the question for another number of pods of the main role."""
+        return replace(self, counts=(*self.counts[:-1], count))
+
+    def case(self) -> Case:
+        """Return the job without its rules."""
+        return self.case_of(self.kinds)
+
+    def case_of(self, kinds: Mapping[Kind, int]) -> Case:
+        slots: Counter[Slot] = Counter()
+        for kind, number in kinds.items():
+            slots[kind.slot] += number
+        return Case(slots, self.requests, self.counts)
+
+
+def compact(nodes: Sequence[Node], roles: Sequence[Role]) -> Compact:
+    """Return the question in numbers; the roles are reduced ones."""
+    return _Compaction(nodes, roles).result()
+
+
+class _Compaction:
+    def __init__(self, nodes: Sequence[Node], roles: Sequence[Role]) -> None:
+        self.nodes, self.roles = nodes, roles
+        self.number = {role.name: number for number, role in enumerate(roles)}
+        self.labels = labels(nodes, roles)
+        self.own = {key for key, values in self.labels.items() if len(set(values.values())) == len(values)}
+        self.shared = [key for key in self.labels if key not in self.own]
+        self.domains = {key: sorted(set(self.labels[key].values())) for key in self.shared}
+        self.censuses: list[Census] = []
+        self.exclusive = self._exclusive()
+        self.rules = [self._rules(role) for role in roles]
+
+    def result(self) -> Compact:
+        resources = sorted({resource for role in self.roles for resource, _ in asked(role)})
+        requests = [
+            (
+                *(role.request.get(resource, 0) for resource in resources),
+                *(amounts.get(number, 0) for _, amounts in self.exclusive),
+            )
+            for number, role in enumerate(self.roles)
+        ]
+        counts = tuple(role.count for role in self.roles)
+        kinds = self._kinds(resources, _Rounding(requests, counts))
+        domains = [self.domains[key] for key in self.shared]
+        values = [self._before(census) for census in self.censuses]
+        measured = [self._measured(census) for census in self.censuses]
+        return Compact(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
+
+    def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[Kind]:
+        """Return the kinds of nodes; column by column, since nodes may be thousands."""
+        names = [node.name for node in self.nodes]
+        admits = zip(*(map(role.nodes.__contains__, names) for role in self.roles), strict=True)
+        domains = zip(*(self._numbered(key, names) for key in self.shared), strict=True)
+        counted = zip(*(self._counted(census, names) for census in self.censuses), strict=True)
+        values = zip(*(self._values(census, names) for census in self.censuses), strict=True)
+        columns = [[node.free.get(resource, 0) for node in self.nodes] for resource in resources]
+        for key, _ in self.exclusive:
+            columns.append([MANY if name in self.labels[key] else MANY * MANY for name in names])
+        none: Iterator[tuple[()]] = repeat(())
+        found = Counter(
+            zip(
+                rounding.rounded(columns),
+                admits,
+                domains if self.shared else none,
+                counted if self.censuses else none,
+                values if self.censuses else none,
+                strict=False,
+            )
+        )
+        kinds = Counter[Kind]()
+        for (amounts, admitted, *rest), number in found.items():
+            kinds[Kind(Slot(amounts, admitted), *rest)] += number
+        return kinds
+
+    def _numbered(self, key: str, names: Sequence[str]) -> list[int]:
+        values = self.labels[key]
+        numbers = {value: number for number, value in enumerate(self.domains[key])}
+        return [numbers[values[name]] if name in values else -1 for name in names]
+
+    def _counted(self, census: Census, names: Sequence[str]) -> list[bool]:
+        values = self.labels[census.key]
+        if census.eligible is None:
+            return [name in values for name in names]
+        return [name in values and name in census.eligible for name in names]
+
+    def _values(self, census: Census, names: Sequence[str]) -> list[int]:
+        if census.key not in self.own:
+            return [0] * len(names)
+        values, present = self.labels[census.key], census.present
+        return [present.get(values[name], 0) if name in values else NOWHERE for name in names]
+
+    def _before(self, census: Census) -> Vector:
+        return tuple(census.present.get(value, 0) for value in self.domains.get(census.key, ()))
+
+    def _measured(self, census: Census) -> tuple[bool, ...]:
+        values = self.labels[census.key]
+        found = {values[name] for name in census.eligible or () if name in values}
+        return tuple(value in found for value in self.domains.get(census.key, ()))
+
+    def _rules(self, role: Role) -> Rules:
+        near = None
+        if role.near:
+            counted = self._numbers(role.near.roles)
+            present = role.near.present
+            numbers = [
+                self._census(Census(key, counted, dict.fromkeys(present.get(key, ()), 1))) for key in role.near.keys
+            ]
+            near = NearRule(tuple(numbers), role.name in role.near.roles and not any(present.values()))
+        apart = tuple(
+            self._census(Census(rule.key, frozenset({other}), {}))
+            for rule in role.apart
+            for other in sorted(self._numbers(rule.roles))
+            if not self._is_exclusive(rule.key, self.number[role.name], other)
+        )
+        return Rules(near, apart, tuple(map(self._spread, [role] * len(role.spread), range(len(role.spread)))))
+
+    def _spread(self, role: Role, number: int) -> SpreadRule:
+        rule = role.spread[number]
+        values = self.labels[rule.key]
+        domains = {values[name] for name in rule.eligible if name in values}
+        from_zero = len(domains) < max(rule.min_domains, 1)
+        counted = self._numbers(rule.roles)
+        census = self._census(Census(rule.key, counted, rule.present, False, rule.eligible, from_zero))
+        return SpreadRule(census, rule.max_skew, int(role.name in rule.roles))
+
+    def _census(self, census: Census) -> int:
+        if census not in self.censuses:
+            self.censuses.append(census)
+        return self.censuses.index(census)
+
+    def _numbers(self, names: frozenset[str]) -> frozenset[int]:
+        return frozenset(self.number[name] for name in names)
+
+    def _exclusive(self) -> list[tuple[str, dict[int, int]]]:
+        """Return what keeps pods apart on a node as resources of it, of which there are MANY.
+
+        Pods that are at most one per node, alone or beside those that they keep off, ask for all of it.
+        """
+        pairs = {
+            (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
+            for role in self.roles
+            for rule in role.apart
+            for other in self._numbers(rule.roles)
+            if rule.key in self.own
+        }
+        found = []
+        for key, first, second in sorted(pairs):
+            if first == second:
+                if self.roles[first].count > 1:
+                    found.append((key, {first: MANY}))
+                continue
+            for single, other in ((first, second), (second, first)):
+                if self.roles[single].count == 1 or (key, single, single) in pairs:
+                    found.append((key, {single: MANY, other: 1}))
+                    break
+        return found
+
+    def _is_exclusive(self, key: str, first: int, second: int) -> bool:
+        if first == second and self.roles[first].count <= 1:
+            return True
+        return any(key == known and {first, second} == set(amounts) for known, amounts in self.exclusive)
+
+
+class _Rounding:
+    """What is free on a node, less what no number of the job's pods can take."""
+
+    def __init__(self, requests: Sequence[Vector], counts: Vector) -> None:
+        *others, self._main = requests
+        self._others = [
+            sum(count * amount for count, amount in zip(counts, amounts, strict=False))
+            for amounts in zip(*others, strict=True)
+        ] or [0] * len(self._main)
+        self._sums = [
+            _sums([(request[number], count) for request, count in zip(others, counts, strict=False)])
+            for number in range(len(self._main))
+        ]
+
+    def rounded(self, columns: Sequence[Sequence[int]]) -> Iterator[Vector]:
+        """Return each node's amounts, at most what as many main pods as it holds and all others take."""
+        known = [{amount: self._rounded(number, amount) for amount in set(col)} for number, col in enumerate(columns)]
+        held = [[pairs[amount][0] for amount in column] for pairs, column in zip(known, columns, strict=True)]
+        most = held[0] if len(held) == 1 else list(map(min, *held))
+        limited = []
+        for number, (pairs, column) in enumerate(zip(known, columns, strict=True)):
+            main, others = self._main[number], self._others[number]
+            limits = {pods: pods * main + others for pods in set(most)}
+            limited.append([min(pairs[amount][1], limits[pods]) for amount, pods in zip(column, most, strict=True)])
+        return zip(*limited, strict=True)
+
+    def _rounded(self, number: int, free: int) -> tuple[int, int]:
+        """Return how many main pods the amount holds, and what of it pods can take.
+
+        Over-committed is as good as full, for those who ask; the others do not look at it.
+        """
+        free, amount = max(0, free), self._main[number]
+        if not amount:
+            return MANY, max((taken for taken in self._sums[number] if taken <= free), default=free)
+        taken = (others + (free - others) // amount * amount for others in self._sums[number] if others <= free)
+        return free // amount, max(taken, default=free)
+
+
+def _sums(amounts: Sequence[tuple[int, int]]) -> set[int]:
+    """Return what so many pods of such requests may take together; nothing where that is much to tell."""
+    found = {0}
+    for amount, count in amounts:
+        if len(found) * (count + 1) > MANY_SUMS:
+            return set()
+        found = {taken + number * amount for taken in found for number in range(count + 1)}
+    return found

@@ -1,0 +1,243 @@
+"""Whether it is plain to see how a state ends: what no search has to walk through.
+
+Hopeless is a state whose pods have no room even if all were open to them that may come to be. Assured is one in which
+no pod can be kept from a place. Between them, neither is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from distrain.check.compact import MANY, Rules, SpreadRule
+from distrain.check.states import Place, Spot, State, States
+
+
+class Prospects:
+    """What is plain to see of the states of one question."""
+
+    def __init__(self, states: States) -> None:
+        self._states, self._question, self._vectors = states, states.question, states.vectors
+
+    def end(self, state: State) -> bool | None:
+        """Return whether whatever follows gets stuck (True) or places all (False), if that is plain to see."""
+        if self._hopeless(state):
+            return True
+        return False if self._assured(state) else None
+
+    def _hopeless(self, state: State) -> bool:
+        """Tell whether the pods that are left have no room, even if all that may open to them were open together."""
+        open_to = self._openable(state)
+        places = [
+            (place, self._vectors.within(place.spot.takes, state.left, roles)) for place, roles in open_to.items()
+        ]
+        if sum(self._vectors.most(takes, None) * place.number for place, takes in places) < sum(state.left):
+            return True
+        return any(self._room(state, role, places) < left for role, left in enumerate(state.left) if left)
+
+    def _openable(self, state: State) -> dict[Place, list[int]]:
+        """Return the nodes with the roles that each may come to admit, however many pods are placed before."""
+        places = [Place(cell, spot, number) for cell, spots in enumerate(state.cells) for spot, number in spots]
+        found: dict[Place, list[int]] = {place: [] for place in places}
+        near: set[tuple[int, int, Spot | None]] = set()
+        waiting = [(place, role) for role, left in enumerate(state.left) if left for place in places]
+        waiting = [
+            (place, role)
+            for place, role in waiting
+            if place.spot.takes >> self._vectors.strides[role] & 1
+            and not any(
+                self._states.value(state, c, place.cell, place.spot) > 0 for c in self._question.rules[role].apart
+            )
+        ]
+        first = [
+            rules.near is not None and rules.near.first and not self._states.any_near(state, rules)
+            for rules in self._question.rules
+        ]
+        while True:
+            ready = [
+                (place, role)
+                for place, role in waiting
+                if first[role] or self._may_be_near(state, self._question.rules[role], place, near)
+            ]
+            for place, role in ready:
+                found[place].append(role)
+                near.update(self._opened(place, role))
+            if not ready or len(ready) == len(waiting):
+                return found
+            done = set(ready)
+            waiting = [pair for pair in waiting if pair not in done]
+
+    def _may_be_near(self, state: State, rules: Rules, place: Place, near: set[tuple[int, int, Spot | None]]) -> bool:
+        return rules.near is None or all(
+            self._states.value(state, census, place.cell, place.spot) > 0 or self._states.domain(census, place) in near
+            for census in rules.near.censuses
+        )
+
+    def _opened(self, place: Place, role: int) -> Iterator[tuple[int, int, Spot | None]]:
+        for number, census in enumerate(self._question.censuses):
+            if role in census.roles:
+                yield self._states.domain(number, place)
+
+    def _room(self, state: State, role: int, places: Sequence[tuple[Place, int]]) -> int:
+        """Return a number of the role's pods that no more than find room."""
+        rules = self._question.rules[role]
+        rooms = [(place, self._vectors.most(takes, role)) for place, takes in places]
+        found = sum(most * place.number for place, most in rooms)
+        for census in rules.apart:
+            if self._question.censuses[census].roles == {role}:
+                found = min(found, self._by_domain(rooms, census, lambda _, most: min(most, 1)))
+        for rule in rules.spread:
+            if rule.own and self._states.binds(state, rule.census):
+                found = min(found, self._spread_room(state, rooms, rule, places))
+        if (
+            rules.near
+            and rules.near.first
+            and not self._states.any_near(state, rules)
+            and self._closed_group(state, rules)
+        ):
+            found = min(found, self._largest_domain(rooms, rules))
+        return found
+
+    def _spread_room(
+        self,
+        state: State,
+        rooms: Sequence[tuple[Place, int]],
+        rule: SpreadRule,
+        places: Sequence[tuple[Place, int]],
+    ) -> int:
+        """Return how many pods the domains take while the smallest one has as many as it may come to have."""
+        census = self._question.censuses[rule.census]
+        least = 0 if census.from_zero else self._highest_least(state, rule.census, places)
+
+        def allowed(place: Place, most: int) -> int:
+            before = self._states.value(state, rule.census, place.cell, place.spot)
+            return max(0, min(most, least + rule.max_skew - before))
+
+        return self._by_domain(rooms, rule.census, allowed)
+
+    def _highest_least(self, state: State, number: int, places: Sequence[tuple[Place, int]]) -> int:
+        """Return what the smallest of the domains may come to count."""
+        census, key = self._question.censuses[number], self._states.keys[number]
+        more: Counter[int] = Counter()
+        highest = [MANY]
+        for place, takes in places:
+            most = self._vectors.most(self._vectors.within(takes, state.left, sorted(census.roles)), None)
+            counts = self._states.counts(place.spot, number)
+            if key is None:
+                highest += [place.spot.values[number] + most] if counts else []
+            elif counts:
+                more[self._states.domain(number, place)[1]] += most * place.number
+        if key is not None:
+            flags = self._question.measured[number]
+            highest += [value + more[d] for d, value in enumerate(state.counts[number]) if flags[d]]
+        return min(highest)
+
+    def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:
+        """Sum up rooms, of each domain no more than allowed; where pods are not counted, all that there is."""
+        if self._states.keys[census] is None:
+            return sum(
+                (allowed(place, most) if self._states.counts(place.spot, census) else most) * place.number
+                for place, most in rooms
+            )
+        total = 0
+        domains: dict[object, tuple[Place, int]] = {}
+        for place, most in rooms:
+            domain = self._states.domain(census, place)
+            if not self._states.counts(place.spot, census):
+                total += most * place.number
+            else:
+                before = domains.get(domain, (place, 0))[1]
+                domains[domain] = (place, before + most * place.number)
+        return total + sum(allowed(place, most) for place, most in domains.values())
+
+    def _closed_group(self, state: State, rules: Rules) -> bool:
+        """Tell whether all that are left of those that count have to be near in the same way."""
+        assert rules.near
+        return all(
+            self._question.rules[role].near == rules.near
+            for census in rules.near.censuses
+            for role in self._question.censuses[census].roles
+            if state.left[role]
+        )
+
+    def _largest_domain(self, rooms: Sequence[tuple[Place, int]], rules: Rules) -> int:
+        assert rules.near
+        own = any(self._states.keys[census] is None for census in rules.near.censuses)
+        found: Counter[object] = Counter()
+        for place, most in rooms:
+            domains = place if own else tuple(self._states.domain(census, place) for census in rules.near.censuses)
+            found[domains] += most if own else most * place.number
+        return max(found.values(), default=0)
+
+    def _assured(self, state: State) -> bool:
+        """Tell whether no pod can be kept from a place, whatever the others do."""
+        return all(
+            self._kept_open(state, role, self._question.rules[role]) for role, left in enumerate(state.left) if left
+        )
+
+    def _kept_open(self, state: State, role: int, rules: Rules) -> bool:
+        """Tell whether closing the nodes that the rules leave to the role takes more pods than there are."""
+        binding = [rule.census for rule in rules.spread if self._states.binds(state, rule.census)]
+        if len(binding) > 1:
+            return False
+        nodes = [
+            (Place(cell, spot, number), self._vectors.fewest_to_close(spot.takes, role, state.left))
+            for cell, spots in enumerate(state.cells)
+            for spot, number in spots
+            if spot.takes >> self._vectors.strides[role] & 1
+            and self._states.allowed(state, replace(rules, spread=()), False, cell, spot)
+        ]
+        if not binding:
+            return self._resists(state, role, rules, nodes)
+        return self._smallest_resists(state, role, rules, binding[0], nodes)
+
+    def _smallest_resists(
+        self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
+    ) -> bool:
+        """Tell so of each domain that may be the smallest at the end: there the spread lets the role in."""
+        if self._question.censuses[census].from_zero:
+            return False
+        # The smallest count is 0 by now.
+        limit = self._states.coming(census, state.left)
+        if self._states.keys[census] is None:
+            measured = {
+                Place(cell, spot, number)
+                for cell, spots in enumerate(state.cells)
+                for spot, number in spots
+                if self._states.counts(spot, census) and spot.values[census] <= limit
+            }
+            costs = dict(nodes)
+            return all(
+                place in costs and self._resists(state, role, rules, [(place._replace(number=1), costs[place])])
+                for place in measured
+            )
+        domains: dict[int, list[tuple[Place, int]]] = {
+            domain: []
+            for domain, flag in enumerate(self._question.measured[census])
+            if flag and state.counts[census][domain] <= limit
+        }
+        for place, cost in nodes:
+            domains.get(self._states.domain(census, place)[1], []).append((place, cost))
+        return all(self._resists(state, role, rules, inside) for inside in domains.values())
+
+    def _resists(self, state: State, role: int, rules: Rules, nodes: Sequence[tuple[Place, int]]) -> bool:
+        """Tell whether it takes more than all other pods to close these nodes: by room or by rule."""
+        others = sum(state.left) - 1
+        needed = sum(cost * place.number for place, cost in nodes)
+        weights: list[int] = []
+        blockers = 0
+        for census in rules.apart:
+            coming = self._states.coming(census, state.left) - (role in self._question.censuses[census].roles)
+            if not coming:
+                continue
+            blockers += coming
+            sums: Counter[object] = Counter()
+            for place, cost in nodes:
+                if self._states.keys[census] is None:
+                    weights += [cost] * place.number
+                elif (domain := self._states.domain(census, place))[1] >= 0:
+                    sums[domain] += cost * place.number
+            weights += sums.values()
+        heaviest = sorted(weights, reverse=True)[:blockers]
+        return all(needed - sum(heaviest[:number]) > others - number for number in range(len(heaviest) + 1))

@@ -1,0 +1,160 @@
+"""Reduce a question to a smaller one that has the same answer: pods that are alike as one role, no rule without effect.
+
+What is left of the rules may depend on where the job's own pods come to stand, and never on their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from distrain.check.problem import Apart, Near, Node, Role, Spread
+
+# Per topology key, the nodes that have it and their values.
+Labels = Mapping[str, Mapping[str, str]]
+Rule = TypeVar("Rule", Near, Apart, Spread)
+
+
+def reduced(nodes: Sequence[Node], roles: Sequence[Role], main: Role) -> list[Role]:
+    """Return the roles that have pods, those alike taken for one; the main role's is the last, with whatever count."""
+    present = [role for role in roles if role.count or role is main]
+    mutual = _mutual(present)
+    groups = _merged(mutual, present.index(main))
+    found = labels(nodes, groups)
+    return [_settled(role, groups, found) for role in groups]
+
+
+def asked(role: Role) -> list[tuple[str, int]]:
+    return [(resource, amount) for resource, amount in role.request.items() if amount > 0]
+
+
+def labels(nodes: Iterable[Node], roles: Iterable[Role]) -> Labels:
+    """Return each topology key that a rule names, with the values of the nodes that have it."""
+    keys = {key for role in roles for key in _keys(role)}
+    return {key: {node.name: node.labels[key] for node in nodes if key in node.labels} for key in sorted(keys)}
+
+
+def _keys(role: Role) -> Iterable[str]:
+    yield from role.near.keys if role.near else ()
+    yield from (rule.key for rule in role.apart)
+    yield from (rule.key for rule in role.spread)
+
+
+def _mutual(roles: Sequence[Role]) -> list[Role]:
+    """Let each role keep apart from those that keep apart from it, and rules name none but these roles."""
+    names = frozenset(role.name for role in roles)
+    found = []
+    for role in roles:
+        apart = {rule.key: frozenset[str]() for other in roles for rule in other.apart}
+        for rule in role.apart:
+            apart[rule.key] |= rule.roles & names
+        for other in roles:
+            for rule in other.apart:
+                apart[rule.key] |= {other.name} if role.name in rule.roles else frozenset()
+        near = role.near and replace(role.near, roles=role.near.roles & names)
+        spread = tuple(replace(rule, roles=rule.roles & names) for rule in role.spread)
+        rules = tuple(Apart(key, others) for key, others in sorted(apart.items()) if others)
+        found.append(replace(role, near=near, apart=rules, spread=spread))
+    return found
+
+
+def _merged(roles: Sequence[Role], main: int) -> list[Role]:
+    """Take roles whose pods are alike, to themselves and to all others, for one of all their pods."""
+    groups: dict[object, list[Role]] = {}
+    for role in roles:
+        groups.setdefault(_likeness(role, roles), []).append(role)
+    ours = groups.pop(_likeness(roles[main], roles))
+    ordered = [*groups.values(), [roles[main], *[role for role in ours if role is not roles[main]]]]
+    first = {role.name: group[0].name for group in ordered for role in group}
+    return [
+        replace(_renamed(group[0], first), count=sum(role.count for role in group))
+        for group in ordered
+        if group is ordered[-1] or any(role.count for role in group)
+    ]
+
+
+def _likeness(role: Role, roles: Sequence[Role]) -> object:
+    near = role.near and (role.near.keys, role.near.roles, _frozen(role.near.present))
+    spread = tuple(
+        (rule.key, rule.max_skew, rule.roles, rule.eligible, _frozen(rule.present), rule.min_domains)
+        for rule in role.spread
+    )
+    named = tuple(role.name in names for other in roles for names in _named(other))
+    return frozenset(asked(role)), role.nodes, near, role.apart, spread, named
+
+
+def _frozen(mapping: Mapping[str, frozenset[str]] | Mapping[str, int]) -> frozenset[object]:
+    return frozenset(mapping.items())
+
+
+def _named(role: Role) -> Iterable[frozenset[str]]:
+    yield from [role.near.roles] if role.near else ()
+    yield from (rule.roles for rule in role.apart)
+    yield from (rule.roles for rule in role.spread)
+
+
+def _renamed(role: Role, first: Mapping[str, str]) -> Role:
+    def renamed(rule: Rule) -> Rule:
+        return replace(rule, roles=frozenset(first[name] for name in rule.roles))
+
+    apart, spread = tuple(map(renamed, role.apart)), tuple(map(renamed, role.spread))
+    return replace(role, near=role.near and renamed(role.near), apart=apart, spread=spread)
+
+
+def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
+    """Drop the rules that the job's own pods do not touch, after leaving out the nodes that these refuse."""
+    admitting = role.nodes
+    for key in (*(role.near.keys if role.near else ()), *(rule.key for rule in role.spread)):
+        admitting &= found[key].keys()
+    spread = tuple(rule for rule in role.spread if not _level(rule, admitting, found[rule.key]))
+    for rule in spread:
+        if not rule.roles:
+            admitting = _within(rule, admitting, found[rule.key])
+    near = role.near
+    if near:
+        beside = _beside_present(near, admitting, found)
+        if not near.roles:
+            admitting &= beside
+        if len(beside) >= len(admitting) or _always_near(role, near, admitting, roles, found):
+            near = None
+    spread = tuple(rule for rule in spread if rule.roles)
+    return replace(role, nodes=admitting, near=near, spread=spread)
+
+
+def _level(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
+    """Tell whether all nodes are one domain, which is its own smallest."""
+    domains = (values[name] for name in rule.eligible if name in values)
+    first = next(domains, None)
+    return rule.min_domains <= 1 and all(value == first for value in chain(domains, map(values.__getitem__, admitting)))
+
+
+def _within(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> frozenset[str]:
+    """Return the nodes in whose domains there are few enough pods already; none of the job's are counted."""
+    domains = {values[name] for name in rule.eligible if name in values}
+    smallest = min((rule.present.get(domain, 0) for domain in domains), default=0)
+    least = 0 if len(domains) < rule.min_domains else smallest
+    return frozenset(name for name in admitting if rule.present.get(values[name], 0) - least <= rule.max_skew)
+
+
+def _beside_present(near: Near, admitting: frozenset[str], found: Labels) -> frozenset[str]:
+    """Return the nodes that are near pods that stand there already."""
+    for key in near.keys:
+        present = near.present.get(key, frozenset())
+        admitting = frozenset(name for name in admitting if found[key][name] in present) if present else frozenset()
+    return admitting
+
+
+def _always_near(role: Role, near: Near, admitting: frozenset[str], roles: Sequence[Role], found: Labels) -> bool:
+    """Tell whether the pods that count have one domain to stand in, which the first of them opens for itself."""
+    if role.name not in near.roles or any(near.present.values()):
+        return False
+    counted = [other.nodes for other in roles if other.name in near.roles]
+    return all(_one_domain([admitting, *counted], found[key], len(near.keys) > 1) for key in near.keys)
+
+
+def _one_domain(nodes: Iterable[frozenset[str]], values: Mapping[str, str], all_labelled: bool) -> bool:
+    found = (values.get(name) for names in nodes for name in names if all_labelled or name in values)
+    first = next(found, None)
+    return all(value == first for value in found)

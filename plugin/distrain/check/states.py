@@ -1,0 +1,249 @@
+"""The states of a job that is being placed, taking for one what makes no difference from there on.
+
+Of a node matters which pods it can still take, of a domain the counts that a rule of some unplaced pod looks at. Nodes,
+and domains, of which the same matters are interchangeable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from distrain.check.compact import NOWHERE, Compact, Rules
+from distrain.check.tally import Vector
+from distrain.check.vectors import Vectors
+
+
+class Spot(NamedTuple):
+    """What matters of a node: the vectors of pods that it takes, which censuses count there, and its own domains."""
+
+    takes: int
+    static: int
+    values: Vector
+
+
+Cell = tuple[tuple[Spot, int], ...]
+
+
+class State(NamedTuple):
+    """Pods that are left to place, each census's counts of the shared domains, and the nodes of each cell.
+
+    A cell is the nodes of the same shared domains.
+    """
+
+    left: Vector
+    counts: tuple[Vector, ...]
+    cells: tuple[Cell, ...]
+
+
+class Place(NamedTuple):
+    """Nodes of a cell that are alike."""
+
+    cell: int
+    spot: Spot
+    number: int
+
+
+class Move(NamedTuple):
+    """A pod of the role, placed on such a node of the cell."""
+
+    role: int
+    cell: int
+    spot: Spot
+
+
+class States:
+    """The states of one question, and the moves between them."""
+
+    def __init__(self, question: Compact) -> None:
+        self.question, self.vectors = question, Vectors(question)
+        self._statics = sorted({kind.counted for kind in question.kinds})
+        self.keys = [
+            question.shared.index(census.key) if census.key in question.shared else None for census in question.censuses
+        ]
+        self._domains = sorted({kind.domains for kind in question.kinds})
+        if len(question.shared) == 1:
+            self._domains = [(domain,) for domain in range(-1, len(question.domains[0]))]
+        self._twins = self._interchangeable()
+        self._used = cache(self._used_by)
+
+    def start(self) -> State:
+        question = self.question
+        cells: list[Counter[Spot]] = [Counter() for _ in self._domains]
+        for kind, number in question.kinds.items():
+            spot = Spot(self.vectors.takes(kind), self._statics.index(kind.counted), kind.values)
+            cells[self._domains.index(kind.domains)][spot] += number
+        return self._canonical(question.counts, list(question.values), cells)
+
+    def moves(self, state: State) -> list[Move]:
+        return [
+            Move(role, cell, spot)
+            for role, left in enumerate(state.left)
+            if left
+            for cell, spot in self._open(state, role, self.question.rules[role])
+        ]
+
+    def placed(self, state: State, move: Move) -> State:
+        role, cell, spot = move
+        left = (*state.left[:role], state.left[role] - 1, *state.left[role + 1 :])
+        counts, values = list(state.counts), list(spot.values)
+        for number, census in enumerate(self.question.censuses):
+            if role not in census.roles or not self.counts(spot, number):
+                continue
+            key = self.keys[number]
+            if key is None:
+                values[number] = 1 if census.flag else values[number] + 1
+            elif (domain := self._domains[cell][key]) >= 0:
+                before = counts[number]
+                value = 1 if census.flag else before[domain] + 1
+                counts[number] = (*before[:domain], value, *before[domain + 1 :])
+        cells = [Counter(dict(spots)) for spots in state.cells]
+        cells[cell][spot] -= 1
+        cells[cell][Spot(spot.takes >> self.vectors.strides[role], spot.static, tuple(values))] += 1
+        return self._canonical(left, counts, cells)
+
+    def _open(self, state: State, role: int, rules: Rules) -> Iterator[tuple[int, Spot]]:
+        stride = self.vectors.strides[role]
+        first = rules.near is not None and rules.near.first and not self.any_near(state, rules)
+        for cell, spots in enumerate(state.cells):
+            for spot, _ in spots:
+                if spot.takes >> stride & 1 and self.allowed(state, rules, first, cell, spot):
+                    yield cell, spot
+
+    def allowed(self, state: State, rules: Rules, first: bool, cell: int, spot: Spot) -> bool:
+        if rules.near and not first and any(self.value(state, c, cell, spot) <= 0 for c in rules.near.censuses):
+            return False
+        if any(self.value(state, census, cell, spot) > 0 for census in rules.apart):
+            return False
+        return all(self.value(state, rule.census, cell, spot) + rule.own <= rule.max_skew for rule in rules.spread)
+
+    def any_near(self, state: State, rules: Rules) -> bool:
+        assert rules.near
+        return any(value > 0 for census in rules.near.censuses for value in self.values(state, census))
+
+    def value(self, state: State, census: int, cell: int, spot: Spot) -> int:
+        key = self.keys[census]
+        if key is None:
+            return spot.values[census]
+        domain = self._domains[cell][key]
+        return state.counts[census][domain] if domain >= 0 else NOWHERE
+
+    def values(self, state: State, census: int) -> Iterable[int]:
+        if self.keys[census] is None:
+            return [spot.values[census] for spots in state.cells for spot, _ in spots]
+        return state.counts[census]
+
+    def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
+        """Name the domain of the census that the node is in; alike nodes that are domains of their own have one."""
+        key = self.keys[census]
+        return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
+
+    def counts(self, spot: Spot, census: int) -> bool:
+        """Tell whether pods on the node count."""
+        return self._statics[spot.static][census]
+
+    def coming(self, number: int, left: Vector) -> int:
+        return sum(left[role] for role in self.question.censuses[number].roles)
+
+    def binds(self, state: State, number: int) -> bool:
+        highest = max(self.values(state, number), default=0)
+        return highest + self.coming(number, state.left) > self._skew(number, state.left)
+
+    def _canonical(self, left: Vector, counts: list[Vector], cells: list[Counter[Spot]]) -> State:
+        """Leave out of a state what makes no difference, and put in order what is interchangeable."""
+        box, used, total = self.vectors.box(left), list(self._used(left)), sum(left)
+        least = [0] * len(used)
+        for number, census in enumerate(self.question.censuses):
+            if used[number] and not census.flag:
+                least[number], highest = self._range(number, counts, cells)
+                used[number] = highest + self.coming(number, left) - least[number] > self._skew(number, left)
+        shared = [
+            tuple(value - least[number] if used[number] else 0 for value in values)
+            for number, values in enumerate(counts)
+        ]
+        kept = [self._spots(cell, box, used, least, total) for cell in cells]
+        if not any(used[number] and key is not None for number, key in enumerate(self.keys)):
+            together: Counter[Spot] = Counter()
+            for cell in kept:
+                together.update(cell)
+            kept = [together, *(Counter[Spot]() for _ in kept[1:])]
+        tuples = [tuple(sorted((spot, min(number, total + 1)) for spot, number in cell.items())) for cell in kept]
+        return self._ordered(State(left, tuple(shared), tuple(tuples)))
+
+    def _spots(
+        self, cell: Counter[Spot], box: int, used: Sequence[bool], least: Sequence[int], total: int
+    ) -> Counter[Spot]:
+        measured = [
+            number
+            for number, census in enumerate(self.question.censuses)
+            if used[number] and not census.flag and self.keys[number] is None
+        ]
+        found: Counter[Spot] = Counter()
+        for spot, count in cell.items():
+            takes = spot.takes & box
+            values = tuple(
+                (value if value == NOWHERE else value - least[number]) if used[number] else 0
+                for number, value in enumerate(spot.values)
+            )
+            if not count or (takes == 1 and not measured and all(value <= 0 for value in values)):
+                continue
+            static = spot.static if measured or (takes > 1 and any(used)) else 0
+            found[Spot(takes, static, values)] += count
+        return found
+
+    def _ordered(self, state: State) -> State:
+        """Put interchangeable domains in order; only where there is one shared key."""
+        if not self._twins:
+            return state
+        counts, cells = [list(values) for values in state.counts], list(state.cells)
+        for twins in self._twins:
+            contents = sorted(
+                (tuple(values[t] for values in state.counts if values), state.cells[t + 1]) for t in twins
+            )
+            for domain, (column, cell) in zip(twins, contents, strict=True):
+                cells[domain + 1] = cell
+                for values, value in zip((values for values in counts if values), column, strict=True):
+                    values[domain] = value
+        return State(state.left, tuple(map(tuple, counts)), tuple(cells))
+
+    def _interchangeable(self) -> list[list[int]]:
+        if len(self.question.shared) != 1:
+            return []
+        twins: dict[object, list[int]] = {}
+        for domain in range(len(self.question.domains[0])):
+            signature = tuple(flags[domain] for flags in self.question.measured if flags)
+            twins.setdefault(signature, []).append(domain)
+        return list(twins.values())
+
+    def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
+        """Return the count that others are compared with, and the highest one."""
+        if self.keys[number] is None:
+            spots = [spot for cell in cells for spot, count in cell.items() if count]
+            every = [spot.values[number] for spot in spots]
+            compared = [spot.values[number] for spot in spots if self.counts(spot, number)]
+        else:
+            every = list(counts[number])
+            compared = [value for value, yes in zip(every, self.question.measured[number], strict=True) if yes]
+        least = 0 if self.question.censuses[number].from_zero else min(compared, default=0)
+        return least, max(every, default=0)
+
+    def _skew(self, number: int, left: Vector) -> int:
+        return min(
+            rule.max_skew
+            for count, rules in zip(left, self.question.rules, strict=True)
+            if count
+            for rule in rules.spread
+            if rule.census == number
+        )
+
+    def _used_by(self, left: Vector) -> tuple[bool, ...]:
+        """Return, per census, whether a rule of a pod that is left looks at it."""
+        used: set[int] = set()
+        for count, rules in zip(left, self.question.rules, strict=True):
+            if count:
+                used.update(rules.near.censuses if rules.near else ())
+                used.update(rules.apart)
+                used.update(rule.census for rule in rules.spread)
+        return tuple(number in used for number in range(len(self.question.censuses)))

@@ -1,0 +1,78 @@
+"""Which pods a node can still take: vectors of a count per role, as the bits of an integer.
+
+Placing a pod shifts the bits; vectors with more pods than are left to place are masked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cache
+from itertools import product
+from math import prod
+
+from distrain.check.compact import MANY, Compact, Kind
+from distrain.check.tally import Vector
+
+
+class Vectors:
+    """The vectors of one question, and what is asked of sets of them, each thing once."""
+
+    def __init__(self, question: Compact) -> None:
+        self._question = question
+        self.strides = [prod(count + 1 for count in question.counts[:role]) for role in range(len(question.counts))]
+        self._sizes = self._pods_of_vectors()
+        self.box = cache(self._boxed)
+        self.fewest_to_close = cache(self._fewest_to_close)
+        self.most = cache(self._most_of)
+
+    def takes(self, kind: Kind) -> int:
+        """Return the vectors of pods that such a node takes together, as bits."""
+        counts = self._question.counts
+        ranges = [range(count * admits + 1) for count, admits in zip(counts, kind.slot.admits, strict=True)]
+        columns = list(zip(kind.slot.free, zip(*self._question.requests, strict=True), strict=True))
+        bits = 0
+        for vector in product(*ranges):
+            if all(sum(map(int.__mul__, vector, asked)) <= free for free, asked in columns):
+                bits |= 1 << sum(map(int.__mul__, vector, self.strides))
+        return bits
+
+    def within(self, takes: int, left: Vector, roles: Collection[int]) -> int:
+        """Return those of the vectors that have pods of these roles alone."""
+        return takes & self.box(tuple(number if role in roles else 0 for role, number in enumerate(left)))
+
+    def _boxed(self, left: Vector) -> int:
+        """Return all vectors of no more pods than these."""
+        bits = 1
+        for number, stride in zip(left, self.strides, strict=True):
+            for _ in range(number):
+                bits |= bits << stride
+        return bits
+
+    def _pods_of_vectors(self) -> list[int]:
+        counts = self._question.counts
+        # The first role is the last digit.
+        return [sum(vector) for vector in product(*(range(count + 1) for count in reversed(counts)))]
+
+    def _fewest_to_close(self, takes: int, role: int, left: Vector) -> int:
+        """Return the fewest pods that leave such a node no room for the role's last one."""
+        if not takes >> self.strides[role] & 1:
+            return 0
+        one_less = self.box((*left[:role], left[role] - 1, *left[role + 1 :]))
+        closed = takes & ~(takes >> self.strides[role]) & one_less
+        return min((self._sizes[vector] for vector in _members(closed)), default=MANY)
+
+    def _most_of(self, takes: int, role: int | None) -> int:
+        """Return how many pods such a node takes: of the role, or of any."""
+        if role is None:
+            return max(self._sizes[vector] for vector in _members(takes))
+        number = 0
+        while takes >> (number + 1) * self.strides[role] & 1:
+            number += 1
+        return number
+
+
+def _members(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
