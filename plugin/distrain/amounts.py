@@ -133,7 +133,7 @@ def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus] | N
     else:
         total = _with_init(spec, _asked)
     if spec.resources is not None:
-        total.update(_pod_level(spec.resources, total))
+        total.update(_pod_level(spec, spec.resources))
     if spec.overhead:
         _add(total, _thousandths(spec.overhead))
     return total
@@ -215,17 +215,22 @@ def _resize_is_infeasible(status: kube.PodStatus) -> bool:
     return bool(pending) and pending[0].reason == INFEASIBLE[1]
 
 
-def _pod_level(resources: kube.Resources, containers: Units) -> Units:
+def _pod_level(spec: kube.PodSpec, resources: kube.Resources) -> Units:
     """Return what the pod asks for as a whole.
 
-    Where it sets only limits, its request is the containers' sum, and the limit only if none of them asks.
+    Where it has limits, or its containers huge pages, its other requests are the containers' sums, as they were when
+    the pod was created; and a limit is one only if no container asks.
     """
     asked = _of_the_pod(_thousandths(resources.requests))
     limits = _of_the_pod(_thousandths(resources.limits))
-    default = {
-        name: limit if name.startswith("hugepages-") else containers.get(name, limit) for name, limit in limits.items()
-    }
-    return {**default, **asked}
+    sums = _of_the_pod(_with_init(spec, _asked))
+    if not limits and not any(map(_is_huge, sums)):
+        return asked
+    return {**limits, **sums, **{name: limit for name, limit in limits.items() if _is_huge(name)}, **asked}
+
+
+def _is_huge(resource: str) -> bool:
+    return resource.startswith("hugepages-")
 
 
 def _of_the_pod(amounts: Units) -> Units:

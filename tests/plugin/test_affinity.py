@@ -214,3 +214,11 @@ def test_label_that_nobody_knows_before_the_pods_are_there_is_named() -> None:
     prepared, _ = examined(job_of(_pods("j", _apart(term))), ZONED, [], [])
 
     assert prepared.unseen == ("label controller-uid in the rules of the j",)
+
+
+def test_anti_affinity_of_a_nominated_pod_counts_where_other_rules_are_looked_at_too() -> None:
+    waiting = _running("", _apart(_term("host")))
+    waiting["status"] = {"phase": "Pending", "nominatedNodeName": "a"}
+
+    assert _refusals(job_of(_pods("j", {}, app="web")), [waiting])[0] is None
+    assert _refusals(job_of(_pods("j", _apart(_term("host", "db")), app="web")), [waiting])[0] == REPELLED

@@ -120,6 +120,13 @@ def test_pod_with_limits_of_its_own_asks_for_what_its_containers_do() -> None:
     assert asked == {"cpu": 3000, "memory": 4 * 2**30, "hugepages-2Mi": 4 * 2**20, "pods": 1}
 
 
+def test_pod_with_huge_pages_keeps_the_request_that_it_was_created_with() -> None:
+    main = _container("main", requests={"memory": "1Gi"}, limits={"hugepages-2Mi": "4Mi"})
+    status = {"containerStatuses": [{"name": "main", "resources": {"requests": {"memory": "2Gi"}}}]}
+
+    assert _request({"containers": [main], "resources": {"requests": {"cpu": "1"}}}, status)["memory"] == 2**30
+
+
 def test_sum_is_rounded_up_and_not_its_parts() -> None:
     halves = [_container(requests={"memory": "500m"}), _container(requests={"memory": "500m"})]
 

@@ -24,7 +24,8 @@ class Marks:
     """Nodes with pods that count for the role's affinity, that its anti-affinity is about, and that its spread counts.
 
     `repelling` are domains (key and value) of pods whose anti-affinity is about the role's pods; `blocked` are nodes
-    that a pod nominated for them keeps the role off. `awaited` counts those of them that its spread counts.
+    that the role's own keeps it off because of a pod nominated for them, `shunning` those where it is that pod's.
+    `awaited` counts nominated pods that the scheduler may look at or not.
     """
 
     near: set[str] = field(default_factory=set)
@@ -32,6 +33,7 @@ class Marks:
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     repelling: set[tuple[str, str]] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
+    shunning: set[str] = field(default_factory=set)
     awaited: int = 0
 
 
@@ -57,8 +59,16 @@ def mark_nominated(
     found = node.metadata.labels or {}
     marks.awaited += any(_is_counted(spread, pod, rules.namespace, own) for spread in role.spread)
     avoided = any(term.key in found and term.about(namespace, rules.namespaces, own) for term in role.apart)
-    if avoided or _repelling(anti, rules, role, node):
+    if avoided:
         marks.blocked.add(node.metadata.name)
+    if _repelling(anti, rules, role, node):
+        marks.shunning.add(node.metadata.name)
+        # The scheduler looks at it once any rule is about the pod: here once such a pod of the job has its node.
+        marks.awaited += not (role.near or role.apart) and any(
+            term.about(rules.namespace, rules.namespaces, role.labels)
+            for other in rules.roles.values()
+            for term in other.apart
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,9 @@ def settle(marks: Marks, role: RoleRules, nodes: Mapping[str, kube.Node]) -> Set
         for number, term in enumerate(role.apart)
         for domain in domains(marks.apart.get(number, ()), term.key, nodes)
     )
-    return Settled(role, avoided, frozenset(marks.repelling), frozenset(marks.blocked))
+    has_rules = bool(role.near or role.apart or marks.repelling)
+    blocked = marks.blocked | marks.shunning if has_rules else marks.blocked
+    return Settled(role, avoided, frozenset(marks.repelling), frozenset(blocked))
 
 
 def near(marks: Marks, role: RoleRules, job: JobRules, nodes: Mapping[str, kube.Node]) -> Near | None:

@@ -149,7 +149,7 @@ def _open_question(prepared: Prepared, snapshot: Snapshot, placed: str) -> str:
         return f"{words}. Check again once they run."
     awaited = max((snapshot.taken.of(role.name).awaited for role in prepared.job.roles), default=0)
     if awaited and placed != "busy":
-        words = f"undecided what topology spread makes of pods that wait for their node: {awaited}"
+        words = f"undecided what the rules make of pods that wait for their node: {awaited}"
         return f"{words}. Check again once they run."
     return ""
 
