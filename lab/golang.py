@@ -84,13 +84,15 @@ PROGRAMS = {
         Program("pause", "pause", "."),
         Program("gitops", "gitops", "."),
         Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),
+        Program("schedule", "schedule", "."),
         Program("nslookup", "nslookup", "."),
     )
 }
 
 
-# What a cluster does not start with: other operators, and what looks at the chart.
-ON_DEMAND = {"mpi-operator.v1alpha2", "kubectl-delivery", "scheduler", "controller", "kube-score", "gitops", "render"}
+# What a cluster does not start with: other operators, and what the tests hold the chart and the plugin to.
+OPERATORS = {"mpi-operator.v1alpha2", "kubectl-delivery", "scheduler", "controller"}
+ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule"}
 
 
 def binary(name: str) -> Path:

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiadmission "k8s.io/apiserver/pkg/admission"
+	feature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	podregistry "k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
+	"k8s.io/kubernetes/plugin/pkg/admission/priority"
+)
+
+// role is pods that are alike. It has none where the API server refuses them.
+type role struct {
+	pods    []*corev1.Pod
+	refused bool
+}
+
+// admission does to new pods what the API server does.
+type admission struct {
+	plugins []apiadmission.MutationInterface
+}
+
+func newAdmission(factory informers.SharedInformerFactory) *admission {
+	priorities := priority.NewPlugin()
+	priorities.SetExternalKubeInformerFactory(factory)
+	tolerations := defaulttolerationseconds.NewDefaultTolerationSeconds()
+	tolerations.InspectFeatureGates(feature.DefaultFeatureGate)
+	return &admission{[]apiadmission.MutationInterface{priorities, tolerations}}
+}
+
+// roles returns the pods that the controllers make of the workloads.
+func (a *admission) roles(gang []json.RawMessage, namespace string) ([]role, error) {
+	made := []role{}
+	for _, item := range gang {
+		meta, template, count, err := workload(item)
+		if err != nil {
+			return nil, err
+		}
+		if meta.Namespace == "" {
+			meta.Namespace = namespace
+		}
+		one, err := a.role(meta, template, count)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, one)
+	}
+	return made, nil
+}
+
+// workload reads a Job or a StatefulSet: its pods' template with the labels that its controller adds, and their number.
+func workload(item json.RawMessage) (metav1.ObjectMeta, corev1.PodTemplateSpec, int, error) {
+	var header struct{ Kind string }
+	if err := json.Unmarshal(item, &header); err != nil {
+		return metav1.ObjectMeta{}, corev1.PodTemplateSpec{}, 0, err
+	}
+	if header.Kind == "StatefulSet" {
+		var set appsv1.StatefulSet
+		err := json.Unmarshal(item, &set)
+		return set.ObjectMeta, set.Spec.Template, number(set.Spec.Replicas), err
+	}
+	var job batchv1.Job
+	err := json.Unmarshal(item, &job)
+	template, count := job.Spec.Template, number(job.Spec.Parallelism)
+	if job.Spec.Completions != nil {
+		count = min(count, int(*job.Spec.Completions))
+	}
+	template.Labels = maps.Clone(template.Labels)
+	if template.Labels == nil {
+		template.Labels = map[string]string{}
+	}
+	template.Labels[batchv1.JobNameLabel] = job.Name
+	template.Labels["job-name"] = job.Name
+	return job.ObjectMeta, template, count, err
+}
+
+func number(wanted *int32) int {
+	if wanted == nil {
+		return 1
+	}
+	return int(*wanted)
+}
+
+func (a *admission) role(meta metav1.ObjectMeta, template corev1.PodTemplateSpec, count int) (role, error) {
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.Name, pod.Namespace = meta.Name+"-0", meta.Namespace
+	defaults.SetObjectDefaults_Pod(pod)
+	admitted, err := a.admit(pod)
+	if err != nil {
+		return role{}, err
+	}
+	made := role{refused: admitted == nil}
+	for number := range count {
+		one := pod
+		if admitted != nil {
+			one = admitted.DeepCopy()
+		}
+		one.Name = fmt.Sprintf("%s-%d", meta.Name, number)
+		one.UID = types.UID("gang/" + one.Name)
+		made.pods = append(made.pods, one)
+	}
+	return made, nil
+}
+
+// admit returns the pod as the API server keeps it, nil where an admission plugin forbids it, and an error where the
+// pod is invalid.
+func (a *admission) admit(pod *corev1.Pod) (*corev1.Pod, error) {
+	var internal core.Pod
+	if err := legacyscheme.Scheme.Convert(pod, &internal, nil); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	podregistry.Strategy.PrepareForCreate(ctx, &internal)
+	attributes := apiadmission.NewAttributesRecord(
+		&internal, nil, core.Kind("Pod").WithVersion("version"), pod.Namespace, pod.Name,
+		core.Resource("pods").WithVersion("version"), "", apiadmission.Create, &metav1.CreateOptions{}, false, nil,
+	)
+	for _, plugin := range a.plugins {
+		if err := plugin.Admit(ctx, attributes, nil); err != nil {
+			return nil, nil
+		}
+	}
+	if invalid := podregistry.Strategy.Validate(ctx, &internal); len(invalid) > 0 {
+		return nil, fmt.Errorf("%s: %w", pod.Name, invalid.ToAggregate())
+	}
+	var admitted corev1.Pod
+	if err := legacyscheme.Scheme.Convert(&internal, &admitted, nil); err != nil {
+		return nil, err
+	}
+	return &admitted, store(&admitted)
+}
