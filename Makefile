@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema lock images cluster cluster-status bench bench-full clean
+.PHONY: help setup demo test lint schema lock images cluster cluster-status bench bench-check bench-full clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -44,6 +44,9 @@ cluster-status: setup ## say what runs of the embedded Kubernetes
 
 bench: setup ## measure the rendering, the data layer, the lab's start and the trainer's speed
 	@$(PYTHON) -m lab bench
+
+bench-check: setup ## hold the plugin's check to kube-scheduler's code over 100,000 clusters; CHECK_ARGS="--from 5000"
+	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.comparison $(CHECK_ARGS)
 
 bench-full: setup ## run the rest of each matrix of which the tests try one path
 	@$(PYTHON) -m lab build
