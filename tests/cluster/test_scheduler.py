@@ -1,0 +1,223 @@
+"""`check` beside the lab's own kube-scheduler: random gangs on nodes that only the API server knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+from pykube import HTTPClient, Job, Pod
+
+from distrain import cli
+from lab import client
+from lab.waiting import wait_until
+from tests.cluster.testbed import Namespace
+
+# No pod of these ever runs, so that none has to be harmless.
+POD_SECURITY = "privileged"
+GANGS = 24
+CARD = "example.com/card"
+MARK = "distrain.dev/scheduler-test"
+TAINT = {"key": MARK, "value": "true", "effect": "NoSchedule"}
+# The node controller holds a node for lost 50 s after the last sign of life.
+HEARTBEAT = 15
+SAME_GANG = {"labelSelector": {"matchLabels": {"gang": "own"}}}
+
+Object = dict[str, Any]
+
+
+@dataclass
+class FakeNodes:
+    """Nodes without a kubelet. The taint keeps other pods off."""
+
+    names: tuple[str, ...]
+    _alive: float = 0
+
+    def create(self) -> None:
+        """Create the nodes, and wait until the scheduler may use them."""
+        amounts = (
+            {"cpu": "4", CARD: "2"},
+            {"cpu": "6", CARD: "0"},
+            {"cpu": "3500m"},
+            {"cpu": "8", CARD: "4"},
+            {"cpu": "2"},
+        )
+        nodes = [
+            _node(name, number, **more) for number, (name, more) in enumerate(zip(self.names, amounts, strict=True))
+        ]
+        client.kubectl("create", "-f", "-", stdin=yaml.safe_dump_all(nodes))
+        self.keep_alive()
+        wait_until("the fake nodes", self._are_ready, pause=0.5)
+
+    def keep_alive(self) -> None:
+        """Renew the nodes' leases, as kubelets do, when it is time."""
+        if time.monotonic() - self._alive > HEARTBEAT:
+            self._alive = time.monotonic()
+            client.apply(*(_lease(name) for name in self.names))
+
+    def delete(self) -> None:
+        client.kubectl("delete", "nodes", "--wait=false", *self.names)
+        client.kubectl("-n", "kube-node-lease", "delete", "leases", *self.names)
+
+    def _are_ready(self) -> bool:
+        """Tell whether no taint but ours is left: a new node has one until it is seen to be ready."""
+        found = json.loads(client.kubectl("get", "nodes", *self.names, "-o", "json"))["items"]
+        return all(node["spec"]["taints"] == [TAINT] for node in found)
+
+
+@pytest.fixture
+def nodes(lab: None) -> Iterator[FakeNodes]:
+    fake = FakeNodes(tuple(f"fake-{os.getpid()}-{number}" for number in range(5)))
+    try:
+        fake.create()
+        yield fake
+    finally:
+        fake.delete()
+
+
+def test_check_foretells_what_the_scheduler_does(
+    module_namespace: Namespace, nodes: FakeNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(module_namespace)
+    manifest = tmp_path / "gang.yaml"
+    found = []
+    for seed in range(GANGS):
+        nodes.keep_alive()
+        gang = _gang(seed)
+        manifest.write_text(yaml.safe_dump_all(gang))
+        cli.run(["check", "--manifest", str(manifest), "-o", "json", "--namespace", lab.namespace])
+        verdict = json.loads(capsys.readouterr().out)["verdict"]
+        placed = lab.places(gang, seconds=20 if verdict == "fits" else 0)
+        found.append((verdict, placed))
+        # What is placed stays, so that later gangs find less room; now and then all leave.
+        if not placed or seed % 3 == 2:
+            lab.clear()
+    lab.clear()
+
+    print(found)
+    wrong = [(seed, outcome) for seed, outcome in enumerate(found) if _contradicts(*outcome)]
+    assert not wrong, found
+    assert {("fits", True), ("busy", False), ("impossible", False)} <= set(found), found
+
+
+def _contradicts(verdict: str, placed: bool) -> bool:
+    return placed if verdict in ("busy", "impossible") else verdict == "fits" and not placed
+
+
+class Lab:
+    """A namespace of the lab, spoken to without a process per question."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        api = namespace.cluster.kube_client
+        assert api is not None
+        self.namespace = namespace.name
+        self._api: HTTPClient = api
+
+    def places(self, gang: list[Object], *, seconds: float) -> bool:
+        """Create the gang and tell whether all its pods get a node; one that is refused first has so long."""
+        for job in gang:
+            Job(self._api, {**job, "metadata": {**job["metadata"], "namespace": self.namespace}}).create()
+        names = {job["metadata"]["name"] for job in gang}
+        expected = sum(job["spec"]["parallelism"] for job in gang)
+        deadline = time.monotonic() + seconds
+
+        def decided() -> bool:
+            pods = self._pods(names)
+            tried = len(pods) == expected and all("conditions" in pod["status"] for pod in pods)
+            return tried and (time.monotonic() > deadline or all(map(_has_node, pods)))
+
+        wait_until("the scheduler's answer", decided, seconds=seconds + 30)
+        return all(map(_has_node, self._pods(names)))
+
+    def clear(self) -> None:
+        """Delete all gangs, and wait until their pods are gone."""
+        for job in Job.objects(self._api, namespace=self.namespace):
+            job.delete(propagation_policy="Background")
+        wait_until("the pods' end", lambda: not list(Pod.objects(self._api, namespace=self.namespace)))
+
+    def _pods(self, jobs: set[str]) -> list[Object]:
+        pods = [pod.obj for pod in Pod.objects(self._api, namespace=self.namespace)]
+        return [pod for pod in pods if pod["metadata"]["labels"]["job-name"] in jobs]
+
+
+def _has_node(pod: Object) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def _gang(seed: int) -> list[Object]:
+    random = Random(seed)
+    return [_job(random, f"gang-{seed}-{number}") for number in range(random.choice([1, 1, 2]))]
+
+
+def _job(random: Random, name: str) -> Object:
+    amounts = {"cpu": random.choice(["500m", "1", "1500m", "3"])}
+    if random.random() < 0.3:
+        amounts[CARD] = random.choice(["1", "2"])
+    resources = {"requests": amounts, "limits": amounts}
+    spec = {
+        "restartPolicy": "Never",
+        # Nothing runs, so that there is nobody who would confirm the end.
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {MARK: "true"},
+        "tolerations": [{**TAINT, "operator": "Equal"}],
+        "containers": [{"name": "main", "image": "none", "resources": resources}],
+        **_rule(random),
+    }
+    template = {"metadata": {"labels": {"gang": "own"}}, "spec": spec}
+    count = random.randint(1, 5)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"parallelism": count, "completions": count, "template": template},
+    }
+
+
+def _rule(random: Random) -> Object:
+    """Return a rule about the node or about the other pods, or none."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **SAME_GANG}
+    rules: list[Object] = [
+        {},
+        {"nodeSelector": {MARK: "true", "zone": random.choice(["a", "b"])}},
+        {"affinity": {"podAntiAffinity": {required: [{"topologyKey": "kubernetes.io/hostname", **SAME_GANG}]}}},
+        {"affinity": {"podAffinity": {required: [{"topologyKey": "zone", **SAME_GANG}]}}},
+        {"topologySpreadConstraints": [spread]},
+    ]
+    return random.choice(rules)
+
+
+def _node(name: str, number: int, **amounts: str) -> Object:
+    held = {"memory": "16Gi", "pods": "6", **amounts}
+    labels = {"kubernetes.io/hostname": name, "zone": "ab"[number % 2], MARK: "true"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": [TAINT]},
+        "status": {
+            "capacity": held,
+            "allocatable": held,
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": "Fake", "message": "", **_now("lastHeartbeatTime")}
+            ],
+        },
+    }
+
+
+def _lease(name: str) -> Object:
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 40, **_now("renewTime")}
+    metadata = {"name": name, "namespace": "kube-node-lease"}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def _now(key: str) -> dict[str, str]:
+    return {key: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
