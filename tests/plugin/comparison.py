@@ -143,7 +143,10 @@ def compare_seeds(seeds: Sequence[int], features: frozenset[str] = FEATURES) -> 
     """Compare the cases of these seeds."""
     scheduler, tally = RealScheduler(), Tally()
     for seed in seeds:
-        tally.add(seed, compare(random_case(seed, features), scheduler))
+        try:
+            tally.add(seed, compare(random_case(seed, features), scheduler))
+        except ValueError as error:
+            raise ValueError(f"seed {seed}: {error}") from error
     return tally
 
 
@@ -219,6 +222,8 @@ def main() -> int:
     with multiprocessing.Pool(arguments.processes) as pool:
         for part in pool.imap(_Comparer(features), chunks):
             tally.merge(part)
+            for seed, words in part.disagreements:
+                print(f"seed {seed}: {words}")
             print(f"seeds {arguments.first} to {arguments.first + tally.compared - 1}: {tally}", flush=True)
     for seed, _ in tally.disagreements[: arguments.show]:
         print(told(seed, features))

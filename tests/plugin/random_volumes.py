@@ -43,8 +43,15 @@ def _late(maker: Maker) -> list[Object]:
         _class("late", provisioner="kubernetes.io/no-provisioner", **wait),
         _class("dynamic", provisioner="example.com", **wait, **allowed),
         *(_claim(name, "dynamic" if name == "dynamic" else "late") for name in LATE_CLAIMS),
-        *(_volume(f"late-v{number}", "late", *place) for number, place in enumerate(random.sample(volumes, 2))),
+        *(_late_volume(number, *place) for number, place in enumerate(random.sample(volumes, 2))),
     ]
+
+
+def _late_volume(number: int, key: str, value: str) -> Object:
+    """Return a volume of another size than the others: of the same size the scheduler takes any."""
+    volume = _volume(f"late-v{number}", "late", key, value)
+    volume["spec"]["capacity"] = {"storage": f"{number + 1}Gi"}
+    return volume
 
 
 def _class(name: str, **fields: object) -> Object:

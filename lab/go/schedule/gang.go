@@ -138,6 +138,8 @@ func (a *admission) admit(pod *corev1.Pod) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("%s: %w", pod.Name, invalid.ToAggregate())
 	}
 	var admitted corev1.Pod
-	err := legacyscheme.Scheme.Convert(&internal, &admitted, nil)
-	return &admitted, err
+	if err := legacyscheme.Scheme.Convert(&internal, &admitted, nil); err != nil {
+		return nil, err
+	}
+	return &admitted, store(&admitted)
 }

@@ -49,19 +49,22 @@ func parse(items []json.RawMessage) ([]runtime.Object, error) {
 		if err := json.Unmarshal(item, object); err != nil {
 			return nil, fmt.Errorf("%s: %w", header.Kind, err)
 		}
-		complete(object)
+		if err := complete(object); err != nil {
+			return nil, err
+		}
 		objects = append(objects, object)
 	}
 	return objects, nil
 }
 
-func complete(object runtime.Object) {
+func complete(object runtime.Object) error {
 	switch typed := object.(type) {
 	case *corev1.Node:
 		defaults.SetObjectDefaults_Node(typed)
 	case *corev1.Pod:
 		defaults.SetObjectDefaults_Pod(typed)
 		typed.UID = types.UID(typed.Namespace + "/" + typed.Name)
+		return store(typed)
 	case *corev1.PersistentVolume:
 		defaults.SetObjectDefaults_PersistentVolume(typed)
 		typed.ResourceVersion = "1"
@@ -71,6 +74,18 @@ func complete(object runtime.Object) {
 	case *storagev1.StorageClass:
 		storagedefaults.SetObjectDefaults_StorageClass(typed)
 	}
+	return nil
+}
+
+// store passes the pod through what etcd holds, which brings its quantities into the form that the scheduler gets:
+// its sums change some others in place.
+func store(pod *corev1.Pod) error {
+	data, err := pod.Marshal()
+	if err != nil {
+		return err
+	}
+	pod.Reset()
+	return pod.Unmarshal(data)
 }
 
 // emptied returns the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned.

@@ -39,11 +39,12 @@ func (e *exploration) goTo(at state) {
 	}
 }
 
-// follow goes the path to the state, from where it parts from the last one.
+// follow goes the path to the state, from where it parts from the last one; or from the start: a pod that is taken
+// back would release a volume that others of the claim use as well.
 func (e *exploration) follow() {
-	same := 0
-	for same < min(len(e.followed), len(e.path)) && e.followed[same] == e.path[same] {
-		same++
+	same := min(len(e.followed), len(e.path))
+	if !slices.Equal(e.followed, e.path[:same]) {
+		same = 0
 	}
 	for len(e.followed) > same && e.err == nil {
 		last := len(e.followed) - 1

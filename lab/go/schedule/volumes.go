@@ -43,8 +43,12 @@ func (s *simulator) placeWithVolumes(pod *corev1.Pod, node string) error {
 	if err != nil {
 		return err
 	}
-	if status, err := attempt.filter(node); err != nil || !status.IsSuccess() {
-		return fmt.Errorf("%s does not go to %s again: %w", pod.Name, node, err)
+	status, err := attempt.filter(node)
+	if err != nil {
+		return err
+	}
+	if !status.IsSuccess() {
+		return fmt.Errorf("%s does not go to %s again: %s", pod.Name, node, status.Message())
 	}
 	waiting := s.waiting(pod)
 	if err := s.place(pod, node); err != nil {
