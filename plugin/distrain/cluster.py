@@ -72,7 +72,16 @@ class Cluster:
 
     def __init__(self, target: Target) -> None:
         self._access = access(target)
-        self._connections = [Connection(self._access)]
+        self._connections: list[Connection] = []
+        self._own = threading.local()
+
+    @property
+    def _connection(self) -> Connection:
+        """The thread's own connection."""
+        if not hasattr(self._own, "connection"):
+            self._own.connection = Connection(self._access)
+        connection: Connection = self._own.connection
+        return connection
 
     @property
     def server(self) -> str:
@@ -102,7 +111,7 @@ class Cluster:
 
     def pods(self) -> Iterator[kube.Pod]:
         """Yield every pod, of all namespaces, that has not ended; raises ExpiredError where `over_pods` begins anew."""
-        return self._pods(self._connections[0], {"fieldSelector": NOT_ENDED}, long=True)
+        return self._pods(self._connection, {"fieldSelector": NOT_ENDED}, long=True)
 
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[kube.Pod]:
         """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
@@ -160,7 +169,7 @@ class Cluster:
 
     def read_metadata(self, path: str, what: str) -> kube.Named:
         """Return an object's metadata alone: of a Secret no key is sent."""
-        return self._decoded(self._connections[0].ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named), what)
+        return self._decoded(self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named), what)
 
     def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
         """Raises NotFoundError when the cluster has none."""
@@ -187,7 +196,7 @@ class Cluster:
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         """Return the last lines of a container's log."""
         query = urlencode({"container": container, "tailLines": str(lines)})
-        answer = self._connections[0].ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}", accept=ANY)
+        answer = self._connection.ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}", accept=ANY)
         if answer.status != 200:
             raise self._refusal(answer, f"the log of {pod}")
         return bytes(answer.body).decode(errors="replace")
@@ -215,7 +224,7 @@ class Cluster:
             raise self._refusal(answer, what)
 
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
-        return self._connections[0].ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
+        return self._connection.ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
 
     def _served(self, group: str) -> Iterator[str]:
         try:
@@ -230,7 +239,7 @@ class Cluster:
             yield from (f"{version.group_version}/{kind}" for kind in kinds)
 
     def _list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
-        return _again(lambda: list(self._pages(self._connections[0], path, item, what, query)))
+        return _again(lambda: list(self._pages(self._connection, path, item, what, query)))
 
     def _pages(
         self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str], *, long: bool = False
@@ -293,7 +302,7 @@ class Cluster:
 
     def _ask(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
         body = None if question is None else json.dumps(question).encode()
-        return self._decoded(self._connections[0].ask(path, body), msgspec.json.Decoder(answer), what)
+        return self._decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer), what)
 
     def _decoded(self, answer: Answer, decoder: msgspec.json.Decoder[T], what: str) -> T:
         if answer.status not in (200, 201):

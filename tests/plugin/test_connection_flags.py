@@ -79,7 +79,7 @@ def test_right_to_list_nodes_and_pods_is_enough_for_a_manifest(
     told = capsys.readouterr()
     assert (code, told.err) == (0, "")
     assert told.out.startswith("fits: ")
-    assert "resourcequotas of namespace team (you may not list them)" in told.out
+    assert "ResourceQuotas of namespace team (you may not read it)" in told.out
 
 
 def test_right_to_list_nodes_and_pods_is_enough_for_values(
@@ -93,7 +93,7 @@ def test_right_to_list_nodes_and_pods_is_enough_for_values(
     monkeypatch.setenv("HELM_BIN", str(helm))
 
     assert cli.run(["check", "run1", "--set", "workers.gpus=4"]) == 0
-    assert "limitranges of namespace team (you may not list them)" in capsys.readouterr().out
+    assert "LimitRanges of namespace team (you may not read it)" in capsys.readouterr().out
     (tmp_path / "values.yaml").write_text("gpus: 8\n")
     assert cli.run(["derive", "-f", str(tmp_path / "values.yaml")]) == 0
 

@@ -21,7 +21,7 @@ COMMANDS = sorted(commands_of(parser()))
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 # The command lines that a text shows: of an example, after a prompt, or behind a pipe.
-SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain\b.*)", re.MULTILINE)
+SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain(?=\s).*)", re.MULTILINE)
 
 
 def _command_lines(text: str) -> list[list[str]]:

@@ -129,7 +129,7 @@ def test_explicit_values_are_rendered_as_helm_alone_renders_them(
     helm4: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HELM_BIN", str(helm4))
-    flags = ["--set", "gpus=12,workers.replicas=6,workers.gpus=2"]
+    flags = ["--set", "gpus=12,workers.replicas=6,workers.gpus=2,workers.shm=2Gi"]
 
     assert cli.run(["template", "run1", "--offline", *flags]) == 0
     alone = subprocess.run([helm4, "template", "run1", CHART, *flags], capture_output=True, text=True, check=True)
