@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
 from distrain import console
 from distrain.commands.parser import parser
 from distrain.errors import DistrainError, StoppedError
+
+# Of these only type checkers have a use; imported, typing alone takes as long as all else that --help needs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
 
 # Of the shells, not of people: see commands/completion.py.
 COMPLETE = "__complete"

@@ -5,7 +5,9 @@ A message says the value's path or the thing, what was found and the next step; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+TYPE_CHECKING = False  # as in cli.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class DistrainError(Exception):

@@ -43,7 +43,7 @@ def test_command_has_a_text_with_examples_of_itself(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_command_lines_of_the_texts_are_taken_by_the_parser(topic: str) -> None:
-    lines = _command_lines((helptext.FOLDER / f"{topic}.md").read_text())
+    lines = _command_lines(Path(helptext.FOLDER, f"{topic}.md").read_text())
 
     assert lines
     for line in lines:
@@ -51,7 +51,7 @@ def test_command_lines_of_the_texts_are_taken_by_the_parser(topic: str) -> None:
 
 
 def test_every_text_belongs_to_a_command() -> None:
-    assert sorted(path.stem for path in helptext.FOLDER.iterdir()) == sorted(TOPICS)
+    assert sorted(path.stem for path in Path(helptext.FOLDER).iterdir()) == sorted(TOPICS)
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.name))

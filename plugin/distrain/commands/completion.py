@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 from distrain import console
 from distrain.commands import helptext
 from distrain.commands.arguments import Parser, commands_of
 from distrain.commands.parser import CHART, parser
+
+TYPE_CHECKING = False  # as in cli.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
 # Of cobra's numbers.
 FILES, NO_SPACE, NO_FILES = 0, 2, 4
@@ -73,11 +76,11 @@ complete -c distrain -f -a '(__distrain_complete)'""",
 }
 
 
-class Candidates(NamedTuple):
+class Candidates:
     """What may stand at a place, each with its description, and what else the shell may do there."""
 
-    words: dict[str, str]
-    directive: int = NO_FILES
+    def __init__(self, words: dict[str, str], directive: int = NO_FILES) -> None:
+        self.words, self.directive = words, directive
 
 
 def run(options: argparse.Namespace) -> int:
@@ -172,7 +175,8 @@ def _schema() -> dict[str, Any]:
     import json
 
     try:
-        return dict(json.loads((CHART / "values.schema.json").read_text()))
+        with open(os.path.join(CHART, "values.schema.json"), encoding="utf-8") as file:
+            return dict(json.load(file))
     except (OSError, ValueError):
         return {"properties": {}}
 

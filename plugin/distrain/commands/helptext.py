@@ -18,29 +18,30 @@ Only the standard library, and little of it: this is read for each --help and ea
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
 
-FOLDER = Path(__file__).with_name("help")
+TYPE_CHECKING = False  # as in cli.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOLDER = os.path.join(os.path.dirname(__file__), "help")
 PROGRAM = "distrain"
 EXAMPLES, EXIT_CODES = "Examples", "Exit codes"
 CODE_INDENT = "    "
 
 
-class HelpText(NamedTuple):
+class HelpText:
     """One command's text, in Markdown."""
 
-    name: str
-    summary: str
-    description: str
-    sections: dict[str, str]
+    def __init__(self, name: str, summary: str, description: str, sections: dict[str, str]) -> None:
+        self.name, self.summary, self.description, self.sections = name, summary, description, sections
 
 
 def read(name: str) -> HelpText:
     """Return the text of a command, or of the program."""
-    intro, *sections = (FOLDER / f"{name}.md").read_text(encoding="utf-8").split("\n## ")
+    with open(os.path.join(FOLDER, f"{name}.md"), encoding="utf-8") as file:
+        intro, *sections = file.read().split("\n## ")
     _, summary, description = (intro.strip() + "\n\n").split("\n\n", 2)
     titled = (section.partition("\n") for section in sections)
     return HelpText(name, summary, description.strip(), {title: body.strip("\n") for title, _, body in titled})

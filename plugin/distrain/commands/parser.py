@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
-from typing import Any
 
 from distrain import __version__
 from distrain.commands import helptext
 from distrain.commands.arguments import Parser, count, release_name, seconds, total, workers
 
+TYPE_CHECKING = False  # as in cli.py
+if TYPE_CHECKING:
+    from typing import Any
+
 # Beside the modules: in a wheel and the plugin's archive a folder, in a checkout a symbolic link to the chart's.
-CHART = (Path(__file__).parents[1] / "chart").resolve()
+CHART = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir, "chart"))
 # Helm's flags for single values, each with what it sets.
 VALUE_FLAGS = {
     "--set": "set a value: workers.replicas=4,workers.gpus=8",
