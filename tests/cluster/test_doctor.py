@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lab import client
-from lab.paths import CHART, KUBECONFIG
+from lab.paths import CHART
 from tests.cluster.testbed import Namespace
 
 USER = "jane"
@@ -21,13 +21,7 @@ JOB = ["install", "run1", str(CHART), "--set", "workers.gpus=0"]
 @pytest.fixture
 def as_user(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
     """The flags that make a command one of a ServiceAccount that has no rights."""
-    client.kubectl("-n", namespace.name, "create", "serviceaccount", USER)
-    token = client.kubectl("-n", namespace.name, "create", "token", USER).strip()
-    config = yaml.safe_load(KUBECONFIG.read_text())
-    path = tmp_path / "kubeconfig"
-    path.touch(0o600)
-    path.write_text(yaml.safe_dump({**config, "users": [{"name": "user", "user": {"token": token}}]}))
-    yield ["--kubeconfig", str(path)]
+    yield namespace.kubeconfig_of(USER, tmp_path)
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 
 

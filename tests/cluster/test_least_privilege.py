@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from lab import client
-from lab.paths import KUBECONFIG
 from tests.cluster.testbed import Namespace
 
 USER = "reader"
@@ -21,15 +19,9 @@ def as_reader(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
     """The flags that make a command one of a ServiceAccount that may list nodes and pods."""
     role = f"{namespace.name}-{USER}"
     account = f"--serviceaccount={namespace.name}:{USER}"
-    client.kubectl("-n", namespace.name, "create", "serviceaccount", USER)
     client.kubectl("create", "clusterrole", role, "--verb=list", "--resource=nodes,pods")
     client.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
-    token = client.kubectl("-n", namespace.name, "create", "token", USER).strip()
-    config = yaml.safe_load(KUBECONFIG.read_text())
-    path = tmp_path / "kubeconfig"
-    path.touch(0o600)
-    path.write_text(yaml.safe_dump({**config, "users": [{"name": "user", "user": {"token": token}}]}))
-    yield ["--kubeconfig", str(path)]
+    yield namespace.kubeconfig_of(USER, tmp_path)
     # These would outlive the namespace.
     client.kubectl("delete", f"clusterrolebinding/{role}", f"clusterrole/{role}")
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
@@ -42,7 +34,7 @@ def test_check_answers_and_says_what_it_could_not_see(namespace: Namespace, as_r
     answer = json.loads(told.stdout)
     assert answer["verdict"] == "fits"
     assert answer["gpus"]["total"] > 0
-    assert f"resourcequotas of namespace {namespace.name} (you may not list them)" in answer["unseen"]
+    assert f"ResourceQuotas of namespace {namespace.name} (you may not read it)" in answer["unseen"]
 
 
 def test_derive_spreads_gpus_over_the_nodes(namespace: Namespace, as_reader: list[str], tmp_path: Path) -> None:

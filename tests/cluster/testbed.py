@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pytest_helm_charts.clusters import Cluster
 
 from lab import client, cluster
 from lab.errors import LabError
-from lab.paths import REPOSITORY
+from lab.paths import KUBECONFIG, REPOSITORY
 from lab.waiting import wait_until
 
 VALUES = REPOSITORY / "values"
@@ -53,6 +54,16 @@ class Namespace:
 
     name: str
     cluster: Cluster
+
+    def kubeconfig_of(self, account: str, folder: Path) -> list[str]:
+        """Make a ServiceAccount, and return the flags that make a command one of it."""
+        client.kubectl("-n", self.name, "create", "serviceaccount", account)
+        token = client.kubectl("-n", self.name, "create", "token", account).strip()
+        config = yaml.safe_load(KUBECONFIG.read_text())
+        path = folder / "kubeconfig"
+        path.touch(0o600)
+        path.write_text(yaml.safe_dump({**config, "users": [{"name": "user", "user": {"token": token}}]}))
+        return ["--kubeconfig", str(path)]
 
     def get(self, kinds: str) -> list[dict[str, Any]]:
         """Return every object of these kinds, by kubectl's names for them."""

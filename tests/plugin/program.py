@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import yaml
 
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
@@ -16,6 +19,15 @@ class Outcome:
     code: int
     out: str
     err: str
+
+    @property
+    def values(self) -> Any:
+        """The values file that is the answer."""
+        return yaml.safe_load(self.out)
+
+    @property
+    def workers(self) -> dict[str, Any]:
+        return self.values["workers"]  # type: ignore[no-any-return]
 
 
 Run = Callable[..., Outcome]

@@ -7,9 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,26 +18,12 @@ from distrain import cli
 from lab import golang
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, node, pod
+from tests.plugin.program import Outcome
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "charts" / "distrain"
 GOLDEN = Path(__file__).with_name("golden")
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def values(self) -> Any:
-        return yaml.safe_load(self.out)
-
-    @property
-    def workers(self) -> dict[str, Any]:
-        return self.values["workers"]  # type: ignore[no-any-return]
 
 
 Derive = Callable[..., Outcome]

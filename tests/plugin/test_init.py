@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +13,7 @@ from distrain import cli
 from tests.matrix import one_of
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, node, tainted
+from tests.plugin.program import Run, hold
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "charts" / "distrain"
@@ -30,31 +28,10 @@ KINDS = {
 ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def values(self) -> Any:
-        return yaml.safe_load(self.out)
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
-def run(helm4: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `distrain` under Helm 4."""
-    monkeypatch.setenv("HELM_BIN", str(helm4))
-
-    def run(*arguments: str) -> Outcome:
-        code = cli.run(arguments)
-        printed = capsys.readouterr()
-        return Outcome(code, printed.out, printed.err)
-
-    return run
+def helm(helm4: Path) -> Path:
+    """One Helm is enough for what `init` asks of it."""
+    return helm4
 
 
 @pytest.fixture
@@ -62,13 +39,8 @@ def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
     """A cluster with every operator and two nodes of 8 GPUs, that KUBECONFIG names."""
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve_group("kubeflow.org", ALL_SERVED)
-    _hold(api, [node("a", gpu="8"), node("b", gpu="8")])
+    hold(api, [node("a", gpu="8"), node("b", gpu="8")])
     return api
-
-
-def _hold(api: FakeApi, nodes: list[Object]) -> None:
-    api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": []}
-    api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
 
 
 @pytest.mark.parametrize("model", one_of(MODELS))
@@ -145,7 +117,7 @@ def test_kind_that_the_cluster_lacks_is_refused(run: Run, cluster: FakeApi) -> N
 def test_size_is_that_of_the_clusters_nodes(
     run: Run, cluster: FakeApi, nodes: list[Object], workers: tuple[int, int | None, int], tmp_path: Path
 ) -> None:
-    _hold(cluster, nodes)
+    hold(cluster, nodes)
 
     outcome = run("init")
 
@@ -161,7 +133,7 @@ def test_gpu_resource_and_taints_about_gpus_are_the_nodes(run: Run, cluster: Fak
     amd = {"amd.com/gpu": "4"}
     own = [tainted(node(name, **amd), "amd.com/gpu=present:NoExecute") for name in "ab"]
     others = tainted(node("c", **amd), "amd.com/gpu=present:NoExecute", "dedicated=team-b:NoSchedule")
-    _hold(cluster, [*own, others, node("d", gpu="1")])
+    hold(cluster, [*own, others, node("d", gpu="1")])
 
     outcome = run("init")
 
@@ -173,7 +145,7 @@ def test_gpu_resource_and_taints_about_gpus_are_the_nodes(run: Run, cluster: Fak
 
 def test_taint_of_all_gpu_nodes_is_tolerated(run: Run, cluster: FakeApi) -> None:
     tainted_nodes = [tainted(node(name, gpu="4"), "dedicated=training:NoSchedule") for name in "ab"]
-    _hold(cluster, [*tainted_nodes, node("for-the-launcher")])
+    hold(cluster, [*tainted_nodes, node("for-the-launcher")])
 
     workers = run("init").values["workers"]
 
