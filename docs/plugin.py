@@ -39,7 +39,7 @@ def document() -> str:
         parts += [*_command(text, commands[name])]
     shared = {title: _rows(group) for arguments in commands.values() for title, group in _groups(arguments)}
     parts += [f"## Arguments: {title}\n\n{rows}" for title, rows in shared.items()]
-    parts += _sections(program, "##", [helptext.EXIT_CODES])
+    parts += _sections(program, "##", [title for title in program.sections if title != helptext.EXAMPLES])
     return "\n".join(parts)
 
 
