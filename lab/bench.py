@@ -1,5 +1,5 @@
 """`make bench`: what rendering costs, how fast the plugin starts, whether data keeps the trainer fed, how fast `check`
-reads a large cluster, how long the lab takes to start, and how the trainer's speed grows.
+reads and judges a large cluster, how long the lab takes to start, and how the trainer's speed grows.
 
 Two cores do the work of all workers here, so the last figure says what distribution costs, not what it gains.
 """
@@ -39,6 +39,8 @@ def main() -> None:
     data = {**os.environ, "PYTHONPATH": "trainer"}
     subprocess.run([sys.executable, "-m", "lab.bench_data"], cwd=REPOSITORY, env=data, check=True)
     subprocess.run([sys.executable, "-m", "lab.bench_reading"], cwd=REPOSITORY, check=True)
+    plugin = {**os.environ, "PYTHONPATH": "plugin"}
+    subprocess.run([sys.executable, "-m", "lab.bench_check"], cwd=REPOSITORY, env=plugin, check=True)
     starts = [_start() for _ in range(STARTS)]
     print(f"cluster ready, warm: {statistics.median(starts):.1f} s (median of {STARTS}, at most {max(starts):.1f} s)")
     cluster.prepare_namespace(NAMESPACE, "s3")

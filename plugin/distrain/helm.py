@@ -72,6 +72,8 @@ class _ValuesRun:
             # Nothing is to be merged: the same run reads it.
             (full / "given.yaml").write_bytes(only)
         self._runs = Runs(helm, commands, source.stdin)
+        # What reads Helm's version loads while Helm works.
+        import semver  # noqa: F401
 
     def values(self) -> Values:
         """Wait for the values; raises ValuesError where Helm cannot read them or the chart's schema refuses them."""
