@@ -117,6 +117,15 @@ def test_assumed_nodes_alone_need_no_cluster(check: Check) -> None:
     assert check("--offline", "--assume-nodes", "1x4")[0] == 11
 
 
+def test_total_is_spread_over_the_assumed_nodes(
+    helm4: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+
+    assert cli.run(["check", "--set", "gpus=32", "--offline", "--assume-nodes", "4x8"]) == 0
+    assert capsys.readouterr().out.startswith("fits: 4 workers of 8 nvidia.com/gpu each")
+
+
 def test_assumed_nodes_have_what_is_said_of_them() -> None:
     found = assumed_nodes(["2x8:cpu=96,memory=1Ti,pool=gpu,topology.kubernetes.io/zone=a", "1x4"], GPU)
 

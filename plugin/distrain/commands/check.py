@@ -22,7 +22,7 @@ from distrain.check.why import why
 from distrain.cluster import Cluster, connect
 from distrain.commands.derived import derived_source, given
 from distrain.commands.source import source_of
-from distrain.derive.room import Room
+from distrain.derive.room import Room, measured
 from distrain.errors import ValuesError
 from distrain.helm import find
 from distrain.job import Job, from_manifest
@@ -95,14 +95,14 @@ def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
     """Render the job for no cluster, with the newest version of its kind."""
     source, helm = source_of(options), find()
     merged = helm.merged_values(source)
-    complete = derived_source(given(options, helm, source), merged, _nobody, is_final=False)
+
+    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
+        """Without a file, which would state the nodes, there are those that are assumed."""
+        return measured(assumed_nodes(options.assume_nodes, gpu_resource), (), namespace, render(), gpu_resource)
+
+    complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
     job = from_manifest(helm.render(_running(options) or "check", complete, namespace, None), "--chart")
     return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
-
-
-def _nobody(render: Callable[[], Job], gpu_resource: str) -> Room:
-    words = "the total is not spread over workers yet, and --offline asks no cluster for its nodes"
-    raise ValuesError(f"gpus: {words}; derive the values first, with --node-gpus N")
 
 
 def _examined(options: argparse.Namespace, asked: _Asked, more: Sequence[kube.Node]) -> tuple[Prepared, Snapshot]:
