@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -103,7 +104,9 @@ def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
         path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "KUBECONFIG": str(path)}
         command = [sys.executable, "-m", "distrain", "check", "--manifest", str(_manifest(tmp_path))]
-        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        # Whoever runs the tests in the background may have them ignore Ctrl-C.
+        heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
             connection, _ = silent.accept()
             connection.recv(1)
             started = time.monotonic()
