@@ -206,9 +206,7 @@ def test_image_runs_distrain_with_packages_of_its_own(command: list[str]) -> Non
 
 
 def test_image_keeps_the_two_sets_of_packages_apart() -> None:
-    script = (
-        "import importlib.util as util; print(util.find_spec('kubernetes') is None, util.find_spec('numpy') is None)"
-    )
+    script = "import importlib.util as util; print(util.find_spec('pyhelm3') is None, util.find_spec('numpy') is None)"
 
     done = {
         python: images.run_in_image(images.trainer_environment("tensorflow"), [python, "-c", script]).stdout
