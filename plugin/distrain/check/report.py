@@ -117,8 +117,8 @@ def report(prepared: Prepared, snapshot: Snapshot, gpu_resource: str, more: Sequ
     job = prepared.job
     now = judge(job, snapshot)
     emptied = now if now.possible else judge(job, snapshot.emptied())
-    placed, question = _verdict(now, emptied), ""
-    if placed != IMPOSSIBLE and (question := _open_question(prepared, snapshot, placed)):
+    placed = _verdict(now, emptied)
+    if question := _open_question(prepared, snapshot, placed):
         placed = "depends"
     obstacles = with_quotas(prepared, snapshot.counts.own_request, gpu_resource)
     verdict = _with_obstacles(placed, obstacles)
@@ -139,16 +139,17 @@ def report(prepared: Prepared, snapshot: Snapshot, gpu_resource: str, more: Sequ
 
 
 def _open_question(prepared: Prepared, snapshot: Snapshot, placed: str) -> str:
-    """Say what is left open of a job that has room; an empty string where nothing is."""
-    if prepared.open_claims:
+    """Say what is left open; an empty string where nothing is."""
+    # Wherever their volumes will be, they are among the places that were looked at.
+    if prepared.open_claims and placed != IMPOSSIBLE:
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
         return f"{words}. Bind it first, or give each pod a claim of its own."
     if between := snapshot.counts.between:
         words = f"undecided what goes first: {between} pods wait for their node and precede some pods of the job alone"
         return f"{words}. Check again once they run."
-    awaited = max((snapshot.taken.of(role.name).awaited for role in prepared.job.roles), default=0)
-    if awaited and placed != "busy":
+    load = snapshot.staying if placed in ("busy", IMPOSSIBLE) else snapshot.taken
+    if awaited := max((load.of(role.name).awaited for role in prepared.job.roles), default=0):
         words = f"undecided what the rules make of pods that wait for their node: {awaited}"
         return f"{words}. Check again once they run."
     return ""

@@ -20,15 +20,20 @@ STATIC_POD = "kubernetes.io/config.mirror"
 # The role of the pod that asks, where the check runs as a hook of the chart: it is gone before the job is there.
 PREFLIGHT = "preflight"
 ENDED = ("Succeeded", "Failed")
+# In place of a node's name.
+EVERYWHERE = ""
 
 
 @dataclass(slots=True)
 class Load:
-    """What pods hold of each node, the claims that they use alone, and what they mean for each role of the job."""
+    """What pods hold of each node, the claims that they use alone, and what they mean for each role of the job.
+
+    A pod that is only nominated for a node uses its claims there alone, one that runs EVERYWHERE.
+    """
 
     requests: dict[str, Units] = field(default_factory=dict)
     ports: dict[str, set[HostPort]] = field(default_factory=dict)
-    claims: set[str] = field(default_factory=set)
+    claims: dict[str, set[str]] = field(default_factory=dict)
     marks: dict[str, Marks] = field(default_factory=dict)
 
     def of(self, role: str) -> Marks:
@@ -100,11 +105,10 @@ class Snapshot:
         """Yield, for each node, the words of the filters that the scheduler asks after the one about room."""
         rules = self.rules.roles[role.name]
         settled = other_pods.settle(self.taken.of(role.name), rules, self._by_name())
-        in_use = bool(self.taken.claims & _claims(role.spec))
+        own, in_use = _claims(role.spec), self.taken.claims
         for node in nodes:
-            yield (
-                (volumes.IN_USE if in_use else None) or volumes.refusal(node, rules.volumes) or settled.refusal(node)
-            )
+            used = any(own & in_use.get(where, set()) for where in (EVERYWHERE, node.metadata.name))
+            yield ((volumes.IN_USE if used else None) or volumes.refusal(node, rules.volumes) or settled.refusal(node))
 
     def _judged(self, rules: RoleRules) -> Role:
         role, nodes, marks = rules.role, self._by_name(), self.taken.of(rules.role.name)
@@ -181,7 +185,8 @@ class _Loading:
             if self._asks_for_ports and (ports := host_ports(pod.spec)):
                 load.ports.setdefault(name, set()).update(ports)
             if self._rules.exclusive_claims and pod.metadata.namespace == self._rules.namespace:
-                load.claims |= self._rules.exclusive_claims & _claims(pod.spec)
+                used = self._rules.exclusive_claims & _claims(pod.spec)
+                load.claims.setdefault(EVERYWHERE if pod.spec.node_name else name, set()).update(used)
             if self._has_rules or pod.spec.affinity:
                 self._mark(load, pod, self.nodes[name])
 
