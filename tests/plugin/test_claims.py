@@ -177,6 +177,17 @@ def test_claim_of_one_pod_is_in_use_until_that_pod_ends() -> None:
     assert judged(job, NODES, [], others).verdict == "fits"
 
 
+def test_claim_of_one_pod_that_is_only_nominated_is_in_use_on_its_node() -> None:
+    job = chart_job(workers=1, worker=_using("data"))
+    user = pod("p")
+    user["spec"].update(_using("data"))
+    user["status"]["nominatedNodeName"] = "b"
+    others = [_claim(bound_to="v", modes=("ReadWriteOncePod",)), _volume("v")]
+
+    assert judged(job, NODES, [user], others).verdict == "fits"
+    assert judged(job, [each for each in NODES if each["metadata"]["name"] == "b"], [user], others).verdict == "busy"
+
+
 def test_claim_of_one_pod_cannot_be_shared_by_two() -> None:
     others = [_claim(bound_to="v", modes=("ReadWriteOncePod",)), _volume("v")]
 

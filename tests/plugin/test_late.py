@@ -98,3 +98,5 @@ def test_nominated_pod_between_the_jobs_priorities_leaves_it_open(priority: int,
     job = chart_job(workers=1, worker={"priorityClassName": "a"}, launcher={"priorityClassName": "b"})
 
     assert judged(job, [node("a", gpu="8")], [_waiting(priority)], classes).verdict == verdict
+    # What waits ends or goes, unless it is a DaemonSet's.
+    assert judged(job, [node("a", gpu="0")], [_waiting(priority)], classes).verdict == "impossible"

@@ -145,10 +145,11 @@ def _open_question(prepared: Prepared, snapshot: Snapshot, placed: str) -> str:
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
         return f"{words}. Bind it first, or give each pod a claim of its own."
-    if between := snapshot.counts.between:
+    load = snapshot.staying if placed == IMPOSSIBLE else snapshot.taken
+    if between := load.between:
         words = f"undecided what goes first: {between} pods wait for their node and precede some pods of the job alone"
         return f"{words}. Check again once they run."
-    load = snapshot.staying if placed in ("busy", IMPOSSIBLE) else snapshot.taken
+    load = snapshot.staying if placed == "busy" else load
     if awaited := max((load.of(role.name).awaited for role in prepared.job.roles), default=0):
         words = f"undecided what the rules make of pods that wait for their node: {awaited}"
         return f"{words}. Check again once they run."

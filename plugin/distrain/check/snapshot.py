@@ -28,13 +28,15 @@ EVERYWHERE = ""
 class Load:
     """What pods hold of each node, the claims that they use alone, and what they mean for each role of the job.
 
-    A pod that is only nominated for a node uses its claims there alone, one that runs EVERYWHERE.
+    A pod that is only nominated for a node uses its claims there alone, one that runs EVERYWHERE. `between` are
+    nominated and go before some of the job's pods alone.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
     ports: dict[str, set[HostPort]] = field(default_factory=dict)
     claims: dict[str, set[str]] = field(default_factory=dict)
     marks: dict[str, Marks] = field(default_factory=dict)
+    between: int = 0
 
     def of(self, role: str) -> Marks:
         return self.marks.setdefault(role, Marks())
@@ -44,13 +46,12 @@ class Load:
 class Counts:
     """Pods that the verdict rests on without judging them.
 
-    `pending` wait for a node, `lower` have a lower priority than the job's, `between` are nominated for a node and go
-    before some of the job's pods alone. `own` are the run's own, whose room counts as free: they ask for `own_request`.
+    `pending` wait for a node, and `lower` have a lower priority than the job's. `own` are the run's own, whose room
+    counts as free: they ask for `own_request`.
     """
 
     pending: int = 0
     lower: int = 0
-    between: int = 0
     own: int = 0
     own_request: Units = field(default_factory=dict)
 
@@ -160,7 +161,6 @@ def take(nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], rules: JobRules, 
         if not name or (not has_node and priority < rules.priorities[0]):
             counts.pending += 1
         elif name in loading.nodes:
-            counts.between += not has_node and priority < rules.priorities[1]
             loading.add(pod, name)
     return Snapshot(found, taken, staying, rules, counts)
 
@@ -181,7 +181,9 @@ class _Loading:
         stays = _stays(pod)
         if stays:
             _add(self._staying.requests.setdefault(name, {}), request)
+        is_between = not pod.spec.node_name and (pod.spec.priority or 0) < self._rules.priorities[1]
         for load in (self._taken, self._staying) if stays else (self._taken,):
+            load.between += is_between
             if self._asks_for_ports and (ports := host_ports(pod.spec)):
                 load.ports.setdefault(name, set()).update(ports)
             if self._rules.exclusive_claims and pod.metadata.namespace == self._rules.namespace:
