@@ -133,11 +133,19 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]
         spec.setdefault("schedulerName", NOBODY)
+        for container in spec["containers"]:
+            _drop_sleep(container)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
             spec.pop("tolerations", None)  # The chart never leaves those of a lost node to the API server.
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
     return _text(found)
+
+
+def _drop_sleep(container: Object) -> None:
+    """Take a handler away that old operators do not know: they drop it, and the API server refuses what is left."""
+    if "sleep" in container.get("lifecycle", {}).get("preStop", {}):
+        del container["lifecycle"]
 
 
 def _text(objects: Iterable[Object]) -> str:
