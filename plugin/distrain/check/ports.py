@@ -8,7 +8,7 @@ for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from distrain import kube
@@ -75,10 +75,6 @@ def in_words(shortages: Sequence[str]) -> list[str]:
     if any(PREFIX in words for words in shortages):
         return [NO_FREE_PORTS]
     return [*shortages]
-
-
-def without_ports(amounts: Mapping[str, int]) -> Units:
-    return {name: amount for name, amount in amounts.items() if not name.startswith(PREFIX)}
 
 
 def _name(protocol: str, number: int, address: str) -> str:

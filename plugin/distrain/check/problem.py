@@ -6,7 +6,7 @@ before: it is in the nodes that admit the role, in what is free on them, and in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -78,12 +78,3 @@ class Role:
     near: Near | None = None
     apart: tuple[Apart, ...] = ()
     spread: tuple[Spread, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """The job's roles, of which `main` is the one that is many, and the nodes."""
-
-    nodes: Sequence[Node]
-    roles: Sequence[Role]
-    main: Role

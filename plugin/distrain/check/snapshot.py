@@ -72,10 +72,6 @@ class Snapshot:
         """Return the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned."""
         return Snapshot([recovered(node) for node in self.nodes], self.staying, self.staying, self.rules)
 
-    def with_nodes(self, more: Iterable[kube.Node]) -> Snapshot:
-        """Return the cluster with more nodes, of which nothing is taken."""
-        return replace(self, nodes=[*self.nodes, *more], _free=[], _roles={})
-
     def free(self) -> list[Node]:
         if not self._free:
             ports = self.rules.ports

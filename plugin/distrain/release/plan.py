@@ -16,8 +16,6 @@ from distrain.release import changes
 from distrain.release.changes import IGNORED, REPLACED, Change
 from distrain.release.steps import Training, duration
 
-# The values that say how large a job is, and nothing else.
-SIZE_VALUES = {"gpus", "workers.replicas", "workers.gpus"}
 WIDTH = 9
 
 
@@ -130,10 +128,6 @@ def freed(planned: Plan, before: Before, resource: str) -> int:
     if not planned.replaces or before.end or not before.is_there:
         return 0
     return sum(role.replicas * role.request.get(resource, 0) for role in before.job.roles)
-
-
-def is_only_size(planned: Plan) -> bool:
-    return bool(planned.values) and planned.values.keys() <= SIZE_VALUES
 
 
 def _ignored(found: Sequence[Change], release: str) -> Iterator[str]:
