@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from distrain import kube
+from distrain.kube import decoded
 
 Units = dict[str, int]
 
@@ -29,9 +30,10 @@ SUFFIXES = {
 }
 # Kubernetes keeps larger ones as this.
 LARGEST = 2**63 - 1
-# Limits and requests of a container, as pairs of resource and quantity.
-_Shape = tuple[tuple[tuple[str, kube.Quantity], ...], tuple[tuple[str, kube.Quantity], ...]]
-INFEASIBLE = ("PodResizePending", "Infeasible")
+# Of each container its name, restart policy and resources; of each status its name, resources and what is allocated.
+_Texts = tuple[tuple[str, "str | None", bytes], ...]
+_StatusTexts = tuple[tuple[str, bytes, bytes], ...]
+INFEASIBLE = (b"PodResizePending", "Infeasible")
 
 
 @lru_cache(maxsize=4096)
@@ -81,14 +83,23 @@ def allocatable(node: kube.Node) -> Units:
     return all_units(status.capacity if status.allocatable is None else status.allocatable)
 
 
-def pod_request(pod: kube.Pod) -> Mapping[str, int]:
-    """Return what the pod takes on a node, its slot among the node's pods (`pods`) included."""
-    spec = pod.spec
-    running = _running(pod) if _is_resized(pod) else None
-    if running or spec.init_containers or spec.resources or spec.overhead:
-        return _whole_request(_request(spec, running, is_infeasible=_resize_is_infeasible(pod.status)))
-    # Most pods are plain, and of a few shapes: a cluster's are summed up in a second.
-    return _plain_request(tuple(_shape(container.resources) for container in spec.containers or ()))
+def pod_request(spec: kube.PodSpec) -> Units:
+    """Return what a pod that is yet to be made takes on a node, its slot among the node's pods (`pods`) included."""
+    return _whole_request(_request(spec, {}, is_infeasible=False))
+
+
+def held(pod: kube.CountedPod) -> Mapping[str, int]:
+    """Return what a pod of the cluster takes on a node: a resized one, until kubelet is done, the larger of both."""
+    spec, status = pod.spec, pod.status
+    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    return _held_by(
+        tuple([(each.name, each.restart_policy, bytes(each.resources)) for each in spec.containers or ()]),
+        tuple([(each.name, each.restart_policy, bytes(each.resources)) for each in spec.init_containers or ()]),
+        bytes(spec.resources),
+        bytes(spec.overhead),
+        tuple([(each.name, bytes(each.resources), bytes(each.allocated_resources)) for each in statuses]),
+        _resize_is_infeasible(bytes(status.conditions)),
+    )
 
 
 def pod_limits(spec: kube.PodSpec) -> Units:
@@ -108,53 +119,43 @@ def requested(resources: kube.Resources | None) -> kube.Amounts:
     return {**(resources.limits or {}), **(resources.requests or {})}
 
 
-@lru_cache(maxsize=4096)
-def _plain_request(containers: tuple[_Shape, ...]) -> Mapping[str, int]:
-    total: Units = {}
-    for limits, requests in containers:
-        _add(total, _thousandths({**dict(limits), **dict(requests)}))
-    return _whole_request(total)
+# A large cluster's pods are of some thousand kinds, and each kind's are alike.
+@lru_cache(maxsize=2**16)
+def _held_by(
+    containers: _Texts,
+    init_containers: _Texts,
+    resources: bytes,
+    overhead: bytes,
+    statuses: _StatusTexts,
+    is_infeasible: bool,
+) -> Mapping[str, int]:
+    spec = kube.PodSpec(
+        containers=_containers(containers),
+        init_containers=_containers(init_containers),
+        resources=decoded(resources, kube.Resources),
+        overhead=decoded(overhead, kube.Amounts),
+    )
+    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=is_infeasible))
 
 
-def _shape(resources: kube.Resources | None) -> _Shape:
-    if resources is None:
-        return (), ()
-    requests, limits = resources.requests, resources.limits
-    return tuple(limits.items()) if limits else (), tuple(requests.items()) if requests else ()
+def _containers(texts: _Texts) -> list[kube.Container]:
+    return [
+        kube.Container(name=name, restart_policy=policy, resources=decoded(resources, kube.Resources))
+        for name, policy, resources in texts
+    ]
 
 
 def _whole_request(total: Units) -> Units:
     return {**{resource: _whole(resource, amount) for resource, amount in total.items()}, "pods": 1}
 
 
-def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus] | None, *, is_infeasible: bool) -> Units:
-    if running:
-        total = _with_init(spec, lambda container: _held(container, running.get(container.name), is_infeasible))
-    else:
-        total = _with_init(spec, _asked)
+def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], *, is_infeasible: bool) -> Units:
+    total = _with_init(spec, lambda container: _held(container, running.get(container.name), is_infeasible))
     if spec.resources is not None:
         total.update(_pod_level(spec, spec.resources))
     if spec.overhead:
         _add(total, _thousandths(spec.overhead))
     return total
-
-
-def _is_resized(pod: kube.Pod) -> bool:
-    """Tell whether a container may hold something else than it asks for; most hold the very same."""
-    status = pod.status
-    if not status.container_statuses and not status.init_container_statuses:
-        return False
-    if status.init_container_statuses or len(status.container_statuses or ()) != len(pod.spec.containers or ()):
-        return True
-    pairs = zip(status.container_statuses or (), pod.spec.containers or (), strict=True)
-    return any(each.resources is not None and not _holds_what_it_asks(each, container) for each, container in pairs)
-
-
-def _holds_what_it_asks(status: kube.ContainerStatus, container: kube.Container) -> bool:
-    asked = container.resources.requests if container.resources else None
-    held = status.resources.requests if status.resources else None
-    is_same = status.name == container.name and (held or {}) == (asked or {})
-    return is_same and (not status.allocated_resources or status.allocated_resources == asked)
 
 
 def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -> Units:
@@ -202,16 +203,25 @@ def _held(container: kube.Container, status: kube.ContainerStatus | None, infeas
     return need
 
 
-def _running(pod: kube.Pod) -> dict[str, kube.ContainerStatus]:
+def _running(spec: kube.PodSpec, statuses: _StatusTexts) -> dict[str, kube.ContainerStatus]:
     """Return the statuses that say what a container holds, by name; an init container that ends has none."""
-    status = pod.status
-    ending = {each.name for each in pod.spec.init_containers or () if each.restart_policy != "Always"}
-    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
+    ending = {each.name for each in spec.init_containers or () if each.restart_policy != "Always"}
+    told = (
+        kube.ContainerStatus(
+            name=name,
+            resources=decoded(resources, kube.Resources),
+            allocated_resources=decoded(allocated, kube.Amounts),
+        )
+        for name, resources, allocated in statuses
+    )
+    return {each.name: each for each in told if each.resources is not None and each.name not in ending}
 
 
-def _resize_is_infeasible(status: kube.PodStatus) -> bool:
-    pending = [condition for condition in status.conditions or () if condition.type == INFEASIBLE[0]]
+def _resize_is_infeasible(conditions: bytes) -> bool:
+    # Times make each pod's a text of its own, and hardly any is resized.
+    if INFEASIBLE[0] not in conditions:
+        return False
+    pending = [each for each in decoded(conditions, list[kube.Condition]) or () if each.type == INFEASIBLE[0].decode()]
     return bool(pending) and pending[0].reason == INFEASIBLE[1]
 
 

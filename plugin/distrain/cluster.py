@@ -12,7 +12,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -100,7 +100,7 @@ class Cluster:
     def nodes(self) -> list[kube.Node]:
         return self._list("/api/v1/nodes", kube.Node, "nodes")
 
-    def over_pods(self, use: Callable[[Iterator[kube.Pod]], T], nodes: Sequence[str] | None = None) -> T:
+    def over_pods(self, use: Callable[[Iterator[kube.CountedPod]], T], nodes: Sequence[str] | None = None) -> T:
         """Return what `use` makes of every pod, of all namespaces, that has not ended.
 
         With `nodes` it is of the pods on those nodes, and of the ones that have none. A list that expires on the way
@@ -109,11 +109,11 @@ class Cluster:
         read = self.pods if nodes is None else lambda: self._pods_on(nodes)
         return _again(lambda: use(read()))
 
-    def pods(self) -> Iterator[kube.Pod]:
+    def pods(self) -> Iterator[kube.CountedPod]:
         """Yield every pod, of all namespaces, that has not ended; raises ExpiredError where `over_pods` begins anew."""
         return self._pods(self._connection, {"fieldSelector": NOT_ENDED}, long=True)
 
-    def _pods_on(self, nodes: Sequence[str]) -> Iterator[kube.Pod]:
+    def _pods_on(self, nodes: Sequence[str]) -> Iterator[kube.CountedPod]:
         """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
         names = iter([*nodes, ""])
         # Each connection takes a name after the other.
@@ -121,13 +121,13 @@ class Cluster:
         for ahead in asked:
             yield from ahead.result()
 
-    def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[kube.Pod]:
+    def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[kube.CountedPod]:
         selectors = (f"spec.nodeName={name},{NOT_ENDED}" for name in names)
         lists = (self._pods(connection, {"resourceVersion": "0", "fieldSelector": selector}) for selector in selectors)
         return [pod for pods in lists for pod in pods]
 
-    def _pods(self, connection: Connection, query: dict[str, str], *, long: bool = False) -> Iterator[kube.Pod]:
-        return self._pages(connection, "/api/v1/pods", kube.Pod, "pods of all namespaces", query, long=long)
+    def _pods(self, connection: Connection, query: dict[str, str], *, long: bool = False) -> Iterator[kube.CountedPod]:
+        return self._pages(connection, "/api/v1/pods", kube.CountedPod, "pods of all namespaces", query, long=long)
 
     def _several(self) -> list[Connection]:
         while len(self._connections) < CONNECTIONS:
@@ -255,13 +255,18 @@ class Cluster:
             paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
             return connection.ask(f"{path}?{urlencode({**query, **paging})}", patience=patience)
 
+        def items(answer: Answer) -> Sequence[T]:
+            # Of a long list nobody keeps an item, so its text may be overwritten by the page after the next.
+            kept = answer if long else replace(answer, body=memoryview(bytes(answer.body)))
+            return self._decoded(kept, decoder, what).items or ()
+
         def next_token(answer: Answer) -> str | None:
             return self._continuation(answer, what)
 
         answer = ask(None)
         token = next_token(answer)
         if not token:
-            yield from self._decoded(answer, decoder, what).items or ()
+            yield from items(answer)
             return
         reader = None
         if long and is_worthwhile():
@@ -272,7 +277,7 @@ class Cluster:
             with _no_collection():
                 while True:
                     ahead = (_Ahead(reader.page) if reader else _Ahead(ask, token)) if token else None
-                    yield from self._decoded(answer, decoder, what).items or ()
+                    yield from items(answer)
                     if ahead is None:
                         return
                     answer = ahead.result()

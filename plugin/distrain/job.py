@@ -210,7 +210,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     template = replica.template
     spec = stored(added.to((template and template.spec) or kube.TemplateSpec()))
     try:
-        request = dict(pod_request(kube.Pod(spec=spec)))
+        request = pod_request(spec)
     except ValueError as error:
         raise ValuesError(f"{name}: resources: {error}; write amounts such as 2, 500m or 4Gi") from error
     labels = {key: value for key, value in {**_labels(template), **added.labels}.items() if key not in added.varying}

@@ -138,5 +138,5 @@ def nodes(*objects: Object) -> list[kube.Node]:
     return msgspec.convert(list(objects), list[kube.Node])
 
 
-def pods(*objects: Object) -> list[kube.Pod]:
-    return msgspec.convert(list(objects), list[kube.Pod])
+def pods(*objects: Object) -> list[kube.CountedPod]:
+    return msgspec.json.decode(msgspec.json.encode(objects), type=list[kube.CountedPod])

@@ -67,7 +67,7 @@ def made(kind: str, name: str, **metadata: Any) -> Object:
 
 def requested(spec: Object) -> dict[str, int]:
     """Return about what a pod takes, to bring a case near the border; that it is right is not relied on."""
-    return pod_request(kube.Pod(spec=msgspec.convert(spec, kube.PodSpec)))
+    return pod_request(msgspec.convert(spec, kube.PodSpec))
 
 
 def as_stored(spec: Object, labels: dict[str, str]) -> None:

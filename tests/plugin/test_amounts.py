@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from distrain import kube
-from distrain.amounts import Units, allocatable, pod_limits, pod_request, rounded_down, text, units
+from distrain.amounts import Units, allocatable, held, pod_limits, rounded_down, text, units
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_an_amount_to_type_in_never_exceeds_what_there_is() -> None:
 
 
 def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Units:
-    return pod_request(msgspec.convert({"spec": spec, "status": status or {}}, kube.Pod))
+    return held(msgspec.json.decode(msgspec.json.encode({"spec": spec, "status": status or {}}), type=kube.CountedPod))
 
 
 def _container(name: str = "main", restart: str | None = None, **resources: Any) -> dict[str, Any]:

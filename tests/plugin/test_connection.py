@@ -26,7 +26,7 @@ def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
     return connect(Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team"))
 
 
-def _names(pods: Iterator[kube.Pod]) -> list[str]:
+def _names(pods: Iterator[kube.CountedPod]) -> list[str]:
     return [found.metadata.name for found in pods]
 
 

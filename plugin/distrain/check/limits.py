@@ -39,7 +39,7 @@ def _with_defaults(role: PodRole, defaults: Sequence[Limit]) -> PodRole:
     containers = [_filled(container, defaults) for container in spec.containers or ()]
     init = [_filled(container, defaults) for container in spec.init_containers or ()]
     spec = with_fields(spec, containers=containers, init_containers=init)
-    return replace(role, spec=spec, request=dict(pod_request(kube.Pod(spec=spec))))
+    return replace(role, spec=spec, request=pod_request(spec))
 
 
 def _filled(container: kube.TemplateContainer, defaults: Sequence[Limit]) -> kube.TemplateContainer:
@@ -54,7 +54,7 @@ def _filled(container: kube.TemplateContainer, defaults: Sequence[Limit]) -> kub
 def _violations(limit: Limit, spec: kube.TemplateSpec) -> Iterator[str]:
     if limit.type == "Pod":
         spec = with_fields(spec, overhead=None)
-        requests: kube.Amounts = {**_quantities(pod_request(kube.Pod(spec=spec)))}
+        requests: kube.Amounts = {**_quantities(pod_request(spec))}
         yield from _broken(limit, requests, {**_quantities(pod_limits(spec))})
     if limit.type == "Container":
         for container in (*(spec.containers or ()), *(spec.init_containers or ())):

@@ -37,7 +37,9 @@ class Marks:
     awaited: int = 0
 
 
-def mark(marks: Marks, rules: JobRules, role: RoleRules, pod: kube.Pod, node: kube.Node, anti: Iterable[Term]) -> None:
+def mark(
+    marks: Marks, rules: JobRules, role: RoleRules, pod: kube.CountedPod, node: kube.Node, anti: Iterable[Term]
+) -> None:
     """Note what a pod on a node means for the role; `anti` is the pod's own anti-affinity."""
     name, own, namespace = node.metadata.name, pod.metadata.labels or {}, pod.metadata.namespace
     if role.counted(namespace, rules.namespaces, own):
@@ -52,7 +54,7 @@ def mark(marks: Marks, rules: JobRules, role: RoleRules, pod: kube.Pod, node: ku
 
 
 def mark_nominated(
-    marks: Marks, rules: JobRules, role: RoleRules, pod: kube.Pod, node: kube.Node, anti: Iterable[Term]
+    marks: Marks, rules: JobRules, role: RoleRules, pod: kube.CountedPod, node: kube.Node, anti: Iterable[Term]
 ) -> None:
     """Note the same of a pod that waits for its node: the scheduler looks at it on that node alone."""
     own, namespace = pod.metadata.labels or {}, pod.metadata.namespace
@@ -144,7 +146,7 @@ def _spread(
     return Spread(constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1)
 
 
-def _is_counted(spread: kube.Spread, pod: kube.Pod, namespace: str, own: Labels) -> bool:
+def _is_counted(spread: kube.Spread, pod: kube.CountedPod, namespace: str, own: Labels) -> bool:
     """Tell whether a constraint counts a pod; one that is leaving it does not."""
     if pod.metadata.namespace != namespace or pod.metadata.deletion_timestamp is not None:
         return False

@@ -25,7 +25,7 @@ from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeC
 EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"
 KINDS: Mapping[str, type[Any]] = {
     "Node": kube.Node,
-    "Pod": kube.Pod,
+    "Pod": kube.CountedPod,
     "Namespace": kube.Named,
     "ResourceQuota": ResourceQuota,
     "LimitRange": LimitRange,
@@ -49,7 +49,7 @@ class Contents:
         return self.by_kind.get("Node", [])
 
     @property
-    def pods(self) -> list[kube.Pod]:
+    def pods(self) -> list[kube.CountedPod]:
         return self.by_kind.get("Pod", [])
 
 

@@ -26,7 +26,7 @@ class HostPort:
     address: str
 
 
-def host_ports(spec: kube.PodSpec) -> frozenset[HostPort]:
+def host_ports(spec: kube.PodSpec | kube.CountedSpec) -> frozenset[HostPort]:
     """Return the host's ports that the pod holds while it runs; init containers that end hold none."""
     lasting = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     return frozenset(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distrain import kube
-from distrain.amounts import Units, allocatable, pod_request
+from distrain.amounts import Units, allocatable, held
 from distrain.check import marks as other_pods
 from distrain.check import volumes
 from distrain.check.admission import recovered, refusal
@@ -16,6 +17,7 @@ from distrain.check.problem import Apart, Node, Role
 from distrain.check.rules import JobRules, RoleRules, terms
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL, PodRole
 
+DAEMON_SET = "DaemonSet"
 STATIC_POD = "kubernetes.io/config.mirror"
 # The role of the pod that asks, where the check runs as a hook of the chart: it is gone before the job is there.
 PREFLIGHT = "preflight"
@@ -32,11 +34,19 @@ class Load:
     nominated and go before some of the job's pods alone.
     """
 
-    requests: dict[str, Units] = field(default_factory=dict)
+    requests: dict[str, list[Mapping[str, int]]] = field(default_factory=dict)
     ports: dict[str, set[HostPort]] = field(default_factory=dict)
     claims: dict[str, set[str]] = field(default_factory=dict)
     marks: dict[str, Marks] = field(default_factory=dict)
     between: int = 0
+
+    def taken(self, node: str) -> Units:
+        """Return the sum of what pods take of a node: most of a cluster's ask for the very same as others."""
+        requests = self.requests.get(node, ())
+        counts, total = Counter(map(id, requests)), Units()
+        for number, request in {id(request): request for request in requests}.items():
+            _add(total, request, counts[number])
+        return total
 
     def of(self, role: str) -> Marks:
         return self.marks.setdefault(role, Marks())
@@ -102,7 +112,7 @@ class Snapshot:
         """Yield, for each node, the words of the filters that the scheduler asks after the one about room."""
         rules = self.rules.roles[role.name]
         settled = other_pods.settle(self.taken.of(role.name), rules, self._by_name())
-        own, in_use = _claims(role.spec), self.taken.claims
+        own, in_use = _claims(role.spec.volumes), self.taken.claims
         for node in nodes:
             used = any(own & in_use.get(where, set()) for where in (EVERYWHERE, node.metadata.name))
             yield ((volumes.IN_USE if used else None) or volumes.refusal(node, rules.volumes) or settled.refusal(node))
@@ -130,12 +140,14 @@ class Snapshot:
 
     def _left(self, node: kube.Node) -> Units:
         free = allocatable(node)
-        for resource, amount in self.taken.requests.get(node.metadata.name, {}).items():
+        for resource, amount in self.taken.taken(node.metadata.name).items():
             free[resource] = free.get(resource, 0) - amount
         return free
 
 
-def take(nodes: Iterable[kube.Node], pods: Iterable[kube.Pod], rules: JobRules, release: str | None = None) -> Snapshot:
+def take(
+    nodes: Iterable[kube.Node], pods: Iterable[kube.CountedPod], rules: JobRules, release: str | None = None
+) -> Snapshot:
     """Sum up what the pods take, for a job with these rules, of this release if it runs already.
 
     A pod that has ended takes nothing. One that waits with a node nominated for it takes its room there already,
@@ -171,24 +183,21 @@ class _Loading:
         self._asks_for_ports = any(role.ports for role in self._roles)
         self._has_rules = any(role.keys for role in self._roles)
 
-    def add(self, pod: kube.Pod, name: str) -> None:
-        request = pod_request(pod)
-        _add(self._taken.requests.setdefault(name, {}), request)
-        stays = _stays(pod)
-        if stays:
-            _add(self._staying.requests.setdefault(name, {}), request)
+    def add(self, pod: kube.CountedPod, name: str) -> None:
+        request = held(pod)
         is_between = not pod.spec.node_name and (pod.spec.priority or 0) < self._rules.priorities[1]
-        for load in (self._taken, self._staying) if stays else (self._taken,):
+        for load in (self._taken, self._staying) if _stays(pod) else (self._taken,):
+            load.requests.setdefault(name, []).append(request)
             load.between += is_between
             if self._asks_for_ports and (ports := host_ports(pod.spec)):
                 load.ports.setdefault(name, set()).update(ports)
             if self._rules.exclusive_claims and pod.metadata.namespace == self._rules.namespace:
-                used = self._rules.exclusive_claims & _claims(pod.spec)
+                used = self._rules.exclusive_claims & _claims(kube.decoded(pod.spec.volumes, list[kube.Volume]))
                 load.claims.setdefault(EVERYWHERE if pod.spec.node_name else name, set()).update(used)
             if self._has_rules or pod.spec.affinity:
                 self._mark(load, pod, self.nodes[name])
 
-    def _mark(self, load: Load, pod: kube.Pod, node: kube.Node) -> None:
+    def _mark(self, load: Load, pod: kube.CountedPod, node: kube.Node) -> None:
         affinity = pod.spec.affinity
         anti = terms(affinity.pod_anti_affinity, pod.metadata.namespace) if affinity else ()
         mark = other_pods.mark if pod.spec.node_name else other_pods.mark_nominated
@@ -197,10 +206,10 @@ class _Loading:
                 mark(load.of(role.role.name), self._rules, role, pod, node, anti)
 
 
-def _count_own(counts: Counts, pod: kube.Pod, has_node: bool) -> None:
+def _count_own(counts: Counts, pod: kube.CountedPod, has_node: bool) -> None:
     if (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT:
         counts.own += has_node
-        _add(counts.own_request, pod_request(pod))
+        _add(counts.own_request, held(pod))
 
 
 def _apart(rules: RoleRules, job: JobRules) -> tuple[Apart, ...]:
@@ -214,23 +223,23 @@ def _apart(rules: RoleRules, job: JobRules) -> tuple[Apart, ...]:
     return tuple(Apart(key, frozenset(roles)) for key, roles in sorted(found.items()))
 
 
-def _claims(spec: kube.PodSpec) -> set[str]:
-    used = (volume.persistent_volume_claim for volume in spec.volumes or ())
+def _claims(volumes: Iterable[kube.Volume] | None) -> set[str]:
+    used = (volume.persistent_volume_claim for volume in volumes or ())
     return {claim.claim_name for claim in used if claim is not None}
 
 
-def _is_own(pod: kube.Pod, namespace: str, release: str) -> bool:
+def _is_own(pod: kube.CountedPod, namespace: str, release: str) -> bool:
     """Tell whether the pod stays, or makes room, as the job of the release changes; one that is leaving still holds."""
     labels = pod.metadata.labels or {}
     ours = (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
     return ours and pod.metadata.namespace == namespace and pod.metadata.deletion_timestamp is None
 
 
-def _stays(pod: kube.Pod) -> bool:
-    owners = pod.metadata.owner_references or ()
-    return STATIC_POD in (pod.metadata.annotations or {}) or any(owner.kind == "DaemonSet" for owner in owners)
+def _stays(pod: kube.CountedPod) -> bool:
+    owners = [owner.kind for owner in pod.metadata.owner_references or ()]
+    return DAEMON_SET in owners or STATIC_POD in (pod.metadata.annotations or ())
 
 
-def _add(total: Units, more: Mapping[str, int]) -> None:
+def _add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
     for resource, amount in more.items():
-        total[resource] = total.get(resource, 0) + amount
+        total[resource] = total.get(resource, 0) + amount * times

@@ -148,12 +148,12 @@ def _ground(options: argparse.Namespace) -> Ground:
         return _usual(options.node_gpus)
     if options.snapshot:
         found = offline.read_file(options.snapshot)
-        return _measured(found.nodes, found.pods, options.namespace or "default")
+        return _measured(found.nodes, lambda use: use(found.pods), options.namespace or "default")
     try:
         target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
         cluster = connect(target)
         capabilities = cluster.capabilities()
-        return _measured(cluster.nodes(), cluster.over_pods(list), target.namespace, capabilities)
+        return _measured(cluster.nodes(), cluster.over_pods, target.namespace, capabilities)
     except UnreachableError as error:
         words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
         console.say(f"{_short(error)}: {words}; --node-gpus N states the nodes")
@@ -165,10 +165,14 @@ def _usual(node_gpus: int) -> Ground:
 
 
 def _measured(
-    nodes: Sequence[kube.Node], pods: Sequence[kube.Pod], namespace: str, capabilities: Capabilities | None = None
+    nodes: Sequence[kube.Node],
+    over_pods: Callable[[Callable[[Iterable[kube.CountedPod]], MeasuredNodes]], MeasuredNodes],
+    namespace: str,
+    capabilities: Capabilities | None = None,
 ) -> Ground:
     def measure(render: Callable[[], Job], gpu_resource: str) -> MeasuredNodes:
-        return measured(nodes, pods, namespace, render(), gpu_resource)
+        job = render()
+        return over_pods(lambda pods: measured(nodes, pods, namespace, job, gpu_resource))
 
     return Ground(of_nodes(nodes), measure, capabilities)
 

@@ -127,7 +127,7 @@ def sized(job: Job, split: Split, request: Units) -> Job:
 
 def measured(
     nodes: Iterable[kube.Node],
-    pods: Iterable[kube.Pod],
+    pods: Iterable[kube.CountedPod],
     namespace: str,
     job: Job,
     gpu_resource: str,
