@@ -276,11 +276,11 @@ class Cluster:
         try:
             with _no_collection():
                 while True:
-                    ahead = (_Ahead(reader.page) if reader else _Ahead(ask, token)) if token else None
+                    following = (reader.page if reader else _Ahead(ask, token).result) if token else None
                     yield from items(answer)
-                    if ahead is None:
+                    if following is None:
                         return
-                    answer = ahead.result()
+                    answer = following()
                     if answer.status == 410:
                         raise ExpiredError(f"{what}: the list expired while it was read; try again")
                     token = next_token(answer)

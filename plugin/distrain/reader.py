@@ -9,18 +9,22 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Callable
-from struct import Struct
+from mmap import ACCESS_READ, mmap
 from typing import NoReturn
 
 from distrain.connection import Answer
 from distrain.errors import DistrainError, UnreachableError
 
 # An HTTP status, and how long the body is.
-HEADER = Struct("!HQ")
+HEADER = struct.Struct("!HQ")
 # In place of a status: the body is a message for the user.
 FAILED = 0
+# One that is looked at, one that is ready, and one that is filled.
+BUFFERS = 3
+FREE = b"."
 
 
 def is_worthwhile() -> bool:
@@ -29,55 +33,68 @@ def is_worthwhile() -> bool:
 
 
 class Reader:
-    """Reads the pages after a token ahead of whoever takes them."""
+    """Reads the pages after a token ahead of whoever takes them, into memory that both processes share."""
 
     def __init__(self, ask: Callable[[str], Answer], next_token: Callable[[Answer], str | None], token: str) -> None:
         self._socket, theirs = socket.socketpair()
-        self._buffer, self._other_buffer = bytearray(), bytearray()
+        self._files = [os.memfd_create("page") for _ in range(BUFFERS)]
+        self._taken = 0
         self._child = os.fork()
         if self._child == 0:
             self._socket.close()
-            _read(theirs, ask, next_token, token)
+            _read(theirs, self._files, ask, next_token, token)
         theirs.close()
 
     def page(self) -> Answer:
         """Return the next page; its body is good until the one after the next is taken."""
-        self._buffer, self._other_buffer = self._other_buffer, self._buffer
-        status, size = HEADER.unpack(self._receive(HEADER.size))
+        if self._taken >= BUFFERS - 1:
+            self._socket.sendall(FREE)
+        try:
+            status, size = HEADER.unpack(self._socket.recv(HEADER.size, socket.MSG_WAITALL))
+        except (OSError, struct.error) as error:
+            raise UnreachableError("the process that reads the list ended; try again") from error
+        body = mmap(self._files[self._taken % BUFFERS], size, access=ACCESS_READ)
+        self._taken += 1
         if status == FAILED:
-            raise UnreachableError(bytes(self._receive(size)).decode())
-        return Answer(status, self._receive(size))
+            raise UnreachableError(bytes(body).decode())
+        return Answer(status, memoryview(body))
 
     def close(self) -> None:
         """End the process, wherever it is."""
         self._socket.close()
+        for file in self._files:
+            os.close(file)
         os.kill(self._child, signal.SIGKILL)
         os.waitpid(self._child, 0)
 
-    def _receive(self, size: int) -> memoryview:
-        if size > len(self._buffer):
-            self._buffer = bytearray(size + size // 4)
-        body = memoryview(self._buffer)[:size]
-        if self._socket.recv_into(body, size, socket.MSG_WAITALL) < size:
-            raise UnreachableError("the process that reads the list ended; try again")
-        return body
-
 
 def _read(
-    parent: socket.socket, ask: Callable[[str], Answer], next_token: Callable[[Answer], str | None], token: str | None
+    parent: socket.socket,
+    files: list[int],
+    ask: Callable[[str], Answer],
+    next_token: Callable[[Answer], str | None],
+    token: str | None,
 ) -> NoReturn:
-    """Be the process: send page after page, until the last one, a refusal or a failure."""
+    """Be the process: hand over page after page, until the last one, a refusal or a failure."""
+    number = 0
     try:
         while token:
             answer = ask(token)
-            parent.sendall(HEADER.pack(answer.status, len(answer.body)))
-            parent.sendall(answer.body)
-            token = next_token(answer)
+            _hand_over(parent, files, number, answer.status, answer.body)
+            number, token = number + 1, next_token(answer)
     except DistrainError as error:
-        message = str(error).encode()
-        parent.sendall(HEADER.pack(FAILED, len(message)) + message)
+        _hand_over(parent, files, number, FAILED, str(error).encode())
     except (KeyboardInterrupt, OSError):
         pass  # Whoever wanted the pages has gone, too.
     finally:
         # Nothing of the other process's is cleared up twice.
         os._exit(0)
+
+
+def _hand_over(parent: socket.socket, files: list[int], number: int, status: int, body: bytes | memoryview) -> None:
+    if number >= BUFFERS:
+        parent.recv(len(FREE), socket.MSG_WAITALL)
+    size, written = len(body), 0
+    while written < size:
+        written += os.pwrite(files[number % BUFFERS], body[written:], written)
+    parent.sendall(HEADER.pack(status, size))
