@@ -124,7 +124,7 @@ def _start(chosen: Operators) -> None:
         _launch("kubelet", keys)
         apply(*yaml.safe_load_all(MANIFEST.read_text()))
         wait_until("the node", _node_is_ready, pause=0.2)
-        _advertise_gpus()
+        advertise_gpus()
     with _step("operators"):
         operators.install(chosen)
     _READY.touch()
@@ -147,7 +147,7 @@ def _node_is_ready() -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def _advertise_gpus() -> None:
+def advertise_gpus() -> None:
     """Claim GPUs for the node. kubelet leaves a resource that it knows no plugin for as it finds it."""
     amount = {"nvidia.com/gpu": str(GPUS)}
     patch = json.dumps({"status": {"capacity": amount, "allocatable": amount}})

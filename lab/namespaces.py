@@ -80,7 +80,12 @@ def start(
 
 def is_running(name: str) -> bool:
     """Whether the process that `start` made under this name is alive."""
-    return _alive(STATE_DIR / f"{name}.pid") is not None
+    return pid(name) is not None
+
+
+def pid(name: str) -> int | None:
+    """Return the id of the process that `start` made under this name, None when it has ended."""
+    return _alive(STATE_DIR / f"{name}.pid")
 
 
 def last_words(name: str) -> str:

@@ -1,0 +1,92 @@
+"""What goes wrong on real clusters, done to the lab from outside: processes killed or halted, networks cut."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lab import cluster, namespaces
+from lab.errors import LabError
+from lab.waiting import wait_until
+
+
+def processes(pod_uid: str, *words: str) -> list[int]:
+    """Return the host's ids of a pod's processes whose command line holds all these words, the oldest first."""
+    found = (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
+    return sorted(pid for pid in found if pod_uid in _text(pid, "cgroup") and _has(pid, words))
+
+
+def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
+    """Send a signal to the youngest of a pod's processes with these words, and return its id.
+
+    Raises LabError when there is none.
+    """
+    pids = processes(pod_uid, *words)
+    if not pids:
+        raise LabError(f"pod {pod_uid} runs nothing with {' '.join(words)}")
+    os.kill(pids[-1], number)
+    return pids[-1]
+
+
+@contextmanager
+def halted(pod_uid: str, *words: str) -> Iterator[int]:
+    """Halt a process of a pod as a hung one would be; what is left of it afterwards goes on."""
+    pid = send(signal.SIGSTOP, pod_uid, *words)
+    try:
+        yield pid
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def cut(pod_uid: str, address: str) -> Iterator[None]:
+    """Drop all that a pod sends to an address, and all that comes from there: no connection is closed, none answers."""
+    pid = processes(pod_uid)[0]
+    rules = [("OUTPUT", "--destination"), ("INPUT", "--source")]
+    for chain, side in rules:
+        _iptables(pid, "--insert", chain, side, address)
+    try:
+        yield
+    finally:
+        with suppress(LabError):  # a pod that is gone has taken its rules along
+            for chain, side in rules:
+                _iptables(pid, "--delete", chain, side, address)
+
+
+def restart(component: str) -> None:
+    """Kill a component of the cluster, such as kubelet, and start it again as it was."""
+    pid = namespaces.pid(component)
+    if pid is None:
+        raise LabError(f"{component} does not run")
+    command = _text(pid, "cmdline").rstrip("\0").split("\0")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
+    namespaces.start(component, command)
+    if component == "kubelet":
+        # It forgets what was claimed for its node.
+        wait_until("kubelet", lambda: namespaces.is_running(component), pause=0.1)
+        cluster.advertise_gpus()
+
+
+def _iptables(pid: int, *rule: str) -> None:
+    command = ["nsenter", "--target", str(pid), "--net", "iptables", "--wait", *rule, "--jump", "DROP"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LabError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def _has(pid: int, words: tuple[str, ...]) -> bool:
+    line = _text(pid, "cmdline").replace("\0", " ")
+    return all(word in line for word in words)
+
+
+def _text(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:  # it has ended
+        return ""
