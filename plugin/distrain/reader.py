@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from typing import NoReturn
 
@@ -48,7 +49,8 @@ class Reader:
     def page(self) -> Answer:
         """Return the next page; its body is good until the one after the next is taken."""
         if self._taken >= BUFFERS - 1:
-            self._socket.sendall(FREE)
+            with suppress(OSError):  # It has ended, and left its last pages.
+                self._socket.sendall(FREE)
         try:
             status, size = HEADER.unpack(self._socket.recv(HEADER.size, socket.MSG_WAITALL))
         except (OSError, struct.error) as error:

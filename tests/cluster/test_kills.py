@@ -1,0 +1,124 @@
+"""Whatever is killed, halted or cut off, the run goes on from its last checkpoint, seen from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import client, faults
+from lab.paths import CHART
+from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.cluster.training import LONG, Head, head, wait_for_checkpoint
+
+VALUES_OF_RUN = {
+    "framework": "tensorflow",
+    "image.repository": "distrain/tensorflow",
+    "workers.gpus": 0,
+    "workers.replicas": 2,
+    "rescale.lostWorkerTimeout": 10,
+    **LONG,
+}
+TRAINER = "distrain_trainer"
+
+
+@pytest.fixture(scope="module")
+def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
+    """A run of two workers that has a checkpoint; each test does something to it."""
+    arguments = ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings(VALUES_OF_RUN)]
+    installed = module_namespace.helm(helm4, "install", "run1", str(CHART), *arguments)
+    assert installed.returncode == 0, installed.stderr
+    wait_for_checkpoint(module_namespace, seconds=300)
+    yield module_namespace
+    module_namespace.helm(helm4, "uninstall", "run1", "--wait")
+
+
+def _pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]:
+    pods = [
+        pod
+        for pod in namespace.get("pods")
+        if pod["metadata"]["labels"].get("app.kubernetes.io/component") == role
+        and pod["status"]["phase"] == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+    return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[number]
+
+
+def _goes_on(namespace: Namespace, before: Head, *, starts_again: bool = True) -> None:
+    """Hold that the run has saved more than before, twice, and lost nothing that was saved."""
+    once = wait_for_checkpoint(namespace, before)
+    twice = wait_for_checkpoint(namespace, once)
+    assert (twice.generation > before.generation) == starts_again
+    assert twice.state == "training"
+
+
+def _before(namespace: Namespace) -> Head:
+    found = head(namespace)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        pytest.param("worker", (TRAINER,), id="rank"),
+        pytest.param("worker", ("sshd", "-D"), id="sshd"),
+        pytest.param("launcher", ("mpirun",), id="mpirun"),
+        pytest.param("launcher", ("distrain-launch",), id="launcher"),
+    ],
+)
+def test_killed_process_is_made_good(run: Namespace, role: str, words: tuple[str, ...]) -> None:
+    before = _before(run)
+
+    faults.send(signal.SIGKILL, _pod(run, role)["metadata"]["uid"], *words)
+
+    _goes_on(run, before, starts_again=words[0] != "sshd")
+
+
+@pytest.mark.parametrize("role", ["worker", "launcher"])
+def test_deleted_pod_is_made_good(run: Namespace, role: str) -> None:
+    before = _before(run)
+
+    client.kubectl("-n", run.name, "delete", "pod", _pod(run, role)["metadata"]["name"], "--wait=false")
+
+    _goes_on(run, before)
+
+
+def test_hung_rank_is_made_good(run: Namespace) -> None:
+    before = _before(run)
+
+    with faults.halted(_pod(run, "worker", 1)["metadata"]["uid"], TRAINER):
+        _goes_on(run, before)
+
+
+def test_cut_network_between_workers_is_made_good(run: Namespace) -> None:
+    before = _before(run)
+    one, other = _pod(run, "worker", 0), _pod(run, "worker", 1)
+
+    with contextlib.ExitStack() as cut:
+        cut.enter_context(faults.cut(one["metadata"]["uid"], other["status"]["podIP"]))
+        with contextlib.suppress(Exception):
+            wait_for_checkpoint(run, before, seconds=45)
+    _goes_on(run, before)
+
+
+@pytest.mark.parametrize("component", ["kubelet", "containerd"])
+def test_restarted_component_disturbs_nothing(run: Namespace, component: str) -> None:
+    before = _before(run)
+
+    faults.restart(component)
+
+    _goes_on(run, before, starts_again=False)
+
+
+def test_restarted_operator_disturbs_nothing(run: Namespace) -> None:
+    before = _before(run)
+
+    client.kubectl("-n", "mpi-operator", "rollout", "restart", "deployment")
+    client.kubectl("-n", "mpi-operator", "rollout", "status", "deployment", "--timeout=120s")
+
+    _goes_on(run, before, starts_again=False)
