@@ -102,6 +102,18 @@ class _ValuesRun:
         return ValuesError(f"values: {error}; correct the file or the flag")
 
 
+class Rendering:
+    """A manifest on its way: there is time for something else."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def manifest(self) -> str:
+        """Wait for the manifest; raises ValuesError where the chart refuses the values, HelmError where Helm fails."""
+        [manifest] = self._runs.outputs()
+        return manifest
+
+
 class Helm:
     """One Helm program."""
 
@@ -137,8 +149,8 @@ class Helm:
         capabilities: Capabilities | None,
         *,
         has_valid_values: bool = False,
-    ) -> str:
-        """Return the manifest for a cluster of these capabilities, or for none; needs no permission in it.
+    ) -> Rendering:
+        """Begin the manifest for a cluster of these capabilities, or for none; needs no permission in it.
 
         `has_valid_values`: the schema has accepted them before, and a third of the time is saved.
         """
@@ -148,7 +160,7 @@ class Helm:
         if capabilities:
             apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
             command += ["--kube-version", capabilities.version, *apis]
-        return Runs(self._executable, [command], source.stdin).outputs()[0]
+        return Rendering(Runs(self._executable, [command], source.stdin))
 
     @cached_property
     def releases(self) -> Releases:

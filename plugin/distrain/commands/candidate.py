@@ -12,7 +12,8 @@ from distrain.cluster import Capabilities, Cluster, connect
 from distrain.commands.derived import derived_source, texts_of
 from distrain.commands.source import source_of
 from distrain.derive.complete import Given
-from distrain.derive.room import Room, measured
+from distrain.derive.measured import measured
+from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.job import Job, from_manifest
@@ -111,6 +112,7 @@ def completed(
     complete = derived_source(given, merged, ask, is_final=is_final)
     if complete is not source:
         merged = place.helm.merged_values(complete)
-    manifest = place.helm.render(name, complete, namespace, place.capabilities)
+    rendering = place.helm.render(name, complete, namespace, place.capabilities)
+    manifest = rendering.manifest()
     release = Release(name, complete, place.target)
     return Candidate(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)

@@ -22,7 +22,8 @@ from distrain.check.why import why
 from distrain.cluster import Cluster, connect
 from distrain.commands.derived import derived_source, given
 from distrain.commands.source import source_of
-from distrain.derive.room import Room, measured
+from distrain.derive.measured import measured
+from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import find
 from distrain.job import Job, from_manifest
@@ -101,7 +102,8 @@ def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), (), namespace, render(), gpu_resource)
 
     complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
-    job = from_manifest(helm.render(_running(options) or "check", complete, namespace, None), "--chart")
+    rendering = helm.render(_running(options) or "check", complete, namespace, None)
+    job = from_manifest(rendering.manifest(), "--chart")
     return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distrain import console
 from distrain.derive.complete import Given, Measure, derive
-from distrain.derive.room import Room, StatedNodes, measured
+from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import Helm, Source
-from distrain.job import Job
+
+if TYPE_CHECKING:
+    from distrain.job import Job
 
 
 def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool = True) -> Source:
@@ -43,6 +45,7 @@ def asker(options: argparse.Namespace) -> Measure:
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
         # Late: a cluster is asked only where nothing else says what a node has.
         from distrain.cluster import connect
+        from distrain.derive.measured import measured
         from distrain.target import choose
 
         job = render()
@@ -85,6 +88,7 @@ def _stated(options: argparse.Namespace) -> Measure | None:
         return lambda render, gpu_resource: StatedNodes(node_gpus)
     if snapshot_file:
         from distrain.check import offline
+        from distrain.derive.measured import measured
 
         found, namespace = offline.read_file(snapshot_file), options.namespace or "default"
         return lambda render, gpu_resource: measured(found.nodes, found.pods, namespace, render(), gpu_resource)

@@ -15,7 +15,8 @@ from distrain.check import offline
 from distrain.cluster import Capabilities, connect
 from distrain.derive import commented
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
-from distrain.derive.room import MeasuredNodes, StatedNodes, measured
+from distrain.derive.measured import MeasuredNodes, measured
+from distrain.derive.room import StatedNodes
 from distrain.errors import DistrainError, UnreachableError, ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.init.beginning import Wish, models, text
@@ -63,7 +64,7 @@ class Maker:
             source = self.source(wish)
             sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
             try:
-                self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities)
+                self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities).manifest()
             except ValuesError as error:
                 refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
             else:

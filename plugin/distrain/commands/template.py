@@ -23,7 +23,8 @@ def run(options: argparse.Namespace) -> int:
     ask = _nobody if options.offline else asker(options)
     complete = derived_source(given(options, helm, source), merged, ask)
     namespace, capabilities = _cluster(options)
-    console.answer(helm.render(options.name, complete, namespace, capabilities).rstrip("\n"))
+    rendering = helm.render(options.name, complete, namespace, capabilities)
+    console.answer(rendering.manifest().rstrip("\n"))
     return 0
 
 
