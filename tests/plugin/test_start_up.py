@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from distrain import cli
 from lab import golang
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,13 +40,38 @@ def test_command_imports_nothing_that_it_does_not_need(arguments: list[str], unw
     assert unwanted & imported == set()
 
 
-def test_derive_runs_helm_once_for_what_it_is_given_and_once_for_what_it_gives(tmp_path: Path) -> None:
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The arguments of each Helm that runs, a line for each."""
     log = tmp_path / "log"
     helm = tmp_path / "helm"
-    helm.write_text(f'#!/bin/sh\necho "$1 $2" >>{log}\nexec {golang.binary("helm4")} "$@"\n')
+    helm.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {golang.binary("helm4")} "$@"\n')
     helm.chmod(0o755)
-    command = [sys.executable, "-I", str(REPOSITORY / "plugin"), "derive", "-f", str(GIVEN), "--node-gpus", "8"]
+    monkeypatch.setenv("HELM_BIN", str(helm))
+    return log
 
-    subprocess.run(command, env={**os.environ, "HELM_BIN": str(helm)}, check=True, stdout=subprocess.DEVNULL)
 
-    assert log.read_text().splitlines() == ["template values", "template derive"]
+def test_derive_runs_helm_once_for_what_it_is_given_and_once_for_what_it_gives(log: Path) -> None:
+    assert cli.run(["derive", "-f", str(GIVEN), "--node-gpus", "8"]) == 0
+
+    assert [line.split()[:2] for line in log.read_text().splitlines()] == [
+        ["template", "values"],
+        ["template", "derive"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["check", "run1", "--offline", "--assume-nodes", "4x8"], id="check"),
+        pytest.param(["derive", "--node-gpus", "8"], id="derive"),
+        pytest.param(["template", "run1", "--offline", "--node-gpus", "8"], id="template"),
+    ],
+)
+def test_values_that_the_schema_has_accepted_are_rendered_without_it(log: Path, arguments: list[str]) -> None:
+    cli.run([*arguments, "-f", str(GIVEN)])
+
+    runs = log.read_text().splitlines()
+    is_print = [line.startswith("template values ") for line in runs]
+    assert set(is_print) == {True, False}
+    assert [not each for each in is_print] == ["--skip-schema-validation" in line for line in runs]

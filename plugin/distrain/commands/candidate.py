@@ -112,7 +112,7 @@ def completed(
     complete = derived_source(given, merged, ask, is_final=is_final)
     if complete is not source:
         merged = place.helm.merged_values(complete)
-    rendering = place.helm.render(name, complete, namespace, place.capabilities)
+    rendering = place.helm.render(name, complete, namespace, place.capabilities, has_valid_values=True)
     manifest = rendering.manifest()
     release = Release(name, complete, place.target)
     return Candidate(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     ask = _nobody if options.offline else asker(options)
     complete = derived_source(given(options, helm, source), merged, ask)
     namespace, capabilities = _cluster(options)
-    rendering = helm.render(options.name, complete, namespace, capabilities)
+    rendering = helm.render(options.name, complete, namespace, capabilities, has_valid_values=True)
     console.answer(rendering.manifest().rstrip("\n"))
     return 0
 

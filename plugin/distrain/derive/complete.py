@@ -131,7 +131,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     def render() -> Job:
         from distrain.job import from_manifest
 
-        rendering = given.helm.render(RELEASE, source, NAMESPACE, None)
+        rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True)
         return from_manifest(rendering.manifest(), "--chart")
 
     workers = work.full["workers"]
