@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distrain import console
-from distrain.derive.complete import Given, Measure, derive
+from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK
 from distrain.errors import UnreachableError, ValuesError
@@ -28,7 +28,7 @@ def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_
     """
     if not _leaves_open(given.helm.given_values(given.source), merged, given.texts, is_final=is_final):
         return given.source
-    derived = derive(given, ask=ask)
+    derived = complete(given, ask=ask)
     for note in derived.notes:
         console.say(note)
     return Source(given.source.chart, ("--values", "-"), derived.text.encode())

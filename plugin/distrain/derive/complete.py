@@ -59,10 +59,21 @@ class Derived:
 
 
 def derive(given: Given, *, ask: Measure | None) -> Derived:
+    """Return the completed values, with the figures of the run; all else is as `complete` has it."""
+    derived = complete(given, ask=ask)
+    if derived.text:
+        told = _figures(given, derived.text)
+        derived.text = with_footer(derived.text, told)
+        derived.stale += stale_lines("\n".join(given.texts), told)
+    return derived
+
+
+def complete(given: Given, *, ask: Measure | None) -> Derived:
     """Return the completed values.
 
     `ask` gives the cluster's nodes, and is called only where the total cannot be spread without them; with None the
-    file is said to be stale there. Raises ValuesError for what contradicts itself or cannot be spread.
+    file is said to be stale there, and the text is empty. Raises ValuesError for what contradicts itself or cannot be
+    spread.
     """
     schema = json.loads((given.source.chart / "values.schema.json").read_text())
     values = given.helm.values(given.source)
@@ -75,10 +86,8 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
         return Derived("", {}, [], [_unspread(work)])
     stale = list(_stale(work, lines))
     _write(document, work, lines)
-    body = _settled(given, document, work, lines, schema)
-    told = _figures(given, body, work.gpu_resource)
-    stale += stale_lines("\n".join(given.texts), told)
-    return Derived(with_footer(body, told), _ordered(_expected(work, lines), schema), work.notes, stale)
+    text = _settled(given, document, work, lines, schema)
+    return Derived(text, _ordered(_expected(work, lines), schema), work.notes, stale)
 
 
 def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented.Section:
@@ -177,7 +186,7 @@ def _settled(given: Given, document: commented.Section, work: Work, lines: Lines
     raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
 
 
-def _figures(given: Given, body: str, gpu_resource: str) -> list[Figure]:
+def _figures(given: Given, body: str) -> list[Figure]:
     """Return the figures of the job that the chart makes of the text."""
     source = Source(given.source.chart, ("--values", "-"), body.encode())
     # The schema has accepted what is given, and what is derived keeps to it.
@@ -187,6 +196,7 @@ def _figures(given: Given, body: str, gpu_resource: str) -> list[Figure]:
     from distrain.job import from_manifest
 
     job = from_manifest(rendering.manifest(), "--chart")
+    gpu_resource = given.helm.merged_values(given.source)["workers"]["gpuResource"]
     return figures(size_of(job, gpu_resource), trainer_of(job))
 
 
