@@ -280,6 +280,23 @@ def test_total_beyond_the_cluster_is_refused_with_what_fits(derive: Derive, snap
     assert outcome == Outcome(2, "", f"distrain: {words}\n")
 
 
+@pytest.mark.parametrize(("namespace", "is_apart"), [("other", False), ("team", True)])
+def test_pods_of_the_namespace_that_helm_names_keep_workers_away(
+    derive: Derive, snapshot: Callable[..., str], monkeypatch: pytest.MonkeyPatch, namespace: str, is_apart: bool
+) -> None:
+    avoided = pod("p", on="a")
+    avoided["metadata"]["labels"] = {"app": "noisy"}
+    term = {"topologyKey": "name", "labelSelector": {"matchLabels": {"app": "noisy"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    values = json.dumps({"gpus": 8, "workers": {"affinity": affinity}})
+    monkeypatch.setenv("HELM_NAMESPACE", namespace)
+
+    outcome = derive(values, "--snapshot", snapshot([node("a", labels={"name": "a"}, gpu="8")], [avoided]))
+
+    assert outcome.code == 0
+    assert ("fit only once other pods end" in outcome.err) == is_apart
+
+
 def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="4", labels={"pool": "x"}), node("b", gpu="8")])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from distrain.check.report import gpus_of, report
 from distrain.check.snapshot import Snapshot
 from distrain.check.summary import summary
 from distrain.check.why import why
-from distrain.cluster import Cluster, connect
+from distrain.cluster import Cluster
+from distrain.commands.cluster import connected
 from distrain.commands.derived import derived_source, given
 from distrain.commands.source import source_of
 from distrain.derive.measured import measured
@@ -27,7 +27,7 @@ from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import find
 from distrain.job import Job, from_manifest
-from distrain.target import choose
+from distrain.target import namespace_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
 
 def _asked(options: argparse.Namespace) -> _Asked:
     if options.snapshot or options.offline:
-        namespace = options.namespace or os.environ.get("HELM_NAMESPACE") or "default"
+        namespace = namespace_alone(options.namespace)
         if options.manifest:
             return _Asked(from_manifest(_manifest(options), "--manifest"), namespace)
         return _rendered(options, namespace)
     if options.manifest:
         job = from_manifest(_manifest(options), "--manifest")
-        target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-        return _Asked(job, target.namespace, None, connect(target), target.in_cluster)
+        target, cluster = connected(options)
+        return _Asked(job, target.namespace, None, cluster, target.in_cluster)
     # Late: what --manifest asks a cluster first is asked while its modules would still load.
     from distrain.commands.candidate import candidate
 

@@ -44,16 +44,13 @@ def asker(options: argparse.Namespace) -> Measure:
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
         # Late: a cluster is asked only where nothing else says what a node has.
-        from distrain.cluster import connect
-        from distrain.derive.measured import measured
-        from distrain.target import choose
+        from distrain.commands.cluster import connected
+        from distrain.derive.measured import measured_in
 
         job = render()
         try:
-            target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-            cluster = connect(target)
-            nodes = cluster.nodes()
-            return cluster.over_pods(lambda pods: measured(nodes, pods, target.namespace, job, gpu_resource))
+            target, cluster = connected(options)
+            return measured_in(cluster, target.namespace, job, gpu_resource)
         except UnreachableError as error:
             words = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
             raise UnreachableError(error.messages[0] + words) from error
@@ -89,7 +86,8 @@ def _stated(options: argparse.Namespace) -> Measure | None:
     if snapshot_file:
         from distrain.check import offline
         from distrain.derive.measured import measured
+        from distrain.target import namespace_alone
 
-        found, namespace = offline.read_file(snapshot_file), options.namespace or "default"
+        found, namespace = offline.read_file(snapshot_file), namespace_alone(options.namespace)
         return lambda render, gpu_resource: measured(found.nodes, found.pods, namespace, render(), gpu_resource)
     return None

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from distrain import console, kube
 from distrain.check import offline
-from distrain.cluster import Capabilities, connect
+from distrain.cluster import Capabilities
+from distrain.commands.cluster import connected
 from distrain.derive import commented
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import MeasuredNodes, measured
@@ -22,7 +23,7 @@ from distrain.helm import Helm, Source, find
 from distrain.init.beginning import Wish, models, text
 from distrain.init.surroundings import Surroundings, of_nodes, stated
 from distrain.job import Job
-from distrain.target import choose
+from distrain.target import namespace_alone
 
 # Where nothing tells how large a node is: as most GPU servers are.
 NODE_GPUS = 8
@@ -149,10 +150,9 @@ def _ground(options: argparse.Namespace) -> Ground:
         return _usual(options.node_gpus)
     if options.snapshot:
         found = offline.read_file(options.snapshot)
-        return _measured(found.nodes, found.pods, options.namespace or "default")
+        return _measured(found.nodes, found.pods, namespace_alone(options.namespace))
     try:
-        target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-        cluster = connect(target)
+        target, cluster = connected(options)
         capabilities = cluster.capabilities()
         return _measured(cluster.nodes(), cluster.over_pods(list), target.namespace, capabilities)
     except UnreachableError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from distrain import kube
 from distrain.amounts import Units, allocatable, text
@@ -14,6 +15,9 @@ from distrain.check.snapshot import Snapshot, take
 from distrain.derive.room import GIBIBYTE
 from distrain.derive.split import MOST_WORKERS, Split
 from distrain.job import MASTER, WORKER, Job, PodRole
+
+if TYPE_CHECKING:
+    from distrain.cluster import Cluster
 
 # Below this a share is rounded down to a tenth of it, above to whole ones.
 CORE = 1000
@@ -90,6 +94,14 @@ def sized(job: Job, split: Split, request: Units) -> Job:
         return replace(role, replicas=number, request={**role.request, **request})
 
     return replace(job, roles=tuple(resized(role) for role in job.roles))
+
+
+def measured_in(
+    cluster: Cluster, namespace: str, job: Job, gpu_resource: str, release: str | None = None
+) -> MeasuredNodes:
+    """Return what the nodes of a cluster hold, as `measured` does."""
+    nodes = cluster.nodes()
+    return cluster.over_pods(lambda pods: measured(nodes, pods, namespace, job, gpu_resource, release))
 
 
 def measured(
