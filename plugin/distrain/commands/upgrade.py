@@ -28,6 +28,8 @@ from distrain.releases import Operation
 def run(options: argparse.Namespace) -> int:
     source, helm = source_of(options), find()
     refuse_without_answer(options)
+    # Waited for when the release has been read.
+    helm.begin_values(source)
     place = place_of(options, helm)
     current = read(helm.releases, place.cluster, options.name, place.target)
     return change(options, place, current, _reusing(options, place, current, source))
