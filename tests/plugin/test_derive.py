@@ -203,7 +203,7 @@ def test_total_that_fills_no_whole_nodes_is_said_to(derive: Derive) -> None:
         pytest.param(
             "gpus: 8\n",
             ["-f", "no-such.yaml"],
-            "--values: no-such.yaml cannot be read: No such file or directory; name a file",
+            "--values: no-such.yaml cannot be read: No such file or directory; name another file",
             id="no-file",
         ),
     ],

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from distrain import console, kube
 from distrain.check import offline
@@ -21,7 +20,7 @@ from distrain.check.why import why
 from distrain.cluster import Cluster
 from distrain.commands.cluster import connected
 from distrain.commands.derived import derived_source, given
-from distrain.commands.source import source_of
+from distrain.commands.source import source_of, text_of
 from distrain.derive.measured import measured
 from distrain.derive.room import Room
 from distrain.errors import ValuesError
@@ -122,10 +121,5 @@ def _running(options: argparse.Namespace) -> str | None:
 
 
 def _manifest(options: argparse.Namespace) -> str:
-    if options.manifest == "-":
-        return sys.stdin.read()
-    try:
-        return Path(options.manifest).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValuesError(f"--manifest: {options.manifest} cannot be read: {reason}; name another file") from error
+    stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
+    return text_of("--manifest", options.manifest, stdin)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distrain import console
+from distrain.commands.source import text_of
 from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK
-from distrain.errors import UnreachableError, ValuesError
+from distrain.errors import UnreachableError
 from distrain.helm import Helm, Source
 
 if TYPE_CHECKING:
@@ -72,11 +72,7 @@ def texts_of(source: Source) -> Iterator[str]:
     """Yield the text of each values file."""
     for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
         if flag == "--values":
-            try:
-                yield ((source.stdin or b"") if value == "-" else Path(value).read_bytes()).decode()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise ValuesError(f"--values: {value} cannot be read: {reason}; name a file") from error
+            yield text_of(flag, value, source.stdin)
 
 
 def _stated(options: argparse.Namespace) -> Measure | None:

@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from distrain import console, kube
 from distrain.check import offline
 from distrain.cluster import Capabilities
+from distrain.commands.arguments import meant
 from distrain.commands.cluster import connected
 from distrain.derive import commented
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
@@ -122,9 +122,7 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
 def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str = "") -> None:
     if value is None or value in choices:
         return
-    close = get_close_matches(value, choices, n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant}')
+    raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant(value, choices)}')
 
 
 def _wishes(options: argparse.Namespace, around: Surroundings) -> Iterator[Wish]:
