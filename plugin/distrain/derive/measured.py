@@ -19,7 +19,7 @@ from distrain.job import MASTER, WORKER, Job, PodRole
 if TYPE_CHECKING:
     from distrain.cluster import Cluster
 
-# Below this a share is rounded down to a tenth of it, above to whole ones.
+# Below this, or a GiB, a share is rounded down more finely, above to whole ones.
 CORE = 1000
 
 
