@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -23,7 +24,10 @@ PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    # Python would look through all objects for garbage once more, and then free them.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -34,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
             return int(completion.run_complete(arguments[1:]))
         if list(arguments[:1]) == ["help"]:
             arguments = [*arguments[1:], "--help"]
-        options = parser().parse(arguments or ["--help"])
+        options = parser(arguments).parse(arguments or ["--help"])
         # Imported late: a command costs nobody else its libraries, and --help none at all.
         command = importlib.import_module(f"distrain.commands.{options.command}")
         code: int = command.run(options)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain.errors import HelmError, ValuesError
-from distrain.helm_run import OLDEST, Runs, executable, version_of
+from distrain.helm_run import OLDEST, Runs, executable, refuse_old, version_of
 
 if TYPE_CHECKING:
     import semver
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 # A cluster has this API and `helm template` alone does not claim it: the chart tells the two apart by it.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
 SCHEMA = "values.schema.json"
-# Prints the values of a chart that consists of it, those of two files beside it, and which Helm this is.
+# Prints the values of a chart that consists of it, those of two files beside it, and whether this Helm is recent.
 VALUES_TEMPLATE = """\
+{{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
 {{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
 {{- $given := .Files.Get "given.yaml" | fromYaml }}
-{{ toJson (dict "helm" .Capabilities.HelmVersion.Version "values" .Values "defaults" $defaults "given" $given) }}
-"""
+{{ toJson (dict "isRecent" $isRecent "values" .Values "defaults" $defaults "given" $given) }}
+""".replace("OLDEST", OLDEST)
 
 
 class Source(NamedTuple):
@@ -72,8 +73,6 @@ class _ValuesRun:
             # Nothing is to be merged: the same run reads it.
             (full / "given.yaml").write_bytes(only)
         self._runs = Runs(helm, commands, source.stdin)
-        # What reads Helm's version loads while Helm works.
-        import semver  # noqa: F401
 
     def values(self) -> Values:
         """Wait for the values; raises ValuesError where Helm cannot read them or the chart's schema refuses them."""
@@ -101,6 +100,18 @@ class _ValuesRun:
         except HelmError as unreadable:
             error = unreadable
         return ValuesError(f"values: {error}; correct the file or the flag")
+
+
+class Rendering:
+    """A manifest on its way: there is time for something else."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def manifest(self) -> str:
+        """Wait for the manifest; raises ValuesError where the chart refuses the values, HelmError where Helm fails."""
+        [manifest] = self._runs.outputs()
+        return manifest
 
 
 class Helm:
@@ -138,8 +149,8 @@ class Helm:
         capabilities: Capabilities | None,
         *,
         has_valid_values: bool = False,
-    ) -> str:
-        """Return the manifest for a cluster of these capabilities, or for none; needs no permission in it.
+    ) -> Rendering:
+        """Begin the manifest for a cluster of these capabilities, or for none; needs no permission in it.
 
         `has_valid_values`: the schema has accepted them before, and a third of the time is saved.
         """
@@ -149,7 +160,7 @@ class Helm:
         if capabilities:
             apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
             command += ["--kube-version", capabilities.version, *apis]
-        return Runs(self._executable, [command], source.stdin).outputs()[0]
+        return Rendering(Runs(self._executable, [command], source.stdin))
 
     @cached_property
     def releases(self) -> Releases:
@@ -207,7 +218,6 @@ def _printing(chart: Path, flags: Sequence[str]) -> list[str]:
 def _parsed(helm: str, output: str) -> Any:
     """Return what a chart of _values_chart printed; raises HelmError when the Helm is too old."""
     found = json.loads(next((line for line in output.splitlines() if line.startswith("{")), "{}"))
-    version = version_of(helm, found.get("helm"))
-    if version < OLDEST:
-        raise HelmError(f"helm: {helm} is {version}; distrain needs {OLDEST} or newer")
+    if not found.get("isRecent"):
+        refuse_old(helm)
     return found

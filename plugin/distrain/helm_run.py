@@ -65,14 +65,20 @@ def executable() -> str:
     return found
 
 
-def version_of(program: str, printed: str | None = None) -> semver.Version:
-    """Return the version that a Helm has printed, or prints when it is asked; raises HelmError when it does not."""
-    # Late: Helm is not to wait for it.
+def refuse_old(program: str) -> None:
+    """Raise HelmError for a Helm that is too old, or does not tell how old it is."""
+    version = version_of(program)
+    if version < OLDEST:
+        raise HelmError(f"helm: {program} is {version}; distrain needs {OLDEST} or newer")
+
+
+def version_of(program: str) -> semver.Version:
+    """Return the version that a Helm prints; raises HelmError when it does not."""
+    # Late: rendering does without it.
     import semver
 
-    if printed is None:
-        command = [program, "version", "--template", "{{.Version}}"]
-        printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    command = [program, "version", "--template", "{{.Version}}"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     try:
         return semver.Version.parse(printed.strip().removeprefix("v"))
     except ValueError as error:

@@ -19,6 +19,7 @@ from distrain.amounts import Units, pod_request
 from distrain.controllers import Added, ObjectName, Owner
 from distrain.defaults import stored
 from distrain.errors import ValuesError
+from distrain.loader import LOADER
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -27,8 +28,6 @@ CHART = "distrain"
 HOOK = "helm.sh/hook"
 HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 
-# The same as safe_load, in C where PyYAML was built with it: a manifest then takes a tenth of the time.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
 # Kubeflow's own names in lower case, in the order in which a report lists them: who does the work comes last.
 ROLES = (KEYGEN, "launcher", "chief", "scheduler", "server", "ps", "evaluator", MASTER, WORKER)

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain.errors import UnreachableError
+from distrain.loader import LOADER
 
 
 class Part(Struct, rename="kebab"):
@@ -153,8 +154,7 @@ def _first(entries: Sequence[PartType] | None) -> Iterator[PartType]:
 
 def _read(path: Path) -> File:
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
         file = msgspec.convert({} if document is None else document, File)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
         words = " ".join(str(getattr(error, "strerror", None) or error).split())

@@ -77,6 +77,11 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
     return Target(path, name, namespace or own or "default", overrides)
 
 
+def namespace_alone(namespace: str | None) -> str:
+    """Return the namespace that flags, else Helm's environment, name, where there is no cluster."""
+    return namespace or os.environ.get("HELM_NAMESPACE") or "default"
+
+
 def _overrides() -> Overrides:
     def said(name: str) -> str:
         return os.environ.get(f"HELM_KUBE{name}", "")

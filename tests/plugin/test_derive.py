@@ -203,7 +203,7 @@ def test_total_that_fills_no_whole_nodes_is_said_to(derive: Derive) -> None:
         pytest.param(
             "gpus: 8\n",
             ["-f", "no-such.yaml"],
-            "--values: no-such.yaml cannot be read: No such file or directory; name a file",
+            "--values: no-such.yaml cannot be read: No such file or directory; name another file",
             id="no-file",
         ),
     ],
@@ -278,6 +278,23 @@ def test_total_beyond_the_cluster_is_refused_with_what_fits(derive: Derive, snap
 
     words = "gpus: 16 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 12 (3 workers of 4)"
     assert outcome == Outcome(2, "", f"distrain: {words}\n")
+
+
+@pytest.mark.parametrize(("namespace", "is_apart"), [("other", False), ("team", True)])
+def test_pods_of_the_namespace_that_helm_names_keep_workers_away(
+    derive: Derive, snapshot: Callable[..., str], monkeypatch: pytest.MonkeyPatch, namespace: str, is_apart: bool
+) -> None:
+    avoided = pod("p", on="a")
+    avoided["metadata"]["labels"] = {"app": "noisy"}
+    term = {"topologyKey": "name", "labelSelector": {"matchLabels": {"app": "noisy"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    values = json.dumps({"gpus": 8, "workers": {"affinity": affinity}})
+    monkeypatch.setenv("HELM_NAMESPACE", namespace)
+
+    outcome = derive(values, "--snapshot", snapshot([node("a", labels={"name": "a"}, gpu="8")], [avoided]))
+
+    assert outcome.code == 0
+    assert ("fit only once other pods end" in outcome.err) == is_apart
 
 
 def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapshot: Callable[..., str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from distrain import cli
 from lab import golang
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,13 +40,31 @@ def test_command_imports_nothing_that_it_does_not_need(arguments: list[str], unw
     assert unwanted & imported == set()
 
 
-def test_derive_runs_helm_once_for_what_it_is_given_and_once_for_what_it_gives(tmp_path: Path) -> None:
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The arguments of each Helm that runs, a line for each."""
     log = tmp_path / "log"
     helm = tmp_path / "helm"
-    helm.write_text(f'#!/bin/sh\necho "$1 $2" >>{log}\nexec {golang.binary("helm4")} "$@"\n')
+    helm.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {golang.binary("helm4")} "$@"\n')
     helm.chmod(0o755)
-    command = [sys.executable, "-I", str(REPOSITORY / "plugin"), "derive", "-f", str(GIVEN), "--node-gpus", "8"]
+    monkeypatch.setenv("HELM_BIN", str(helm))
+    return log
 
-    subprocess.run(command, env={**os.environ, "HELM_BIN": str(helm)}, check=True, stdout=subprocess.DEVNULL)
 
-    assert log.read_text().splitlines() == ["template values", "template derive"]
+@pytest.mark.parametrize(
+    ("arguments", "renderings"),
+    [
+        pytest.param(["derive", "--node-gpus", "8"], 1, id="derive"),
+        pytest.param(["template", "run1", "--offline", "--node-gpus", "8"], 1, id="template"),
+        pytest.param(["check", "run1", "--offline", "--assume-nodes", "4x8"], 2, id="check-for-the-nodes-first"),
+    ],
+)
+def test_helm_holds_what_is_given_to_the_schema_once_and_renders_no_more_than_is_used(
+    log: Path, arguments: list[str], renderings: int
+) -> None:
+    cli.run([*arguments, "-f", str(GIVEN)])
+
+    runs = log.read_text().splitlines()
+    is_printing = [run.startswith("template values ") for run in runs]
+    assert is_printing == [True, *[False] * renderings]
+    assert [("--skip-schema-validation" not in run) for run in runs] == is_printing

@@ -80,7 +80,7 @@ class Parser(argparse.ArgumentParser):
             words = f'{_name(action)}: there is no "{value}"; it takes {", ".join(choices)}'
             # `version` is a command of other programs.
             flags = list(self._option_string_actions) if isinstance(action, argparse._SubParsersAction) else []
-            raise ValuesError(words + _meant(str(value), [*choices, *flags]))
+            raise ValuesError(words + meant(str(value), [*choices, *flags]))
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, Parser]:
@@ -155,7 +155,7 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
     flags = [flag for action in parser._actions for flag in action.option_strings]
     hint = f"; see `{parser.prog} --help`"
     if word.startswith("-"):
-        return f"{word.partition('=')[0]}: there is no such flag" + (_meant(word.partition("=")[0], flags) or hint)
+        return f"{word.partition('=')[0]}: there is no such flag" + (meant(word.partition("=")[0], flags) or hint)
     if "--chart" in flags and "/" in word and not word.endswith((".yaml", ".yml")):
         return f'"{word}": is one word too many; name a chart\'s folder with --chart'
     if "--values" in flags and "=" not in word:
@@ -163,7 +163,7 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
     return f'"{word}": is one word too many{hint}'
 
 
-def _meant(word: str, choices: Iterable[str]) -> str:
+def meant(word: str, choices: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(choices), n=1)

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from distrain.check.report import Report, check
-from distrain.cluster import Capabilities, Cluster, connect
+from distrain.cluster import Capabilities, Cluster
+from distrain.commands.cluster import connected
 from distrain.commands.derived import derived_source, texts_of
 from distrain.commands.source import source_of
 from distrain.derive.complete import Given
-from distrain.derive.room import Room, measured
+from distrain.derive.measured import measured_in
+from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.job import Job, from_manifest
 from distrain.release.install import Release, refuse_taken_name
-from distrain.target import Target, choose
+from distrain.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,7 @@ def checked_values(helm: Helm, source: Source) -> dict[str, Any]:
 
 
 def place_of(options: argparse.Namespace, helm: Helm) -> Place:
-    target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-    cluster = connect(target)
+    target, cluster = connected(options)
     return Place(target, cluster, cluster.capabilities(), helm)
 
 
@@ -104,13 +105,13 @@ def completed(
     namespace = place.target.namespace
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        job, nodes = render(), place.cluster.nodes()
-        return place.cluster.over_pods(lambda pods: measured(nodes, pods, namespace, job, gpu_resource, running))
+        return measured_in(place.cluster, namespace, render(), gpu_resource, running)
 
     given = Given(place.helm, source, tuple(texts_of(source)), None)
     complete = derived_source(given, merged, ask, is_final=is_final)
     if complete is not source:
         merged = place.helm.merged_values(complete)
-    manifest = place.helm.render(name, complete, namespace, place.capabilities)
+    rendering = place.helm.render(name, complete, namespace, place.capabilities, has_valid_values=True)
+    manifest = rendering.manifest()
     release = Release(name, complete, place.target)
     return Candidate(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)

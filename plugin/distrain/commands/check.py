@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from distrain import console, kube
 from distrain.check import offline
@@ -19,14 +17,16 @@ from distrain.check.report import gpus_of, report
 from distrain.check.snapshot import Snapshot
 from distrain.check.summary import summary
 from distrain.check.why import why
-from distrain.cluster import Cluster, connect
+from distrain.cluster import Cluster
+from distrain.commands.cluster import connected
 from distrain.commands.derived import derived_source, given
-from distrain.commands.source import source_of
-from distrain.derive.room import Room, measured
+from distrain.commands.source import source_of, text_of
+from distrain.derive.measured import measured
+from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import find
 from distrain.job import Job, from_manifest
-from distrain.target import choose
+from distrain.target import namespace_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
 
 def _asked(options: argparse.Namespace) -> _Asked:
     if options.snapshot or options.offline:
-        namespace = options.namespace or os.environ.get("HELM_NAMESPACE") or "default"
+        namespace = namespace_alone(options.namespace)
         if options.manifest:
             return _Asked(from_manifest(_manifest(options), "--manifest"), namespace)
         return _rendered(options, namespace)
     if options.manifest:
         job = from_manifest(_manifest(options), "--manifest")
-        target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-        return _Asked(job, target.namespace, None, connect(target), target.in_cluster)
+        target, cluster = connected(options)
+        return _Asked(job, target.namespace, None, cluster, target.in_cluster)
     # Late: what --manifest asks a cluster first is asked while its modules would still load.
     from distrain.commands.candidate import candidate
 
@@ -101,7 +101,8 @@ def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), (), namespace, render(), gpu_resource)
 
     complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
-    job = from_manifest(helm.render(_running(options) or "check", complete, namespace, None), "--chart")
+    rendering = helm.render(_running(options) or "check", complete, namespace, None, has_valid_values=True)
+    job = from_manifest(rendering.manifest(), "--chart")
     return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
 
 
@@ -120,10 +121,5 @@ def _running(options: argparse.Namespace) -> str | None:
 
 
 def _manifest(options: argparse.Namespace) -> str:
-    if options.manifest == "-":
-        return sys.stdin.read()
-    try:
-        return Path(options.manifest).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValuesError(f"--manifest: {options.manifest} cannot be read: {reason}; name another file") from error
+    stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
+    return text_of("--manifest", options.manifest, stdin)

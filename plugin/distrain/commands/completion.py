@@ -100,7 +100,7 @@ def run_complete(words: Sequence[str]) -> int:
 
 def complete(typed: Sequence[str], unfinished: str) -> Candidates:
     """Return what may follow the words typed."""
-    program = parser()
+    program = parser(typed)
     commands = commands_of(program)
     command = next((word for word in typed if word in commands), None)
     if command is None:

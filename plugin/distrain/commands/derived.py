@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distrain import console
-from distrain.derive.complete import Given, Measure, derive
-from distrain.derive.room import Room, StatedNodes, measured
+from distrain.commands.source import text_of
+from distrain.derive.complete import Given, Measure, complete
+from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK
-from distrain.errors import UnreachableError, ValuesError
+from distrain.errors import UnreachableError
 from distrain.helm import Helm, Source
-from distrain.job import Job
+
+if TYPE_CHECKING:
+    from distrain.job import Job
 
 
 def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool = True) -> Source:
@@ -26,7 +28,7 @@ def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_
     """
     if not _leaves_open(given.helm.given_values(given.source), merged, given.texts, is_final=is_final):
         return given.source
-    derived = derive(given, ask=ask)
+    derived = complete(given, ask=ask)
     for note in derived.notes:
         console.say(note)
     return Source(given.source.chart, ("--values", "-"), derived.text.encode())
@@ -42,15 +44,13 @@ def asker(options: argparse.Namespace) -> Measure:
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
         # Late: a cluster is asked only where nothing else says what a node has.
-        from distrain.cluster import connect
-        from distrain.target import choose
+        from distrain.commands.cluster import connected
+        from distrain.derive.measured import measured_in
 
         job = render()
         try:
-            target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-            cluster = connect(target)
-            nodes = cluster.nodes()
-            return cluster.over_pods(lambda pods: measured(nodes, pods, target.namespace, job, gpu_resource))
+            target, cluster = connected(options)
+            return measured_in(cluster, target.namespace, job, gpu_resource)
         except UnreachableError as error:
             words = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
             raise UnreachableError(error.messages[0] + words) from error
@@ -72,11 +72,7 @@ def texts_of(source: Source) -> Iterator[str]:
     """Yield the text of each values file."""
     for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
         if flag == "--values":
-            try:
-                yield ((source.stdin or b"") if value == "-" else Path(value).read_bytes()).decode()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise ValuesError(f"--values: {value} cannot be read: {reason}; name a file") from error
+            yield text_of(flag, value, source.stdin)
 
 
 def _stated(options: argparse.Namespace) -> Measure | None:
@@ -85,7 +81,9 @@ def _stated(options: argparse.Namespace) -> Measure | None:
         return lambda render, gpu_resource: StatedNodes(node_gpus)
     if snapshot_file:
         from distrain.check import offline
+        from distrain.derive.measured import measured
+        from distrain.target import namespace_alone
 
-        found, namespace = offline.read_file(snapshot_file), options.namespace or "default"
+        found, namespace = offline.read_file(snapshot_file), namespace_alone(options.namespace)
         return lambda render, gpu_resource: measured(found.nodes, found.pods, namespace, render(), gpu_resource)
     return None

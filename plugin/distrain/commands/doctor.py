@@ -11,18 +11,17 @@ import semver
 import yaml
 
 from distrain import console, helm
-from distrain.cluster import connect
+from distrain.commands.cluster import connected
 from distrain.doctor import operators, survey
 from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
 from distrain.doctor.findings import OK, Finding
 from distrain.errors import HelmError
-from distrain.target import choose
 from distrain.wording import listed
 
 
 def run(options: argparse.Namespace) -> int:
-    target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-    found = survey.take(connect(target), target.namespace, operators.GROUPS, needed_rights)
+    target, cluster = connected(options)
+    found = survey.take(cluster, target.namespace, operators.GROUPS, needed_rights)
     diagnosis = diagnose(found, _helm())
     is_json = options.output == "json"
     console.answer(json.dumps(diagnosis.as_dict(), indent=2) if is_json else "\n".join(_lines(diagnosis)))

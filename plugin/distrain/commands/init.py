@@ -7,21 +7,23 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from distrain import console, kube
 from distrain.check import offline
-from distrain.cluster import Capabilities, connect
+from distrain.cluster import Capabilities
+from distrain.commands.arguments import meant
+from distrain.commands.cluster import connected
 from distrain.derive import commented
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
-from distrain.derive.room import MeasuredNodes, StatedNodes, measured
+from distrain.derive.measured import MeasuredNodes, measured
+from distrain.derive.room import StatedNodes
 from distrain.errors import DistrainError, UnreachableError, ValuesError
 from distrain.helm import Helm, Source, find
 from distrain.init.beginning import Wish, models, text
 from distrain.init.surroundings import Surroundings, of_nodes, stated
 from distrain.job import Job
-from distrain.target import choose
+from distrain.target import namespace_alone
 
 # Where nothing tells how large a node is: as most GPU servers are.
 NODE_GPUS = 8
@@ -63,7 +65,7 @@ class Maker:
             source = self.source(wish)
             sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
             try:
-                self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities)
+                self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities).manifest()
             except ValuesError as error:
                 refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
             else:
@@ -120,9 +122,7 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
 def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str = "") -> None:
     if value is None or value in choices:
         return
-    close = get_close_matches(value, choices, n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant}')
+    raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant(value, choices)}')
 
 
 def _wishes(options: argparse.Namespace, around: Surroundings) -> Iterator[Wish]:
@@ -148,10 +148,9 @@ def _ground(options: argparse.Namespace) -> Ground:
         return _usual(options.node_gpus)
     if options.snapshot:
         found = offline.read_file(options.snapshot)
-        return _measured(found.nodes, lambda use: use(found.pods), options.namespace or "default")
+        return _measured(found.nodes, lambda use: use(found.pods), namespace_alone(options.namespace))
     try:
-        target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-        cluster = connect(target)
+        target, cluster = connected(options)
         capabilities = cluster.capabilities()
         return _measured(cluster.nodes(), cluster.over_pods, target.namespace, capabilities)
     except UnreachableError as error:

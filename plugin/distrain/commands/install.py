@@ -6,6 +6,7 @@ import argparse
 import uuid
 
 from distrain import console
+from distrain.check.report import Report
 from distrain.check.summary import summary
 from distrain.commands.candidate import Candidate, candidate
 from distrain.release.install import Tools, install, refuse_what_does_not_fit
@@ -18,7 +19,7 @@ from distrain.wording import listed
 
 def run(options: argparse.Namespace) -> int:
     found = candidate(options, options.name, new=True)
-    judge(found, allow_busy=options.allow_busy)
+    judge(found, found.report(), allow_busy=options.allow_busy)
     if options.dry_run:
         console.answer(found.manifest.rstrip("\n"))
         return 0
@@ -30,9 +31,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def judge(found: Candidate, *, allow_busy: bool, running: str | None = None) -> None:
+def judge(found: Candidate, report: Report, *, allow_busy: bool) -> None:
     """Tell whether the job fits, and refuse one that does not."""
-    report = found.report(running)
     refuse_what_does_not_fit(report, allow_busy=allow_busy or found.is_queued)
     for line in summary(report, found.job):
         console.say(line)

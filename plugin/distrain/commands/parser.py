@@ -14,6 +14,7 @@ from distrain.commands.arguments import Parser, count, release_name, seconds, to
 
 TYPE_CHECKING = False  # as in cli.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 # Beside the modules: in a wheel and the plugin's archive a folder, in a checkout a symbolic link to the chart's.
@@ -59,33 +60,24 @@ class _HelmFlag(argparse.Action):
             os.environ[HELM_VARIABLES[self.dest]] = "true" if value == [] else value
 
 
-def parser() -> Parser:
-    """Return the parser of all commands; it raises ValuesError for wrong arguments."""
+def parser(words: Sequence[str] | None = None) -> Parser:
+    """Return the parser of all commands; it raises ValuesError for wrong arguments.
+
+    For a command line of these words it knows no arguments of commands that they do not name: that takes time.
+    """
     program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
     parser = Parser(prog=program, topic=helptext.PROGRAM)
     parser.add_argument("--version", action="version", version=__version__, help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
-    _add_init(commands)
-    _add_derive(commands)
-    _add_template(commands)
-    _add_check(commands)
-    _add_install(commands)
-    _add_upgrade(commands)
-    _add_rescale(commands)
-    _add_doctor(commands)
-    _add_completion(commands)
+    for name, add_arguments in COMMANDS.items():
+        command = commands.add_parser(name, topic=name)
+        command.set_defaults(command=name)
+        if words is None or name in words:
+            add_arguments(command)
     return parser
 
 
-def _command(commands: Any, name: str) -> Parser:
-    """Add a command; its texts are those of its file."""
-    parser: Parser = commands.add_parser(name, topic=name)
-    parser.set_defaults(command=name)
-    return parser
-
-
-def _add_init(commands: Any) -> None:
-    parser = _command(commands, "init")
+def _add_init(parser: Parser) -> None:
     parser.add_argument("--framework", metavar="NAME", help="tensorflow, pytorch or mxnet")
     parser.add_argument("--model", metavar="NAME", help="mnist, resnet50 or vgg16, or module:function of your own")
     parser.add_argument("--gpus", type=total, metavar="N", help="GPUs of the whole job; 0 trains on CPUs")
@@ -102,8 +94,7 @@ def _add_init(commands: Any) -> None:
     _add_cluster(parser)
 
 
-def _add_derive(commands: Any) -> None:
-    parser = _command(commands, "derive")
+def _add_derive(parser: Parser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="print nothing, exit 2 when the file's derived lines are stale"
     )
@@ -112,8 +103,7 @@ def _add_derive(commands: Any) -> None:
     _add_common(parser)
 
 
-def _add_template(commands: Any) -> None:
-    parser = _command(commands, "template")
+def _add_template(parser: Parser) -> None:
     parser.add_argument(
         "name", metavar="NAME", nargs="?", type=release_name, default=NAMELESS, help="the release's name"
     )
@@ -122,8 +112,7 @@ def _add_template(commands: Any) -> None:
     _add_common(parser)
 
 
-def _add_check(commands: Any) -> None:
-    parser = _command(commands, "check")
+def _add_check(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", type=release_name, help="the release's name")
     parser.add_argument("--manifest", metavar="FILE", help="check what any tool rendered, not values; - reads stdin")
     parser.add_argument("--release", metavar="NAME", type=release_name, help="the same as NAME, for --manifest")
@@ -137,8 +126,7 @@ def _add_check(commands: Any) -> None:
     _add_common(parser)
 
 
-def _add_install(commands: Any) -> None:
-    parser = _command(commands, "install")
+def _add_install(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="name of the new release")
     parser.add_argument("--wait", action="store_true", help="follow until all pods run, uninstall what cannot start")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
@@ -148,14 +136,12 @@ def _add_install(commands: Any) -> None:
     _add_common(parser)
 
 
-def _add_doctor(commands: Any) -> None:
-    parser = _command(commands, "doctor")
+def _add_doctor(parser: Parser) -> None:
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
     _add_cluster(parser)
 
 
-def _add_completion(commands: Any) -> None:
-    parser = _command(commands, "completion")
+def _add_completion(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=["bash", "zsh", "fish"], help="bash, zsh or fish")
 
 
@@ -165,8 +151,7 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
 
 
-def _add_upgrade(commands: Any) -> None:
-    parser = _command(commands, "upgrade")
+def _add_upgrade(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
     _add_change(parser)
     _add_common(parser)
@@ -178,8 +163,7 @@ def _add_upgrade(commands: Any) -> None:
     )
 
 
-def _add_rescale(commands: Any) -> None:
-    parser = _command(commands, "rescale")
+def _add_rescale(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
     size = parser.add_mutually_exclusive_group(required=True)
     size.add_argument("--gpus", type=count, metavar="N", help="GPUs in all; workers keep their size if it divides N")
@@ -233,3 +217,17 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--kube-as-user", action=_HelmFlag, metavar="NAME", help="user to impersonate")
     cluster.add_argument("--kube-as-group", action=_HelmFlag, metavar="NAME", help="a group of that user; repeatable")
     parser.set_defaults(kube_as_groups=[])
+
+
+# Each command's arguments, in the order in which --help lists them.
+COMMANDS = {
+    "init": _add_init,
+    "derive": _add_derive,
+    "template": _add_template,
+    "check": _add_check,
+    "install": _add_install,
+    "upgrade": _add_upgrade,
+    "rescale": _add_rescale,
+    "doctor": _add_doctor,
+    "completion": _add_completion,
+}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 
 from distrain import console
-from distrain.cluster import Capabilities, connect
+from distrain.cluster import Capabilities
+from distrain.commands.cluster import connected
 from distrain.commands.derived import asker, derived_source, given
 from distrain.commands.source import source_of
 from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import find
 from distrain.job import Job
-from distrain.target import choose
+from distrain.target import namespace_alone
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,7 +23,8 @@ def run(options: argparse.Namespace) -> int:
     ask = _nobody if options.offline else asker(options)
     complete = derived_source(given(options, helm, source), merged, ask)
     namespace, capabilities = _cluster(options)
-    console.answer(helm.render(options.name, complete, namespace, capabilities).rstrip("\n"))
+    rendering = helm.render(options.name, complete, namespace, capabilities, has_valid_values=True)
+    console.answer(rendering.manifest().rstrip("\n"))
     return 0
 
 
@@ -35,9 +36,9 @@ def _nobody(render: Callable[[], Job], gpu_resource: str) -> Room:
 def _cluster(options: argparse.Namespace) -> tuple[str, Capabilities | None]:
     """Return the namespace and what the cluster can do; offline no kubeconfig has a say."""
     if options.offline:
-        return options.namespace or os.environ.get("HELM_NAMESPACE") or "default", None
+        return namespace_alone(options.namespace), None
     try:
-        target = choose(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
-        return target.namespace, connect(target).capabilities()
+        target, cluster = connected(options)
+        return target.namespace, cluster.capabilities()
     except UnreachableError as error:
         raise UnreachableError(f"{error}, or add --offline") from error

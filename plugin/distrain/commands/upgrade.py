@@ -11,14 +11,12 @@ import yaml
 
 from distrain import console
 from distrain.check.report import Report
-from distrain.check.summary import summary
 from distrain.commands.candidate import Candidate, Place, checked_values, completed, place_of
-from distrain.commands.install import followed_job, started, tools_of
+from distrain.commands.install import followed_job, judge, started, tools_of
 from distrain.commands.source import source_of
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm import Source, find
 from distrain.release.current import Current, read, training
-from distrain.release.install import refuse_what_does_not_fit
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
 from distrain.release.size import Values, reused
 from distrain.release.upgrade import upgrade
@@ -28,6 +26,8 @@ from distrain.releases import Operation
 def run(options: argparse.Namespace) -> int:
     source, helm = source_of(options), find()
     refuse_without_answer(options)
+    # Waited for when the release has been read.
+    helm.begin_values(source)
     place = place_of(options, helm)
     current = read(helm.releases, place.cluster, options.name, place.target)
     return change(options, place, current, _reusing(options, place, current, source))
@@ -44,9 +44,7 @@ def change(options: argparse.Namespace, place: Place, current: Current, source: 
     _tell(planned, before, report, found, options.output)
     refuse_traps(planned, before)
     if report:
-        refuse_what_does_not_fit(report, allow_busy=options.allow_busy or found.is_queued)
-        for line in summary(report, found.job):
-            console.say(line)
+        judge(found, report, allow_busy=options.allow_busy)
     if options.dry_run or planned.is_empty:
         return 0
     if not options.yes and not console.agrees(f"upgrade {options.name} so?"):

@@ -12,24 +12,27 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from distrain.derive import commented
-from distrain.derive.figures import figures, size_of, trainer_of
 from distrain.derive.footer import stale_lines, with_footer, without_footer
 from distrain.derive.room import Room
 from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 from distrain.errors import ValuesError
 from distrain.helm import Helm, Source, Values
-from distrain.job import LOADER, Job, from_manifest
+from distrain.loader import LOADER
+
+if TYPE_CHECKING:
+    from distrain.derive.figures import Figure
+    from distrain.job import Job
 
 RELEASE, NAMESPACE = "derive", "default"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
 # Gives the nodes for a job whose workers are yet to be sized, which is rendered on demand, and the name of their GPUs.
-Measure = Callable[[Callable[[], Job], str], Room]
+Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,21 @@ class Derived:
 
 
 def derive(given: Given, *, ask: Measure | None) -> Derived:
+    """Return the completed values, with the figures of the run; all else is as `complete` has it."""
+    derived = complete(given, ask=ask)
+    if derived.text:
+        told = _figures(given, derived.text)
+        derived.text = with_footer(derived.text, told)
+        derived.stale += stale_lines("\n".join(given.texts), told)
+    return derived
+
+
+def complete(given: Given, *, ask: Measure | None) -> Derived:
     """Return the completed values.
 
     `ask` gives the cluster's nodes, and is called only where the total cannot be spread without them; with None the
-    file is said to be stale there. Raises ValuesError for what contradicts itself or cannot be spread.
+    file is said to be stale there, and the text is empty. Raises ValuesError for what contradicts itself or cannot be
+    spread.
     """
     schema = json.loads((given.source.chart / "values.schema.json").read_text())
     values = given.helm.values(given.source)
@@ -72,10 +86,8 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
         return Derived("", {}, [], [_unspread(work)])
     stale = list(_stale(work, lines))
     _write(document, work, lines)
-    body, job = _settled(given, document, work, lines, schema)
-    told = figures(size_of(job, work.gpu_resource), trainer_of(job))
-    stale += stale_lines("\n".join(given.texts), told)
-    return Derived(with_footer(body, told), _ordered(_expected(work, lines), schema), work.notes, stale)
+    text = _settled(given, document, work, lines, schema)
+    return Derived(text, _ordered(_expected(work, lines), schema), work.notes, stale)
 
 
 def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented.Section:
@@ -126,7 +138,10 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     """Return the nodes for the job as the chart renders it, but for its size."""
 
     def render() -> Job:
-        return from_manifest(given.helm.render(RELEASE, source, NAMESPACE, None), "--chart")
+        from distrain.job import from_manifest
+
+        rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True)
+        return from_manifest(rendering.manifest(), "--chart")
 
     workers = work.full["workers"]
     # Two, so that a PyTorchJob has a Master and a Worker; the size is put in later.
@@ -154,10 +169,8 @@ def _write(document: commented.Section, work: Work, lines: Lines) -> None:
             document.remove(path)
 
 
-def _settled(
-    given: Given, document: commented.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
-) -> tuple[str, Job]:
-    """Return the text, in the schema's order where YAML allows it, and the job that the chart makes of it."""
+def _settled(given: Given, document: commented.Section, work: Work, lines: Lines, schema: Mapping[str, Any]) -> str:
+    """Return the text, in the schema's order where YAML allows it."""
     expected = _expected(work, lines)
     unsorted = commented.text(document)
     document.sort(schema)
@@ -165,14 +178,26 @@ def _settled(
         source = Source(given.source.chart, ("--values", "-"), body.encode())
         try:
             if _says(body, expected) or given.helm.given_values(source) == expected:
-                # The schema has accepted what is given, and what is derived keeps to it.
-                manifest = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True)
-                return body, from_manifest(manifest, "--chart")
+                return body
         except ValuesError:
-            # An alias that has come to stand before its anchor. The chart's refusal of the second is the answer.
+            # An alias that has come to stand before its anchor.
             if body is unsorted:
                 raise
     raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
+
+
+def _figures(given: Given, body: str) -> list[Figure]:
+    """Return the figures of the job that the chart makes of the text."""
+    source = Source(given.source.chart, ("--values", "-"), body.encode())
+    # The schema has accepted what is given, and what is derived keeps to it.
+    rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True)
+    # Imported while Helm works, as it takes as long.
+    from distrain.derive.figures import figures, size_of, trainer_of
+    from distrain.job import from_manifest
+
+    job = from_manifest(rendering.manifest(), "--chart")
+    gpu_resource = given.helm.merged_values(given.source)["workers"]["gpuResource"]
+    return figures(size_of(job, gpu_resource), trainer_of(job))
 
 
 def _says(text: str, values: Mapping[str, Any]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from distrain.derive.figures import Figure
+if TYPE_CHECKING:
+    from distrain.derive.figures import Figure
 
 HEAD = "# Derived by `helm distrain derive` for this size. Nothing below is a value."
 MARGIN = "#   "

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from distrain.job import HOOK, Resource
+from distrain.loader import LOADER
 
 Object = dict[str, Any]
 Objects = dict[Resource, Object]
@@ -59,7 +60,7 @@ class Change:
 
 def objects(manifest: str) -> Objects:
     """Return a manifest's objects but Helm's hooks, which are made and gone with each upgrade."""
-    documents = [document for document in yaml.safe_load_all(manifest) if isinstance(document, dict)]
+    documents = [document for document in yaml.load_all(manifest, Loader=LOADER) if isinstance(document, dict)]
     found = {}
     for item in documents:
         metadata = item.get("metadata") or {}

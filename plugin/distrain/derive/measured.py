@@ -1,0 +1,133 @@
+"""What a cluster's nodes hold for workers that are yet to be sized."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from distrain import kube
+from distrain.amounts import Units, allocatable, text
+from distrain.check.problem import Node
+from distrain.check.report import judge
+from distrain.check.rules import rules_of
+from distrain.check.snapshot import Snapshot, take
+from distrain.derive.room import GIBIBYTE
+from distrain.derive.split import MOST_WORKERS, Split
+from distrain.job import MASTER, WORKER, Job, PodRole
+
+if TYPE_CHECKING:
+    from distrain.cluster import Cluster
+
+# Below this, or a GiB, a share is rounded down more finely, above to whole ones.
+CORE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredNodes:
+    """A cluster's nodes and what is free on them. The job's workers are of any size: only their rules count."""
+
+    snapshot: Snapshot
+    job: Job
+    gpu_resource: str
+    _most: dict[tuple[bool, int], int] = field(default_factory=dict)
+
+    @property
+    def largest(self) -> int:
+        nodes = _offers(self.snapshot.emptied(), self.job.main, self.gpu_resource)
+        return max((free.get(self.gpu_resource, 0) for _, free in nodes), default=0)
+
+    def fits(self, split: Split) -> bool:
+        return split.replicas <= self._most_workers(split.gpus, is_emptied=False)
+
+    def may_fit(self, split: Split) -> bool:
+        return split.replicas <= self._most_workers(split.gpus, is_emptied=True)
+
+    def share(self, split: Split) -> dict[str, str]:
+        """Return a worker's part of its node's CPUs and memory, by its part of the GPUs; nothing where none is left.
+
+        The part is of what DaemonSets and the job's other pods leave. Of the nodes that hold workers those with the
+        most are looked at, as many as it takes.
+        """
+        snapshot = self.snapshot if self.fits(split) else self.snapshot.emptied()
+        amounts: Units = {}
+        for resource, step in (("cpu", CORE), ("memory", GIBIBYTE)):
+            amount = _rounded(self._share_of(resource, split, snapshot), step)
+            if amount and self._possible(snapshot, split, amounts | {resource: amount}):
+                amounts[resource] = amount
+        return {resource: text(resource, amount) for resource, amount in amounts.items()}
+
+    def _most_workers(self, gpus: int, *, is_emptied: bool) -> int:
+        """Return how many workers of a size find room beside the job's other pods; looked up once."""
+        key = (is_emptied, gpus)
+        if key not in self._most:
+            snapshot = self.snapshot.emptied() if is_emptied else self.snapshot
+            job = sized(self.job, Split(MOST_WORKERS, gpus), {self.gpu_resource: gpus})
+            most = judge(job, snapshot).most
+            self._most[key] = 0 if most is None else most + self.job.ranks_beside
+        return self._most[key]
+
+    def _share_of(self, resource: str, split: Split, snapshot: Snapshot) -> int:
+        beside = sum(role.request.get(resource, 0) * role.replicas for role in self.job.others if role.name != MASTER)
+        always = dict(_offers(self.snapshot.emptied(), self.job.main, self.gpu_resource))
+        gpus_of = {node.metadata.name: _gpus(node, self.gpu_resource) for node in self.snapshot.nodes}
+        shares = []
+        for name, free in _offers(snapshot, self.job.main, self.gpu_resource):
+            workers = free.get(self.gpu_resource, 0) // split.gpus
+            if workers:
+                part = (always[name].get(resource, 0) - beside) * split.gpus // gpus_of[name]
+                shares += [min(part, (free.get(resource, 0) - beside) // workers)] * workers
+        shares.sort(reverse=True)
+        return shares[split.replicas - 1] if len(shares) >= split.replicas else 0
+
+    def _possible(self, snapshot: Snapshot, split: Split, amounts: Units) -> bool:
+        return judge(sized(self.job, split, {self.gpu_resource: split.gpus, **amounts}), snapshot).possible
+
+
+def sized(job: Job, split: Split, request: Units) -> Job:
+    """Return the job with so many ranks' pods, each asking for so much."""
+
+    def resized(role: PodRole) -> PodRole:
+        if role.name not in (WORKER, MASTER):
+            return role
+        number = split.replicas - job.ranks_beside if role is job.main else role.replicas
+        return replace(role, replicas=number, request={**role.request, **request})
+
+    return replace(job, roles=tuple(resized(role) for role in job.roles))
+
+
+def measured_in(
+    cluster: Cluster, namespace: str, job: Job, gpu_resource: str, release: str | None = None
+) -> MeasuredNodes:
+    """Return what the nodes of a cluster hold, as `measured` does."""
+    nodes = cluster.nodes()
+    return cluster.over_pods(lambda pods: measured(nodes, pods, namespace, job, gpu_resource, release))
+
+
+def measured(
+    nodes: Iterable[kube.Node],
+    pods: Iterable[kube.CountedPod],
+    namespace: str,
+    job: Job,
+    gpu_resource: str,
+    release: str | None = None,
+) -> MeasuredNodes:
+    """Return what the nodes hold beside the pods, less those of `release`, for a job in this namespace."""
+    return MeasuredNodes(take(nodes, pods, rules_of(job, namespace), release), job, gpu_resource)
+
+
+def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
+    """Return name and free amounts of the nodes that admit the role and have GPUs at all."""
+    admitting = snapshot.role(role).nodes
+    free: list[Node] = [node for node in snapshot.free() if node.name in admitting]
+    return [(node.name, dict(node.free)) for node in free if gpu_resource in node.free]
+
+
+def _gpus(node: kube.Node, gpu_resource: str) -> int:
+    return allocatable(node).get(gpu_resource, 0)
+
+
+def _rounded(amount: int, step: int) -> int:
+    """Return a share rounded down, to whole cores or GiB where it is one at least, else to a tenth or a MiB."""
+    unit = step if amount >= step else (step // 10 if step == CORE else 2**20)
+    return max(0, amount // unit * unit)
