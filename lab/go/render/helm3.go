@@ -21,7 +21,7 @@ func loadHelm3(path string) (helm3, error) {
 	if err != nil {
 		return helm3{}, err
 	}
-	compiled, err := compileSchema(loaded.Schema)
+	compiled, err := compileSchema(loaded.Name(), loaded.Schema)
 	return helm3{loaded, compiled}, err
 }
 
@@ -35,10 +35,13 @@ func (helm helm3) render(asked request) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
+	if err := helm.schema.check(all); err != nil {
+		return "", "", err
+	}
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...interface{}) {}})
 	install.DryRun, install.ClientOnly, install.DryRunOption, install.Replace = true, true, "true", true
 	install.ReleaseName, install.Namespace = asked.Release, asked.Namespace
-	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, helm.schema.accepts(all)
+	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, true
 	if asked.KubeVersion != "" {
 		version, err := chartutil.ParseKubeVersion(asked.KubeVersion)
 		if err != nil {

@@ -28,7 +28,7 @@ func loadHelm4(path string) (helm4, error) {
 	if err != nil {
 		return helm4{}, err
 	}
-	compiled, err := compileSchema(accessor.Schema())
+	compiled, err := compileSchema(accessor.Name(), accessor.Schema())
 	return helm4{loaded, compiled}, err
 }
 
@@ -42,10 +42,13 @@ func (helm helm4) render(asked request) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
+	if err := helm.schema.check(all); err != nil {
+		return "", "", err
+	}
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy, install.Replace = action.DryRunClient, true
 	install.ReleaseName, install.Namespace = asked.Release, asked.Namespace
-	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, helm.schema.accepts(all)
+	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, true
 	if asked.KubeVersion != "" {
 		version, err := common.ParseKubeVersion(asked.KubeVersion)
 		if err != nil {
