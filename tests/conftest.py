@@ -55,7 +55,9 @@ def helm4() -> Path:
     return golang.binary("helm4")
 
 
-@pytest.fixture(scope="session", params=["helm3", "helm4"])
+# Of each test's own scope: pytest would run all of a wider one's tests with Helm 3 before those with Helm 4, and make
+# what a module's tests share twice.
+@pytest.fixture(params=["helm3", "helm4"])
 def helm(request: pytest.FixtureRequest) -> Path:
     return golang.binary(request.param)
 
