@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pytest_helm_charts.clusters import Cluster
@@ -21,6 +20,11 @@ from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, 
 _numbers = itertools.count()
 # What the lab has; unknown at first where it was up before.
 _chosen: operators.Operators | None = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the modules that want other operators last: each switch takes half a minute."""
+    items.sort(key=lambda item: isinstance(item, pytest.Function) and hasattr(item.module, "OPERATORS"))
 
 
 @pytest.fixture(scope="session")
@@ -86,16 +90,13 @@ def on_s3(lab: None) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def module_namespace(
-    kube_cluster: Cluster, namespace_factory: Callable[..., Any], request: pytest.FixtureRequest
-) -> Namespace:
+def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
     """A namespace that enforces the Pod Security Standard which the module names as POD_SECURITY."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
-    level = getattr(request.module, "POD_SECURITY", "restricted")
-    namespace_factory(name, extra_metadata={"labels": {"pod-security.kubernetes.io/enforce": level}})
-    cluster.prepare_namespace(name, SECRET, level)
+    cluster.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
     cluster.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
-    return Namespace(name, kube_cluster)
+    yield Namespace(name, kube_cluster)
+    client.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture(scope="module")
@@ -111,4 +112,6 @@ def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     """A namespace in which the test may have a release `run1`."""
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
+    # A container that is ended while it starts may not hear of it, and would have its 30 s.
+    client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)
