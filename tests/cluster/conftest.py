@@ -3,54 +3,79 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from pytest_helm_charts.clusters import Cluster
 
 from lab import client, cluster, digits, images, operators
-from lab.paths import KUBECONFIG
+from lab.paths import CACHE_DIR, KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster import made_pods
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
 
+FOLDER = Path(__file__).parent
+# What a test module names the operators by that it wants, if not the usual ones.
+OPERATORS = "OPERATORS"
 _numbers = itertools.count()
-# What the lab has; unknown at first where it was up before.
-_chosen: operators.Operators | None = None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the modules that want other operators last: each switch takes half a minute."""
-    items.sort(key=lambda item: isinstance(item, pytest.Function) and hasattr(item.module, "OPERATORS"))
+    """Run the modules that want other operators first, one after the other: each switch takes half a minute.
+
+    By the time another process has cluster tests to run, they are done.
+    """
+    items.sort(key=lambda item: (item.path.parent == FOLDER, not hasattr(getattr(item, "module", None), OPERATORS)))
+
+
+@contextlib.contextmanager
+def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
+    """Hold a lock that keeps this machine's other processes of these tests out."""
+    with (CACHE_DIR / f"cluster-tests-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, how)
+        yield lock
 
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[None]:
-    """A running lab that holds the trainer's image; one that the tests started goes with them."""
-    global _chosen
-    was_up = cluster.is_ready()
-    cluster.up()
-    _chosen = None if was_up else operators.DEFAULT
-    client.load_image(images.trainer_image("tensorflow"))
-    os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
-    os.environ["KUBECONFIG"] = str(KUBECONFIG)
-    yield
-    if not was_up:
-        cluster.down()
+    """A running lab that holds the trainer's image; one that the tests started goes with the last of them."""
+    with locked("use", fcntl.LOCK_SH) as use:
+        with locked("start"):
+            was_up = cluster.is_ready()
+            cluster.up()
+        client.load_image(images.trainer_image("tensorflow"))
+        os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
+        os.environ["KUBECONFIG"] = str(KUBECONFIG)
+        yield
+        if not was_up:
+            fcntl.flock(use, fcntl.LOCK_EX)
+            cluster.down()
 
 
 @pytest.fixture(scope="module")
-def lab_operators(lab: None, request: pytest.FixtureRequest) -> operators.Operators:
-    """The operators that the test module names as OPERATORS; a lab with others is switched to them."""
-    global _chosen
-    wanted: operators.Operators = getattr(request.module, "OPERATORS", operators.DEFAULT)
-    if wanted != _chosen:
-        operators.switch(wanted)
-        _chosen = wanted
-    return wanted
+def restored_lab(lab: None) -> Iterator[None]:
+    """A lab that the module may take down, while no other process uses it."""
+    with locked("start"), locked("operators"):
+        yield
+        cluster.up()
+
+
+@pytest.fixture(scope="module")
+def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
+    """The operators that the test module names as OPERATORS. Processes that want different ones take turns."""
+    wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
+    with locked("operators", fcntl.LOCK_SH) as lock:
+        while operators.installed() != wanted:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if operators.installed() != wanted:
+                operators.switch(wanted)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        yield wanted
 
 
 @pytest.fixture(scope="module")

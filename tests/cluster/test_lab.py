@@ -8,15 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-from pytest_helm_charts.clusters import Cluster
 
 from lab import cluster, golang
 from lab.namespaces import LINK
-from lab.operators import Operators
 from lab.paths import REPOSITORY, STATE_DIR
 
 
@@ -41,32 +36,6 @@ def _processes() -> list[str]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return words
-
-
-@pytest.fixture(scope="module")
-def restored_lab(lab_operators: Operators) -> Iterator[None]:
-    """A lab that the module's last tests may take down."""
-    yield
-    cluster.up()
-
-
-def test_operator_is_no_administrator(lab: None) -> None:
-    assert _operator_may("create", "jobs") == "yes"
-    assert _operator_may("create", "deployments") == "no"
-
-
-def _operator_may(verb: str, kind: str) -> str:
-    operator = "--as=system:serviceaccount:mpi-operator:mpi-operator"
-    question = [cluster.BIN_DIR / "kubectl", "auth", "can-i", verb, kind, operator]
-    return subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def test_kubeflow_edit_knows_no_kubeflow_jobs_yet(kube_cluster: Cluster) -> None:
-    role = kube_cluster.kubectl("get clusterrole kubeflow-edit")
-
-    granted = {resource for rule in role["rules"] for resource in rule["resources"]}
-    assert "pods" in granted
-    assert not granted & {"mpijobs", "*"}
 
 
 def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
