@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -67,13 +68,17 @@ def restored_lab(lab: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
-    """The operators that the test module names as OPERATORS. Processes that want different ones take turns."""
+    """The operators that the test module names as OPERATORS. Processes that want different ones wait for each other."""
     wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
     with locked("operators", fcntl.LOCK_SH) as lock:
         while operators.installed() != wanted:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if operators.installed() != wanted:
-                operators.switch(wanted)
+            # The other process may want the same ones, and install them meanwhile.
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if operators.installed() != wanted:
+                    operators.switch(wanted)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            time.sleep(0.5)
             fcntl.flock(lock, fcntl.LOCK_SH)
         yield wanted
 
