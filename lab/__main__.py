@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from lab import bench, cluster, demo, golang, images, operators
 from lab.errors import LabError
@@ -43,8 +44,17 @@ def build_images() -> None:
 
 
 def build() -> None:
-    """Build all that the tests need, where its progress can be seen: pytest would hide it."""
-    golang.build_all()
+    """Build all that the tests need, where its progress can be seen: pytest would hide it.
+
+    The images wait for the network and the disk while Go compiles.
+    """
+    with ThreadPoolExecutor() as pool:
+        parts = [pool.submit(golang.build_all), pool.submit(_build_images_and_environments)]
+    for part in parts:
+        part.result()
+
+
+def _build_images_and_environments() -> None:
     for framework in images.FRAMEWORKS:
         images.trainer_environment(framework)
         images.trainer_image(framework)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from lab.client import apply, kubectl, load_image
 from lab.errors import LabError
 from lab.golang import binary, module_dir
 from lab.images import scratch_image
+from lab.paths import STATE_DIR
 from lab.waiting import wait_until
 
 Manifest = dict[str, Any]
@@ -32,6 +33,7 @@ BUSYBOX_IMAGE = "docker.io/distrain/busybox:lab"
 KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery:lab"
 # The older operator's also waits for the workers.
 OLD_KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery-0.3:lab"
+_INSTALLED = STATE_DIR / "operators.json"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,12 @@ def install(chosen: Operators) -> None:
     _load_helper_images(chosen)
     for operator in operators:
         _wait_for(operator.namespace, operator.name)
+    _INSTALLED.write_text(json.dumps(asdict(chosen)))
+
+
+def installed() -> Operators | None:
+    """Return what was installed last; None where that did not come to its end, or no cluster runs."""
+    return Operators(**json.loads(_INSTALLED.read_text())) if _INSTALLED.exists() else None
 
 
 def switch(chosen: Operators) -> None:
@@ -82,6 +90,7 @@ def switch(chosen: Operators) -> None:
 
 def remove() -> None:
     """Remove every operator, its CRDs and its webhooks."""
+    _INSTALLED.unlink(missing_ok=True)
     for namespace in ("mpi-operator", "kubeflow", "scheduler-plugins"):
         kubectl("-n", namespace, "delete", "deployments", "--all", "--ignore-not-found", "--cascade=foreground")
     webhooks = "validator.training-operator.kubeflow.org"

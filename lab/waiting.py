@@ -9,7 +9,7 @@ from collections.abc import Callable
 from lab.errors import LabError
 
 
-def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 60, pause: float = 0.1) -> None:
+def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pause: float = 0.1) -> None:
     """Return once `ready` says so. Raises LabError, naming `what`, after the limit."""
     deadline = time.monotonic() + seconds
     while not ready():

@@ -17,6 +17,16 @@ from lab.waiting import wait_for_port
 
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
+# Of the cluster's modules, those that take no GPU and change nothing of the lab that the others meet.
+SHARING = {
+    "test_admission.py",
+    "test_doctor.py",
+    "test_operators_pods.py",
+    "test_rbac.py",
+    "test_scheduler.py",
+    "test_traffic.py",
+    "test_upgrade.py",
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -35,10 +45,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class PartScheduling(LoadScopeScheduling):
-    """Run the cluster's tests, which share one lab and often wait for it, in one process, and the others in another."""
+    """Run the cluster's tests, which share one lab and often wait for it, in one process, and the others in another.
+
+    Whichever is done first takes the modules that need no part of the lab to themselves.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "cluster" if nodeid.split("/")[1] == "cluster" else "other"
+        _, part, *names = nodeid.partition("::")[0].split("/")
+        if part != "cluster":
+            return "other"
+        return names[-1] if names[-1] in SHARING else "cluster"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
@@ -55,7 +71,9 @@ def helm4() -> Path:
     return golang.binary("helm4")
 
 
-@pytest.fixture(scope="session", params=["helm3", "helm4"])
+# Of each test's own scope: pytest would run all of a wider one's tests with Helm 3 before those with Helm 4, and make
+# what a module's tests share twice.
+@pytest.fixture(params=["helm3", "helm4"])
 def helm(request: pytest.FixtureRequest) -> Path:
     return golang.binary(request.param)
 

@@ -1,6 +1,6 @@
-"""Thousands of made-up values: both Helms render the same, the APIs know every field, pods keep to their standard.
+"""A thousand made-up values: both Helms render the same, the APIs know every field, pods keep to their standard.
 
-`make bench` takes five times as many (RANDOM_VALUES). A failure names the seed: random_request(seed) has its values.
+`make bench` takes ten times as many (RANDOM_VALUES). A failure names the seed: random_request(seed) has its values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.chart.many import Pod, Rendering, Request, render_many, violations
 from tests.chart.mutations import SCHEMA
 from tests.chart.random_values import careless_values, random_requests
 
-COUNT = int(os.environ.get("RANDOM_VALUES", "2000"))
+COUNT = int(os.environ.get("RANDOM_VALUES", "1000"))
 CARELESS = COUNT // 4
 # A second rendering tells what depends on the order in which Go walks a map; so does the other Helm's.
 AGAIN = 4

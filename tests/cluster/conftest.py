@@ -3,50 +3,88 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 import pytest
 from pytest_helm_charts.clusters import Cluster
 
 from lab import client, cluster, digits, images, operators
-from lab.paths import KUBECONFIG
+from lab.paths import CACHE_DIR, KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster import made_pods
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
 
+FOLDER = Path(__file__).parent
+# What a test module names the operators by that it wants, if not the usual ones.
+OPERATORS = "OPERATORS"
 _numbers = itertools.count()
-# What the lab has; unknown at first where it was up before.
-_chosen: operators.Operators | None = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run first what takes the lab down or wants other operators: by the time another process joins in, it is done."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> tuple[bool, bool, bool]:
+    """Return what sorts an item; each choice of operators is together, since a switch takes half a minute."""
+    takes_down = "restored_lab" in getattr(item, "fixturenames", ())
+    wants_others = hasattr(getattr(item, "module", None), OPERATORS)
+    return item.path.parent == FOLDER, not takes_down, not wants_others
+
+
+@contextlib.contextmanager
+def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
+    """Hold a lock that keeps this machine's other processes of these tests out."""
+    with (CACHE_DIR / f"cluster-tests-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, how)
+        yield lock
 
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[None]:
-    """A running lab that holds the trainer's image; one that the tests started goes with them."""
-    global _chosen
-    was_up = cluster.is_ready()
-    cluster.up()
-    _chosen = None if was_up else operators.DEFAULT
-    client.load_image(images.trainer_image("tensorflow"))
-    os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
-    os.environ["KUBECONFIG"] = str(KUBECONFIG)
-    yield
-    if not was_up:
-        cluster.down()
+    """A running lab that holds the trainer's image; one that the tests started goes with the last of them."""
+    with locked("use", fcntl.LOCK_SH) as use:
+        with locked("start"):
+            was_up = cluster.is_ready()
+            cluster.up()
+        client.load_image(images.trainer_image("tensorflow"))
+        os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
+        os.environ["KUBECONFIG"] = str(KUBECONFIG)
+        yield
+        if not was_up:
+            fcntl.flock(use, fcntl.LOCK_EX)
+            cluster.down()
 
 
 @pytest.fixture(scope="module")
-def lab_operators(lab: None, request: pytest.FixtureRequest) -> operators.Operators:
-    """The operators that the test module names as OPERATORS; a lab with others is switched to them."""
-    global _chosen
-    wanted: operators.Operators = getattr(request.module, "OPERATORS", operators.DEFAULT)
-    if wanted != _chosen:
-        operators.switch(wanted)
-        _chosen = wanted
-    return wanted
+def restored_lab(lab: None) -> Iterator[None]:
+    """A lab that the module may take down, while no other process uses it."""
+    with locked("start"), locked("operators"):
+        yield
+        cluster.up()
+
+
+@pytest.fixture(scope="module")
+def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
+    """The operators that the test module names as OPERATORS. Processes that want different ones wait for each other."""
+    wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
+    with locked("operators", fcntl.LOCK_SH) as lock:
+        while operators.installed() != wanted:
+            # The other process may want the same ones, and install them meanwhile.
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if operators.installed() != wanted:
+                    operators.switch(wanted)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            time.sleep(0.5)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        yield wanted
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +124,13 @@ def on_s3(lab: None) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def module_namespace(
-    kube_cluster: Cluster, namespace_factory: Callable[..., Any], request: pytest.FixtureRequest
-) -> Namespace:
+def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
     """A namespace that enforces the Pod Security Standard which the module names as POD_SECURITY."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
-    level = getattr(request.module, "POD_SECURITY", "restricted")
-    namespace_factory(name, extra_metadata={"labels": {"pod-security.kubernetes.io/enforce": level}})
-    cluster.prepare_namespace(name, SECRET, level)
+    cluster.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
     cluster.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
-    return Namespace(name, kube_cluster)
+    yield Namespace(name, kube_cluster)
+    client.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture(scope="module")
@@ -111,4 +146,6 @@ def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     """A namespace in which the test may have a release `run1`."""
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
+    # A container that is ended while it starts may not hear of it, and would have its 30 s.
+    client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)

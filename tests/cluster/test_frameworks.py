@@ -75,7 +75,7 @@ def test_pictures_are_streamed_from_s3(
 
 
 def test_resnet50_runs_on_synthetic_images(namespace: Namespace, helm3: Path) -> None:
-    size = {"workers.gpus": 1, "workers.replicas": 2, "workers.shm": "64Mi", "trainer.batchSize": 2, "trainer.steps": 4}
+    size = {"workers.gpus": 1, "workers.replicas": 2, "workers.shm": "64Mi", "trainer.batchSize": 2, "trainer.steps": 2}
     given = settings({**size, "trainer.logEvery": 1})
 
     installed = namespace.helm(helm3, "install", "run1", str(CHART), "-f", str(VALUES / "resnet50.yaml"), *given)

@@ -8,15 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-from pytest_helm_charts.clusters import Cluster
 
 from lab import cluster, golang
 from lab.namespaces import LINK
-from lab.operators import Operators
 from lab.paths import REPOSITORY, STATE_DIR
 
 
@@ -43,14 +38,8 @@ def _processes() -> list[str]:
     return words
 
 
-@pytest.fixture
-def restored_lab(lab_operators: Operators) -> Iterator[None]:
-    """A lab that the test may take down."""
-    yield
-    cluster.up()
-
-
 def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
+    cluster.up()
     assert _leftovers() != []  # the search sees a cluster that runs
 
     cluster.down()
@@ -76,22 +65,3 @@ def test_ctrl_c_during_the_start_leaves_nothing(restored_lab: None) -> None:
 
     assert start.returncode == 130, output
     assert _leftovers() == []
-
-
-def test_operator_is_no_administrator(lab: None) -> None:
-    assert _operator_may("create", "jobs") == "yes"
-    assert _operator_may("create", "deployments") == "no"
-
-
-def _operator_may(verb: str, kind: str) -> str:
-    operator = "--as=system:serviceaccount:mpi-operator:mpi-operator"
-    question = [cluster.BIN_DIR / "kubectl", "auth", "can-i", verb, kind, operator]
-    return subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def test_kubeflow_edit_knows_no_kubeflow_jobs_yet(kube_cluster: Cluster) -> None:
-    role = kube_cluster.kubectl("get clusterrole kubeflow-edit")
-
-    granted = {resource for rule in role["rules"] for resource in rule["resources"]}
-    assert "pods" in granted
-    assert not granted & {"mpijobs", "*"}

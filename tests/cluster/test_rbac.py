@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pytest_helm_charts.clusters import Cluster
 
 from lab import client, cluster
+from lab.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
@@ -26,6 +28,25 @@ def editor(namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     # A ClusterRole would outlive the namespace.
     namespace.helm(helm4, "uninstall", "admin", "--ignore-not-found", "--wait")
     client.kubectl("-n", namespace.name, "delete", "rolebinding", USER)
+
+
+def test_operator_is_no_administrator(lab_operators: Operators) -> None:
+    assert _operator_may("create", "jobs") == "yes"
+    assert _operator_may("create", "deployments") == "no"
+
+
+def _operator_may(verb: str, kind: str) -> str:
+    operator = "--as=system:serviceaccount:mpi-operator:mpi-operator"
+    question = [cluster.BIN_DIR / "kubectl", "auth", "can-i", verb, kind, operator]
+    return subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def test_kubeflow_edit_knows_no_kubeflow_jobs_yet(kube_cluster: Cluster) -> None:
+    role = kube_cluster.kubectl("get clusterrole kubeflow-edit")
+
+    granted = {resource for rule in role["rules"] for resource in rule["resources"]}
+    assert "pods" in granted
+    assert not granted & {"mpijobs", "*"}
 
 
 def test_kubeflow_edit_user_is_refused_before_and_allowed_after(editor: Namespace, helm4: Path) -> None:
@@ -54,7 +75,7 @@ def test_role_alone_makes_no_job(namespace: Namespace, helm3: Path) -> None:
     assert namespace.get("mpijobs,jobs,serviceaccounts -l app.kubernetes.io/instance=run1") == []
 
 
-def test_hand_edit_of_an_aggregated_role_is_lost(lab: None) -> None:
+def test_hand_edit_of_an_aggregated_role_is_lost(lab_operators: Operators) -> None:
     rule = {"apiGroups": ["kubeflow.org"], "resources": ["mpijobs"], "verbs": ["create"]}
     patch = json.dumps([{"op": "add", "path": "/rules/-", "value": rule}])
 

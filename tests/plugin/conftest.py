@@ -33,6 +33,22 @@ HELM_SETS = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # Before what is marked so is left out.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run each command's tests with Helm 4, and every third with Helm 3 too; the rest is the full matrix.
+
+    What commands ask of Helm is the same in most tests, and each starts Helm several times.
+    """
+    with_helm3 = [item for item in items if {"run", "helm"} <= _fixtures(item) and "helm3" in item.name]
+    for number, item in enumerate(with_helm3):
+        if number % 3:
+            item.add_marker("full")
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(item.fixturenames) if isinstance(item, pytest.Function) else set()
+
+
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test sees the kubeconfig, or the Helm, of whoever runs it, nor waits for a fake server to recover."""

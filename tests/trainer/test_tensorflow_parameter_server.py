@@ -31,7 +31,7 @@ def run_until_one_ends(program: ProgramInImage, which: str) -> Run:
     script = {SCRIPTS / "ends_suddenly.py": "/ends.py"}
     # The script imports TensorFlow before the trainer can quieten it.
     env = {"ENDS_SUDDENLY": which, "TF_CPP_MIN_LOG_LEVEL": "2"}
-    return program(*ENDLESS, script="/ends.py", starter=without_operator, env=env, mounts=script, timeout=120)
+    return program(*ENDLESS, script="/ends.py", starter=without_operator, env=env, mounts=script)
 
 
 @pytest.mark.parametrize("which", ["worker 1", "ps 0"])

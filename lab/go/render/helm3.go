@@ -11,11 +11,18 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-type helm3 struct{ chart *chart.Chart }
+type helm3 struct {
+	chart  *chart.Chart
+	schema schema
+}
 
 func loadHelm3(path string) (helm3, error) {
 	loaded, err := loader.Load(path)
-	return helm3{loaded}, err
+	if err != nil {
+		return helm3{}, err
+	}
+	compiled, err := compileSchema(loaded.Name(), loaded.Schema)
+	return helm3{loaded, compiled}, err
 }
 
 // render does what cmd/helm/template.go of Helm 3 does.
@@ -24,10 +31,17 @@ func (helm helm3) render(asked request) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
+	all, err := chartutil.CoalesceValues(helm.chart, values)
+	if err != nil {
+		return "", "", err
+	}
+	if err := helm.schema.check(all); err != nil {
+		return "", "", err
+	}
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...interface{}) {}})
 	install.DryRun, install.ClientOnly, install.DryRunOption, install.Replace = true, true, "true", true
 	install.ReleaseName, install.Namespace = asked.Release, asked.Namespace
-	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, asked.skipSchema
+	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, true
 	if asked.KubeVersion != "" {
 		version, err := chartutil.ParseKubeVersion(asked.KubeVersion)
 		if err != nil {

@@ -9,15 +9,27 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart"
 	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/loader"
 	release4 "helm.sh/helm/v4/pkg/release/v1"
 )
 
-type helm4 struct{ chart chart.Charter }
+type helm4 struct {
+	chart  chart.Charter
+	schema schema
+}
 
 func loadHelm4(path string) (helm4, error) {
 	loaded, err := loader.Load(path)
-	return helm4{loaded}, err
+	if err != nil {
+		return helm4{}, err
+	}
+	accessor, err := chart.NewAccessor(loaded)
+	if err != nil {
+		return helm4{}, err
+	}
+	compiled, err := compileSchema(accessor.Name(), accessor.Schema())
+	return helm4{loaded, compiled}, err
 }
 
 // render does what pkg/cmd/template.go of Helm 4 does.
@@ -26,10 +38,17 @@ func (helm helm4) render(asked request) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
+	all, err := util.CoalesceValues(helm.chart, values)
+	if err != nil {
+		return "", "", err
+	}
+	if err := helm.schema.check(all); err != nil {
+		return "", "", err
+	}
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy, install.Replace = action.DryRunClient, true
 	install.ReleaseName, install.Namespace = asked.Release, asked.Namespace
-	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, asked.skipSchema
+	install.APIVersions, install.SkipSchemaValidation = asked.APIVersions, true
 	if asked.KubeVersion != "" {
 		version, err := common.ParseKubeVersion(asked.KubeVersion)
 		if err != nil {

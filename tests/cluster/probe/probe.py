@@ -6,6 +6,7 @@ one line of JSON: the role, rank and size that it found, its user, shared memory
 
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -18,7 +19,8 @@ def main():
     role, rank, size = meet_by_environment(os.environ)
     print("probe: " + json.dumps({"role": role, "rank": rank, "size": size, **surroundings()}), flush=True)
     if role == "ps":
-        # As a real parameter server, which serves until it is ended.
+        # As a real parameter server, which serves until it is ended: process 1 hears only what it listens for.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         time.sleep(3600)
 
 
