@@ -28,7 +28,27 @@ class ArgumentError(TrainerError):
 
 
 class StorageError(TrainerError):
-    """The folder or bucket of data.uri or output.uri cannot be read or written."""
+    """The folder or bucket of data.uri, output.uri or checkpoint.uri cannot be read or written."""
+
+
+class ConflictError(StorageError):
+    """Another process has changed a file since this one read it."""
+
+
+class CheckpointError(TrainerError):
+    """A checkpoint is whole, but not of what is trained now."""
+
+
+class FencedError(TrainerError):
+    """Another generation holds the run: this one must not come back."""
+
+    exit_code = 4
+
+
+class StoppedError(TrainerError):
+    """Asked to stop, the ranks have stopped together between two steps, and can go on from there."""
+
+    exit_code = 143
 
 
 class DataError(TrainerError):
