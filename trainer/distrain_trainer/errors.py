@@ -51,6 +51,12 @@ class StoppedError(TrainerError):
     exit_code = 143
 
 
+class FinishedError(TrainerError):
+    """There is nothing to do: the run has come to its end before."""
+
+    exit_code = 0
+
+
 class DataError(TrainerError):
     """The data was read, but cannot be trained on as it is."""
 
@@ -98,6 +104,8 @@ def end_rank(error: BaseException) -> NoReturn:
     No clean exit: MPI's would wait for the other ranks, which wait for this one in a collective. mpirun ends them
     when it sees the exit code.
     """
+    if isinstance(error, StoppedError):
+        _exit(error.exit_code)
     if rank_from_environment() != 0:
         time.sleep(SECONDS_FOR_RANK_0)
     if isinstance(error, TrainerError):
@@ -108,6 +116,10 @@ def end_rank(error: BaseException) -> NoReturn:
     else:
         code = 1
         traceback.print_exception(error)
+    _exit(code)
+
+
+def _exit(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -145,7 +145,7 @@ class FolderStore:
         return content, _tag(content)
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
-        with self._locked(name):
+        with self._locked():
             held = self.read_tagged(name)
             if (held[1] if held else None) != tag:
                 raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
@@ -153,8 +153,8 @@ class FolderStore:
         return _tag(content)
 
     @contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
-        path = Path(self.uri) / f".{name}.lock"
+    def _locked(self) -> Iterator[None]:
+        path = Path(self.uri) / ".lock"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("w")
