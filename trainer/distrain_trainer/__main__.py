@@ -38,9 +38,8 @@ def main(argv: Sequence[str]) -> None:
         require_writable_output(config)
         # Only now: a mistake above shows before the framework's seconds of loading.
         importlib.import_module(program).main(config, dataset)
-    except FinishedError as error:
-        if str(error):
-            print(error, flush=True)
+    except FinishedError:
+        return
     except (Exception, KeyboardInterrupt) as error:
         end_rank(error)
 

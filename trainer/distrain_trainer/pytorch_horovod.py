@@ -55,7 +55,9 @@ def main(config: Config, dataset: Dataset) -> None:
 
 
 def world() -> World:
-    return World(hvd.rank(), hvd.size(), hvd.broadcast_object, hvd.allgather_object)  # Distributed
+    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    broadcast = functools.partial(hvd.broadcast_object, name="value")
+    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def train(

@@ -85,13 +85,13 @@ class Run:
             run._resume(run._take(pods) if world.rank == 0 else None)
         return run
 
-    def _take(self, pods: list[str]) -> shelf.Checkpoint | None:
+    def _take(self, pods: list[str]) -> shelf.Checkpoint | str | None:
+        """By rank 0: return the checkpoint to go on from, if there is one, or FINISHED."""
         store = open_store(self.config.checkpoint, value=VALUE)
         mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
         self.hold = holds.take(store, mine, resumes=self.config.resume == "auto", say=self.log.print)
         if self.hold is None:
-            self.world.broadcast(FINISHED)
-            raise FinishedError(f"finished: {store.uri} says so")
+            return FINISHED
         self.hold.beat()
         every, keep = self.config.checkpoint_every, self.config.checkpoint_keep
         self.saver = Saver(self.hold, keep=keep, every=every, ranks=self.world.size)
@@ -108,16 +108,20 @@ class Run:
                 )
         return found
 
-    def _resume(self, found: shelf.Checkpoint | None) -> None:
+    def _resume(self, found: shelf.Checkpoint | str | None) -> None:
         """Share what rank 0 found, and go on from there."""
-        told = self.world.broadcast(found and (found.name, found.manifest, len(found.files[self.state.file])))
-        if told == FINISHED:
-            raise FinishedError
+        content = found.files[self.state.file] if isinstance(found, shelf.Checkpoint) else b""
+        told = (found.name, found.manifest, len(content)) if isinstance(found, shelf.Checkpoint) else found
+        told = self.world.broadcast(told)
         if told is None:
             return
+        if told == FINISHED:
+            self.log.print(f"finished: {self.config.checkpoint} holds the end of this run; nothing is left to do")
+            self.world.gather(None)
+            raise FinishedError
         name, manifest, length = told
         assert isinstance(manifest, Manifest)
-        self.state.load(self._share(found.files[self.state.file] if found else b"", length))
+        self.state.load(self._share(content, length))
         self.position, self.history = manifest.position, manifest.history
         self.log.print(
             f"resumed from {name}: step {self.position.step}, {self.position.samples} samples, "
