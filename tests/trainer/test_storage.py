@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.stub import Stubber
 
-from distrain_trainer.errors import StorageError
+from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage import S3Store, Store, open_store
 
 
@@ -65,6 +67,62 @@ def test_files_are_listed_by_their_path_below(store: Store) -> None:
 
     assert sorted(data.names()) == ["log.txt", "train/a/1.png", "train/a/2.png"]
     assert data.path("log.txt") == f"{store.uri.rstrip('/')}/set/log.txt"
+
+
+def test_file_is_written_only_over_the_content_that_was_read(store: Store) -> None:
+    assert store.read_tagged("HEAD") is None
+    first = store.write_if("HEAD", b"1", None)
+    assert store.read_tagged("HEAD") == (b"1", first)
+
+    second = store.write_if("HEAD", b"2", first)
+
+    with pytest.raises(ConflictError):
+        store.write_if("HEAD", b"3", first)
+    with pytest.raises(ConflictError):
+        store.write_if("HEAD", b"3", None)
+    assert store.read_tagged("HEAD") == (b"2", second)
+
+
+def test_of_writers_that_race_one_wins(store: Store) -> None:
+    def write(content: bytes) -> bool:
+        try:
+            store.write_if("first", content, None)
+        except ConflictError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as writers:
+        won = list(writers.map(write, [bytes([number]) for number in range(8)]))
+
+    assert won.count(True) == 1
+    assert store.read("first") == bytes([won.index(True)])
+
+
+def test_deleted_file_is_gone_and_so_is_one_that_was_never_there(store: Store) -> None:
+    store.write("1-0/state.npz", b"x")
+
+    for name in ("1-0/state.npz", "1-0/state.npz", "absent"):
+        store.delete(name)
+
+    assert "1-0/state.npz" not in store.names()
+
+
+def test_write_whose_answer_was_lost_is_no_conflict_with_itself(bucket: str) -> None:
+    store = open_store(f"s3://{bucket}/lost", value="checkpoint.uri")
+    store.write_if("HEAD", b"mine", None)
+
+    # What boto3 does when the answer to the first one did not come.
+    assert store.write_if("HEAD", b"mine", None)
+
+
+def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("distrain_trainer.storage.os.fsync", full)
+
+    with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/a cannot be written: No space left on device; free"):
+        open_store(str(tmp_path), value="checkpoint.uri").write("a", b"x")
 
 
 def test_linked_folder_is_listed(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import horovod.tensorflow as hvd
 
 from distrain_trainer import tensorflow_horovod as program
+from distrain_trainer.checkpoint import Run
 from distrain_trainer.config import Config
 from distrain_trainer.data import load
 from distrain_trainer.log import Log
+from distrain_trainer.tensorflow_checkpoint import KerasState
 
 
 def checksum(variables: Any) -> str:
@@ -22,15 +24,17 @@ def checksum(variables: Any) -> str:
 
 
 def main() -> None:
-    config = Config(data="/data/digits", batch_size=32, epochs=1, optimizer="adam", learning_rate=0.01)
+    config = Config(data="/data/digits", batch_size=32, steps=25, optimizer="adam", learning_rate=0.01)
     dataset = load(config)
     hvd.init()
     model, optimizer = program.build(config, dataset)
     own_start = checksum(model.variables)
     program.share_start(model, optimizer)
     shared_start = checksum(model.variables)
+    log = Log(speaks=False)
+    run = Run.begin(config, dataset, KerasState(model, optimizer), program.world(), log)
     # 23 steps are the epoch, whose last global batch has 29 samples for 64 places.
-    program.train(config, dataset, model, optimizer, 25, Log(speaks=False))
+    program.train(config, dataset, model, optimizer, log, run)
     end = checksum([*model.variables, *optimizer.variables])
     gathered = hvd.allgather_object({"own_start": own_start, "shared_start": shared_start, "end": end})
     if hvd.rank() == 0:

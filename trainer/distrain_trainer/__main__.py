@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from distrain_trainer.config import Config, parse
 from distrain_trainer.data import Dataset, load
-from distrain_trainer.errors import ArgumentError, end_rank, holds_weights_only, rank_from_environment
+from distrain_trainer.errors import ArgumentError, FinishedError, end_rank, holds_weights_only, rank_from_environment
 from distrain_trainer.storage import open_store
 from distrain_trainer.user_model import find, is_users
 
@@ -38,6 +38,8 @@ def main(argv: Sequence[str]) -> None:
         require_writable_output(config)
         # Only now: a mistake above shows before the framework's seconds of loading.
         importlib.import_module(program).main(config, dataset)
+    except FinishedError:
+        return
     except (Exception, KeyboardInterrupt) as error:
         end_rank(error)
 
@@ -69,9 +71,11 @@ def read_input(config: Config) -> Dataset:
 
 
 def require_writable_output(config: Config) -> None:
-    """Write an empty log, by rank 0: hours of training must not end before a bucket that is not there."""
+    """Write the log as it is so far, by rank 0: hours of training must not end before a bucket that is not there."""
     if config.output and rank_from_environment() == 0:
-        open_store(config.output, value="output.uri").write("log.txt", b"")
+        store = open_store(config.output, value="output.uri")
+        held = store.read_tagged("log.txt")
+        store.write("log.txt", held[0] if held else b"")
 
 
 if __name__ == "__main__":

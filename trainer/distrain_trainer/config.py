@@ -17,8 +17,15 @@ STRATEGIES = ("allreduce", "parameter-server")
 MODELS = ("mnist", "resnet50", "vgg16")
 PRECISIONS = ("fp32", "fp16", "bf16")
 OPTIMIZERS = ("sgd", "adam")
+RESUMES = ("auto", "never")
 KVSTORES = ("dist_sync", "dist_async", "dist_device_sync")
 SYNTHETIC = "synthetic"
+CHECKPOINT_PATHS = {
+    "checkpoint": "checkpoint.uri",
+    "checkpoint-every": "checkpoint.every",
+    "checkpoint-keep": "checkpoint.keep",
+    "resume": "checkpoint.resume",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +49,11 @@ class Config:
     classes: int | None = None
     output: str = ""
     kvstore: str | None = None
+    checkpoint: str = ""
+    checkpoint_every: float | None = None
+    checkpoint_keep: int = 3
+    resume: str = "auto"
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         """Raise ArgumentError, naming the value's path, unless the values make a run."""
@@ -65,6 +77,15 @@ class Config:
             raise ArgumentError(f"data.uri: {self.data!r} is neither s3://bucket/prefix nor an absolute folder")
         if self.output and not _is_uri(self.output):
             raise ArgumentError(f"output.uri: {self.output!r} is neither s3://bucket/prefix nor an absolute folder")
+        if self.checkpoint and not _is_uri(self.checkpoint):
+            raise ArgumentError(
+                f"checkpoint.uri: {self.checkpoint!r} is neither s3://bucket/prefix nor an absolute folder"
+            )
+        if self.checkpoint_every is not None and not (
+            math.isfinite(self.checkpoint_every) and self.checkpoint_every > 0
+        ):
+            raise ArgumentError(f"checkpoint.every: {self.checkpoint_every:g} seconds; give more than 0, or auto")
+        _require_at_least("checkpoint.keep", self.checkpoint_keep, 1)
         if self.kvstore and (self.framework, self.strategy) != ("mxnet", "parameter-server"):
             raise ArgumentError(
                 f"trainer.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is {self.framework}'s "
@@ -148,12 +169,31 @@ def _parser() -> argparse.ArgumentParser:
         help="MXNet's parameter server alone: dist_sync (if not given) waits for every worker's gradients at each "
         "step, dist_async for none, dist_device_sync adds up those of a worker's GPUs on a GPU first",
     )
+    add("--checkpoint", default=Config.checkpoint, help="s3://bucket/prefix or a folder to save to and resume from")
+    add(
+        "--checkpoint-every",
+        type=_seconds,
+        help="seconds between checkpoints, or auto: what loses least work, by how long saving takes",
+    )
+    add("--checkpoint-keep", type=int, default=Config.checkpoint_keep, help="how many checkpoints stay")
+    add("--resume", choices=RESUMES, default=Config.resume, help="never: begin anew, but for restarts of this job")
+    add(
+        "--deterministic",
+        action="store_true",
+        help="the same values give the same weights, bit by bit, at the same size, however often interrupted; slower",
+    )
     return parser
 
 
+def _seconds(text: str) -> float | None:
+    return None if text == "auto" else float(text)
+
+
 def _value_path(flag: str) -> str:
-    if flag == "kvstore":
-        return "trainer.extraArgs: --kvstore"
+    if flag in ("kvstore", "deterministic"):
+        return f"trainer.extraArgs: --{flag}"
+    if flag in CHECKPOINT_PATHS:
+        return CHECKPOINT_PATHS[flag]
     if flag in ("framework", "strategy"):
         return flag
     if flag in ("data", "output"):

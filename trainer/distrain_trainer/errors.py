@@ -28,7 +28,33 @@ class ArgumentError(TrainerError):
 
 
 class StorageError(TrainerError):
-    """The folder or bucket of data.uri or output.uri cannot be read or written."""
+    """The folder or bucket of data.uri, output.uri or checkpoint.uri cannot be read or written."""
+
+
+class ConflictError(StorageError):
+    """Another process has changed a file since this one read it."""
+
+
+class CheckpointError(TrainerError):
+    """A checkpoint is whole, but not of what is trained now."""
+
+
+class FencedError(TrainerError):
+    """Another generation holds the run: this one must not come back."""
+
+    exit_code = 4
+
+
+class StoppedError(TrainerError):
+    """Asked to stop, the ranks have stopped together between two steps, and can go on from there."""
+
+    exit_code = 143
+
+
+class FinishedError(TrainerError):
+    """There is nothing to do: the run has come to its end before."""
+
+    exit_code = 0
 
 
 class DataError(TrainerError):
@@ -78,6 +104,8 @@ def end_rank(error: BaseException) -> NoReturn:
     No clean exit: MPI's would wait for the other ranks, which wait for this one in a collective. mpirun ends them
     when it sees the exit code.
     """
+    if isinstance(error, StoppedError):
+        _exit(error.exit_code)
     if rank_from_environment() != 0:
         time.sleep(SECONDS_FOR_RANK_0)
     if isinstance(error, TrainerError):
@@ -88,6 +116,10 @@ def end_rank(error: BaseException) -> NoReturn:
     else:
         code = 1
         traceback.print_exception(error)
+    _exit(code)
+
+
+def _exit(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

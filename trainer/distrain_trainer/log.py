@@ -51,7 +51,7 @@ class Speed:
     @property
     def total(self) -> float:
         """Images per second of all ranks together."""
-        return self.global_samples / sum(self.seconds)
+        return self.global_samples / sum(self.seconds) if self.seconds else 0.0
 
 
 def untimed_steps(steps: int) -> int:

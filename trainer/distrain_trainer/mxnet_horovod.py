@@ -5,6 +5,7 @@ A line that exists only because the training is distributed says so: `# Distribu
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,35 +14,50 @@ import horovod.mxnet as hvd
 import mxnet as mx
 
 from distrain_trainer import mxnet_models
+from distrain_trainer.checkpoint import Run, World
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
 from distrain_trainer.errors import DeviceError
 from distrain_trainer.log import Log
-from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, make_optimizer, saver
+from distrain_trainer.mxnet_checkpoint import GluonState
+from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, make_optimizer, saver, seed_step
 from distrain_trainer.progress import Progress
+from distrain_trainer.randomness import pin_all_reduce
 from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
 
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    if config.deterministic:
+        pin_all_reduce()  # Distributed
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
     log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
     device = choose_device()
     is_half = choose_precision(config, device, log)
 
-    steps = count_steps(config, dataset, ranks=hvd.size())
     model, optimizer = build(config, dataset, device)
     share_start(model)
+    # Distributed: averages the gradients over the ranks before the optimizer sees them.
+    trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
+    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    run = Run.begin(config, dataset, GluonState(model, trainer), world(), log)
 
-    progress = train(config, dataset, model, optimizer, steps, log, device=device, is_half=is_half)
+    progress = train(config, dataset, model, trainer, run, device=device, is_half=is_half)
     accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
     if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
         write_outcome(config.output, results, log, model="model.params", save=saver(model))
+    run.finish()
     # Distributed: no rank leaves, and so tells of success, before the model is written.
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
+
+
+def world() -> World:
+    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    broadcast = functools.partial(hvd.broadcast_object, name="value")
+    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def choose_device() -> Any:
@@ -73,25 +89,29 @@ def train(
     config: Config,
     dataset: Dataset,
     model: Any,
-    optimizer: Any,
-    steps: int,
-    log: Log,
+    trainer: Any,
+    run: Run,
     *,
     device: Any,
     is_half: bool = False,
 ) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost."""
-    train_step, trainer = make_train_step(model, optimizer, device, is_half)
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    train_step = make_train_step(model, trainer, device, is_half)
+    steps = count_steps(config, dataset, ranks=hvd.size(), start=run.position)
     # Distributed: each rank has its own part of the samples.
-    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
-    progress = Progress.start(config, steps, log)
-    for step in range(steps):
+    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size(), start=run.position)
+    progress = Progress.start(config, steps, run.log, run)
+    for step in range(run.position.step, steps):
         started = time.perf_counter()
         batch = next(batches)
+        seed_step(config, rank=hvd.rank(), samples=run.position.samples)
         # Distributed: the rate grows with the ranks, as the global batch does.
         trainer.set_learning_rate(learning_rate(config, step=step, ranks=hvd.size()))
+        # Distributed: all ranks stop at the same step.
+        asked = hvd.allreduce(mx.nd.array([run.asked]), op=hvd.Max, name="asked")
         loss = train_step(batch)
         progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
+        run.made_step(batch.global_samples, asked=int(asked.asscalar()))
     return progress
 
 
@@ -100,11 +120,9 @@ def mean_over_ranks(loss: float) -> float:
     return float(hvd.allreduce(mx.nd.array([loss]), name="loss").asscalar())  # Distributed
 
 
-def make_train_step(model: Any, optimizer: Any, device: Any, is_half: bool) -> tuple[Callable[[Batch], float], Any]:
-    """Return the function of one step, batch in and this rank's loss out, and the trainer that it steps."""
+def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Callable[[Batch], float]:
+    """Return the function of one step: batch in, this rank's loss out."""
     loss_of = make_loss(model)
-    # Distributed: averages the gradients over the ranks before the optimizer sees them.
-    trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
     if is_half:
         mx.contrib.amp.init_trainer(trainer)
 
@@ -122,7 +140,7 @@ def make_train_step(model: Any, optimizer: Any, device: Any, is_half: bool) -> t
         # As a number at once: it waits for the step, which else is only in MXNet's queue.
         return float(loss.asscalar())
 
-    return train_step, trainer
+    return train_step
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> float:

@@ -12,6 +12,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch
 from distrain_trainer.log import Log
 from distrain_trainer.mxnet_models import to_model
+from distrain_trainer.randomness import step_seed
 
 
 def choose_precision(config: Config, device: Any, log: Log) -> bool:
@@ -26,6 +27,11 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
         return False
     mx.contrib.amp.init()
     return True
+
+
+def seed_step(config: Config, *, rank: int, samples: int) -> None:
+    """Seed what layers draw, such as dropout's, for the step after so many samples of all ranks."""
+    mx.random.seed(step_seed(config, rank=rank, samples=samples))
 
 
 def make_optimizer(config: Config, **options: Any) -> Any:

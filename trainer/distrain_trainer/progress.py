@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from distrain_trainer.checkpoint import Run
 from distrain_trainer.config import Config
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
@@ -34,9 +35,11 @@ class Progress:
     history: list[LoggedStep] = field(default_factory=list)
 
     @classmethod
-    def start(cls, config: Config, steps: int, log: Log) -> Progress:
+    def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
+        """Go on where the run is: the steps are counted, and their figures kept, from its beginning."""
         log.print(HEADER)
-        return cls(log, steps, config.log_every, Speed(untimed_steps(steps)))
+        made = run.position.step
+        return cls(log, steps, config.log_every, Speed(made + untimed_steps(steps - made), made), run.history)
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.

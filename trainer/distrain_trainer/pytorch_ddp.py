@@ -16,12 +16,21 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from distrain_trainer.checkpoint import Run, World
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.data import Batch, Dataset, evaluation_batches
 from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
-from distrain_trainer.pytorch_training import MODEL_FILE, Computer, make_optimizer, run_steps, save
+from distrain_trainer.pytorch_checkpoint import TorchState
+from distrain_trainer.pytorch_training import (
+    MODEL_FILE,
+    Computer,
+    make_deterministic,
+    make_optimizer,
+    run_steps,
+    save,
+)
 from distrain_trainer.results import write_outcome
 
 
@@ -41,19 +50,24 @@ def lost_ranks_named() -> Iterator[None]:
 @lost_ranks_named()  # Distributed
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    if config.deterministic:
+        make_deterministic()
     join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.
     log = Log(speaks=dist.get_rank() == 0)  # Distributed: one rank speaks for all.
     computer = choose_computer(config, log)
 
-    steps = count_steps(config, dataset, ranks=dist.get_world_size())
     model = computer.build(config, dataset, rank=dist.get_rank())
+    optimizer, scaler = make_optimizer(config, model), computer.scaler()
+    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
 
-    progress = train(config, dataset, computer, model, Progress.start(config, steps, log))
+    progress = train(config, dataset, computer, model, optimizer, scaler, run)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
 
     if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
         write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
+    run.finish()
     dist.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.
     dist.destroy_process_group()  # Distributed
 
@@ -66,6 +80,22 @@ def join() -> None:
             dist.init_process_group(backend)  # Distributed: RANK, MASTER_ADDR and the like say how.
         else:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+
+
+def world() -> World:
+    return World(dist.get_rank(), dist.get_world_size(), from_rank_0, of_all_ranks)  # Distributed
+
+
+def from_rank_0(value: Any) -> Any:
+    values = [value]
+    dist.broadcast_object_list(values, src=0)  # Distributed
+    return values[0]
+
+
+def of_all_ranks(value: Any) -> list[Any]:
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)  # Distributed
+    return values
 
 
 @contextlib.contextmanager
@@ -87,19 +117,19 @@ def choose_computer(config: Config, log: Log) -> Computer:
     return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks)
 
 
-def train(config: Config, dataset: Dataset, computer: Computer, model: Any, progress: Progress) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost."""
-    replica = DistributedDataParallel(model)  # Distributed: starts every rank from rank 0's weights.
-    optimizer = make_optimizer(config, model)
-    train_step = make_train_step(computer, replica, optimizer)
-    # Distributed: each rank has its own part of the samples.
-    batches = train_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
-    return run_steps(config, batches, optimizer, train_step, progress, ranks=dist.get_world_size(), mean=mean_of_ranks)
+def train(
+    config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
+) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    # Distributed: starts every rank from rank 0's weights. After its first step it packs the gradients anew, by the
+    # order in which they came, and a sum of other parts has other last bits: not where it looks for unused ones.
+    replica = DistributedDataParallel(model, find_unused_parameters=config.deterministic)
+    train_step = make_train_step(computer, replica, optimizer, scaler)
+    return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
 
 
-def make_train_step(computer: Computer, replica: Any, optimizer: Any) -> Callable[[Batch], Any]:
+def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
     """Return the function of one step: batch in, this rank's loss out."""
-    scaler = computer.scaler()
 
     def train_step(batch: Batch) -> Any:
         optimizer.zero_grad()
@@ -117,6 +147,18 @@ def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -
     # Distributed: each rank tests a part.
     batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
     return sum_of_ranks(computer.count_right(model, batches)) / dataset.tests
+
+
+def largest_of_ranks(value: int) -> Callable[[], int]:
+    """Begin to look for the largest number, beside the step. Returns what waits for it."""
+    largest = torch.tensor(value, device="cuda" if torch.cuda.is_available() else "cpu")
+    begun = dist.all_reduce(largest, op=dist.ReduceOp.MAX, async_op=True)  # Distributed
+
+    def wait() -> int:
+        begun.wait()
+        return int(largest)
+
+    return wait
 
 
 def mean_of_ranks(value: float) -> float:

@@ -12,48 +12,68 @@ from typing import Any
 import horovod.torch as hvd
 import torch
 
+from distrain_trainer.checkpoint import Run, World
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.data import Batch, Dataset, evaluation_batches
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
-from distrain_trainer.pytorch_training import MODEL_FILE, Computer, make_optimizer, run_steps, save
+from distrain_trainer.pytorch_checkpoint import TorchState
+from distrain_trainer.pytorch_training import (
+    MODEL_FILE,
+    Computer,
+    make_deterministic,
+    make_optimizer,
+    run_steps,
+    save,
+)
+from distrain_trainer.randomness import pin_all_reduce
 from distrain_trainer.results import write_outcome
 
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    if config.deterministic:
+        make_deterministic()
+        pin_all_reduce()  # Distributed
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
     log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
     computer = Computer.choose(config, log, local_rank=hvd.local_rank(), local_ranks=hvd.local_size())
 
-    steps = count_steps(config, dataset, ranks=hvd.size())
     model = computer.build(config, dataset, rank=hvd.rank())
+    optimizer, scaler = make_optimizer(config, model), computer.scaler()
+    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
 
-    progress = train(config, dataset, computer, model, Progress.start(config, steps, log))
+    progress = train(config, dataset, computer, model, optimizer, scaler, run)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
     if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
         write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
+    run.finish()
     hvd.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.
 
 
-def train(config: Config, dataset: Dataset, computer: Computer, model: Any, progress: Progress) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost."""
-    optimizer = make_optimizer(config, model)
+def world() -> World:
+    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    broadcast = functools.partial(hvd.broadcast_object, name="value")
+    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+
+
+def train(
+    config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
+) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
     # Distributed: averages each gradient over the ranks, once it is there.
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-    # Distributed: every rank starts from rank 0's weights. The optimizer has no state yet that could differ.
+    # Distributed: every rank starts from rank 0's weights. The optimizer has no state yet, or a checkpoint's.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    train_step = make_train_step(computer, model, optimizer)
-    # Distributed: each rank has its own part of the samples.
-    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
-    return run_steps(config, batches, optimizer, train_step, progress, ranks=hvd.size(), mean=mean_of_ranks)
+    train_step = make_train_step(computer, model, optimizer, scaler)
+    return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
 
 
-def make_train_step(computer: Computer, model: Any, optimizer: Any) -> Callable[[Batch], Any]:
+def make_train_step(computer: Computer, model: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
     """Return the function of one step: batch in, this rank's loss out."""
-    scaler = computer.scaler()
 
     def train_step(batch: Batch) -> Any:
         optimizer.zero_grad()
@@ -74,6 +94,12 @@ def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -
     batches = evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
     right = torch.tensor(computer.count_right(model, batches), dtype=torch.float64)
     return float(hvd.allreduce(right, op=hvd.Sum, name="right")) / dataset.tests  # Distributed
+
+
+def largest_of_ranks(value: int) -> Callable[[], int]:
+    """Begin to look for the largest number, beside the step. Returns what waits for it."""
+    begun = hvd.allreduce_async(torch.tensor(value), op=hvd.Max, name="asked")  # Distributed
+    return lambda: int(hvd.synchronize(begun))
 
 
 def mean_of_ranks(value: float) -> float:

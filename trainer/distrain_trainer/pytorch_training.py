@@ -12,12 +12,14 @@ from typing import Any
 import torch
 
 from distrain_trainer import pytorch_models
+from distrain_trainer.checkpoint import Run
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset
+from distrain_trainer.data import Batch, Dataset, count_steps, train_batches
 from distrain_trainer.errors import DeviceError
 from distrain_trainer.log import Log
 from distrain_trainer.processors import count_processors
 from distrain_trainer.progress import Progress
+from distrain_trainer.randomness import step_seed
 from distrain_trainer.schedule import learning_rate
 
 MODEL_FILE = "model.pt"
@@ -105,25 +107,46 @@ def make_optimizer(config: Config, model: Any) -> Any:
 
 def run_steps(
     config: Config,
-    batches: Iterator[Batch],
+    dataset: Dataset,
     optimizer: Any,
     train_step: Callable[[Batch], Any],
-    progress: Progress,
+    run: Run,
     *,
-    ranks: int,
+    largest: Callable[[int], Callable[[], int]],
     mean: Callable[[float], float],
 ) -> Progress:
-    """Make all steps. Raises DivergedError when the loss is lost."""
-    for step in range(progress.steps):
+    """Make all steps that are left. Raises DivergedError when the loss is lost, StoppedError when asked to stop.
+
+    `largest` begins to look for the largest of all ranks' numbers, and returns what waits for it.
+    """
+    rank, ranks = run.world.rank, run.world.size
+    steps = count_steps(config, dataset, ranks=ranks, start=run.position)
+    # Distributed: each rank has its own part of the samples.
+    batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position)
+    progress = Progress.start(config, steps, run.log, run)
+    for step in range(run.position.step, steps):
         started = time.perf_counter()
         batch = next(batches)
         for group in optimizer.param_groups:
             # Distributed: the rate grows with the ranks, as the global batch does.
             group["lr"] = learning_rate(config, step=step, ranks=ranks)
+        # Distributed: ranks that drop out alike would learn less.
+        torch.manual_seed(step_seed(config, rank=rank, samples=run.position.samples))
+        asked = largest(run.asked)  # Distributed: all ranks stop at the same step.
         # As a number at once: it waits for a GPU, which else only has the step in its queue.
         loss = float(train_step(batch))
         progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
+        run.made_step(batch.global_samples, asked=asked())
     return progress
+
+
+def make_deterministic() -> None:
+    """Compute the same bits of the same numbers. Before anything else of PyTorch's."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True)
 
 
 def save(model: Any, path: Path) -> None:

@@ -5,6 +5,10 @@ An S3 failure surfaces within a minute.
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import hashlib
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from distrain_trainer.errors import StorageError
+from distrain_trainer.errors import ConflictError, StorageError
 
 # Three attempts of this, in seconds, with the pauses between them, stay under a minute.
 ATTEMPTS = 3
@@ -24,6 +28,10 @@ CONNECTIONS = 32
 KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # S3's codes, and versitygw's own for a key that it does not know.
 WRONG_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound")
+# What S3 says of a conditional write whose condition does not hold, or that met another one.
+CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+# S3 takes no more than 5 GB at once; what is larger than this is sent in parts.
+LARGE = 256 * 1024**2
 
 
 class Store(Protocol):
@@ -46,6 +54,18 @@ class Store(Protocol):
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all. Raises StorageError when it cannot be written."""
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there. Raises StorageError when it cannot be."""
+
+    def read_tagged(self, name: str) -> tuple[bytes, str] | None:
+        """Return a file's content and the tag of this very content, for write_if; None without such a file."""
+
+    def write_if(self, name: str, content: bytes, tag: str | None) -> str:
+        """Write a file only if it still has the tag, or with None if it is not there, and return its new tag.
+
+        Raises ConflictError when another process was first, StorageError when it cannot be written at all.
+        """
 
 
 def open_store(uri: str, *, value: str) -> Store:
@@ -93,13 +113,56 @@ class FolderStore:
         unfinished = path.with_name(f".{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(content)
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
             unfinished.replace(path)
+            _sync_folder(path.parent)
         except OSError as error:
-            raise StorageError(
-                f"{self.value}: {path} cannot be written: {error.strerror}; "
-                f"mount a volume that user {os.getuid()} may write"
-            ) from None
+            raise self._cannot_write(path, error) from None
+
+    def _cannot_write(self, path: Path, error: OSError) -> StorageError:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "free some of it" if is_full else f"mount a volume that user {os.getuid()} may write"
+        return StorageError(f"{self.value}: {path} cannot be written: {error.strerror}; {remedy}")
+
+    def delete(self, name: str) -> None:
+        path = Path(self.uri) / name
+        try:
+            path.unlink(missing_ok=True)
+            # The last file takes its folder along, as in S3.
+            if path.parent != Path(self.uri) and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                raise StorageError(f"{self.value}: {path} cannot be deleted: {error.strerror}") from None
+
+    def read_tagged(self, name: str) -> tuple[bytes, str] | None:
+        if not (Path(self.uri) / name).exists():
+            return None
+        content = self.read(name)
+        return content, _tag(content)
+
+    def write_if(self, name: str, content: bytes, tag: str | None) -> str:
+        with self._locked():
+            held = self.read_tagged(name)
+            if (held[1] if held else None) != tag:
+                raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
+            self.write(name, content)
+        return _tag(content)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        path = Path(self.uri) / ".lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("w")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            raise self._cannot_write(path, error) from None
+        with file:
+            yield
 
 
 @dataclass(frozen=True)
@@ -138,7 +201,43 @@ class S3Store:
 
     def write(self, name: str, content: bytes) -> None:
         with self._errors("write"):
-            self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content)
+            if len(content) > LARGE:
+                self.client.upload_fileobj(io.BytesIO(content), self.bucket, self._key(name))
+            else:
+                self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content)
+
+    def delete(self, name: str) -> None:
+        with self._errors("delete"):
+            self.client.delete_object(Bucket=self.bucket, Key=self._key(name))
+
+    def read_tagged(self, name: str) -> tuple[bytes, str] | None:
+        from botocore.exceptions import ClientError
+
+        with self._errors("read"):
+            try:
+                answer = self.client.get_object(Bucket=self.bucket, Key=self._key(name))
+                return answer["Body"].read(), answer["ETag"]
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "NoSuchKey":
+                    raise
+                return None
+
+    def write_if(self, name: str, content: bytes, tag: str | None) -> str:
+        from botocore.exceptions import ClientError
+
+        condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+        with self._errors("write"):
+            try:
+                answer = self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content, **condition)
+                return str(answer["ETag"])
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in (*CONFLICTS, "NoSuchKey"):
+                    raise
+        # Perhaps with ourselves: an answer was lost, and boto3 has sent it again.
+        held = self.read_tagged(name)
+        if held is None or held[0] != content:
+            raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
+        return held[1]
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name
@@ -217,6 +316,19 @@ def _s3_client(uri: str, value: str) -> Any:
         raise StorageError(
             f"s3.endpoint: {endpoint!r} is no URL, and {value} {uri} needs one; give one such as https://s3.example.org"
         ) from None
+
+
+def _tag(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names of a folder's files outlast a crash of the machine, as their content does."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def _last_byte(start: int, length: int | None) -> int | str:

@@ -5,55 +5,74 @@ A line that exists only because the training is distributed says so: `# Distribu
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
 
 import horovod.tensorflow as hvd
+import numpy as np
 import tensorflow as tf
 
 from distrain_trainer import tensorflow_models
+from distrain_trainer.checkpoint import Run, World
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, count_steps, train_batches
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
+from distrain_trainer.randomness import pin_all_reduce
 from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
+from distrain_trainer.tensorflow_checkpoint import KerasState
 from distrain_trainer.tensorflow_training import (
     choose_device,
     choose_precision,
     count_right,
     has_gpu,
     loss_of,
+    make_deterministic,
+    seed,
+    seeder,
     tell_precision,
 )
 
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    if config.deterministic:
+        make_deterministic()
+        pin_all_reduce()  # Distributed
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
     log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
     choose_device(local_rank=hvd.local_rank(), local_size=hvd.local_size())
     choose_precision(config)
     tell_precision(config, log, gpus=has_gpu())
 
-    steps = count_steps(config, dataset, ranks=hvd.size())
     model, optimizer = build(config, dataset)
+    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    run = Run.begin(config, dataset, KerasState(model, optimizer), world(), log)
     share_start(model, optimizer)
 
-    progress = train(config, dataset, model, optimizer, steps, log)
+    progress = train(config, dataset, model, optimizer, log, run)
     accuracy = evaluate(config, dataset, model) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
     if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
         write_outcome(config.output, results, log, model="model.keras", save=model.save)
+    run.finish()
     # Distributed: no rank leaves, and so tells of success, before the model is written.
     hvd.allreduce(tf.zeros([]), name="end")
 
 
+def world() -> World:
+    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    broadcast = functools.partial(hvd.broadcast_object, name="value")
+    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+
+
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
     """Return the untrained model and its optimizer, whose state is there from the start."""
-    tf.keras.utils.set_random_seed(config.seed + hvd.rank())  # Distributed: ranks that drop out alike would learn less.
+    seed(config, rank=hvd.rank())
     model = tensorflow_models.build(config.model, shape=dataset.shape, classes=dataset.classes)
     optimizer = tf.keras.optimizers.Adam() if config.optimizer == "adam" else tf.keras.optimizers.SGD(momentum=0.9)
     if tf.keras.mixed_precision.global_policy().name == "mixed_float16":
@@ -68,20 +87,24 @@ def share_start(model: Any, optimizer: Any) -> None:
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
 
-def train(config: Config, dataset: Dataset, model: Any, optimizer: Any, steps: int, log: Log) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost."""
+def train(config: Config, dataset: Dataset, model: Any, optimizer: Any, log: Log, run: Run) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
     train_step = make_train_step(model, optimizer)
+    seed_step = seeder(config, model, rank=hvd.rank())
+    steps = count_steps(config, dataset, ranks=hvd.size(), start=run.position)
     # Distributed: each rank has its own part of the samples.
-    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
-    progress = Progress.start(config, steps, log)
-    for step in range(steps):
+    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size(), start=run.position)
+    progress = Progress.start(config, steps, log, run)
+    for step in range(run.position.step, steps):
         started = time.perf_counter()
         batch = next(batches)
+        seed_step(run.position.samples)
         # Distributed: the rate grows with the ranks, as the global batch does.
         optimizer.learning_rate = learning_rate(config, step=step, ranks=hvd.size())
         # As a number at once: it waits for a GPU, which else only has the step in its queue.
-        loss = float(train_step(batch.images, batch.labels, batch.weights))
+        loss, asked = map(float, train_step(batch.images, batch.labels, batch.weights, np.float32(run.asked)))
         progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
+        run.made_step(batch.global_samples, asked=int(asked))
     return progress
 
 
@@ -91,10 +114,14 @@ def mean_over_ranks(loss: float) -> float:
 
 
 def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
-    """Return the function of one step, compiled to a graph: batch in, this rank's loss out."""
+    """Return the function of one step, compiled to a graph: batch in, this rank's loss out.
+
+    Beside it goes whether this rank was asked to stop, and comes whether any was.
+    """
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
 
-    def train_step(images: Any, labels: Any, weights: Any) -> Any:
+    def train_step(images: Any, labels: Any, weights: Any, asked: Any) -> Any:
+        asked = hvd.allreduce(asked, op=hvd.Max, name="asked")  # Distributed: all ranks stop at the same step.
         with tf.GradientTape() as tape:
             loss = loss_of(model, images, labels, weights)
             # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
@@ -103,7 +130,7 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
         gradients = tape.gradient(target, model.trainable_variables)
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
+        return loss, asked
 
     return tf.function(train_step)  # type: ignore[no-any-return]
 

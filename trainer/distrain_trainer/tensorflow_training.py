@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.errors import DeviceError
 from distrain_trainer.log import Log
+from distrain_trainer.randomness import step_seed
 
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
@@ -42,6 +45,35 @@ def tell_precision(config: Config, log: Log, *, gpus: bool) -> None:
     """Say when the computation is not in the precision that was asked for."""
     if config.precision != "fp32" and not gpus:
         log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+
+
+def make_deterministic() -> None:
+    """Compute the same bits of the same numbers. Before anything else of TensorFlow's."""
+    tf.config.experimental.enable_op_determinism()
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+
+
+def seed(config: Config, *, rank: int) -> None:
+    """Seed all that draws weights, and have layers draw from generators that can be seeded again."""
+    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: ranks that drop out alike would learn less.
+    tf.keras.backend.experimental.enable_tf_random_generator()
+    tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
+
+
+def seeder(config: Config, model: Any, *, rank: int) -> Callable[[int], None]:
+    """Return what seeds a model's layers, such as dropout, for the step after so many samples of all ranks."""
+    own: list[Any] = [getattr(layer, "_random_generator", None) for layer in model.submodules]
+    made = [getattr(each, "_generator", None) for each in own]
+    generators = [each for each in (*made, tf.random.get_global_generator()) if each is not None]
+
+    def seed_step(samples: int) -> None:
+        state = np.array([0, 0, step_seed(config, rank=rank, samples=samples)])
+        for number, generator in enumerate(generators):
+            state[1] = number  # Two layers alike would drop out alike.
+            generator.reset(state)
+
+    return seed_step
 
 
 def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from distrain_trainer.config import Config
-from distrain_trainer.data.dealing import Indices, Part, deal_epoch, deal_tests
+from distrain_trainer.data.dealing import Indices, Part, Segment, count_steps_left, deal_epoch, deal_tests
 from distrain_trainer.data.formats import Dataset
+from distrain_trainer.data.position import Position
 from distrain_trainer.data.samples import Pixels, Samples
 from distrain_trainer.errors import DataError
 
@@ -38,8 +38,17 @@ class Batch:
     global_samples: int
 
 
-def count_steps(config: Config, dataset: Dataset, *, ranks: int) -> int:
-    """Return the steps of the run, all its epochs together. Raises DataError when there is no batch for all ranks."""
+START = Position()
+
+
+def count_steps(config: Config, dataset: Dataset, *, ranks: int, start: Position = START) -> int:
+    """Return the steps of the run, all its epochs together and those before `start` included.
+
+    A step is a change of the weights by all ranks together, however many they are. So a run of given epochs makes fewer
+    steps once it has grown, and a run of given steps sees more samples.
+
+    Raises DataError when there is no batch for all ranks.
+    """
     if config.is_synthetic:
         assert config.steps is not None
         return config.steps
@@ -57,20 +66,30 @@ def count_steps(config: Config, dataset: Dataset, *, ranks: int) -> int:
     if config.steps is not None:
         return config.steps
     assert config.epochs is not None
-    return config.epochs * math.ceil(samples / global_batch)
+    more = config.epochs - start.samples // samples
+    if more <= 0:
+        return start.step
+    of_this_epoch = count_steps_left(samples, config.batch_size, ranks=ranks, made=start.segments)
+    return start.step + of_this_epoch + (more - 1) * count_steps_left(samples, config.batch_size, ranks=ranks)
 
 
-def train_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
-    """Yield one rank's batches, epoch after epoch, without end. Raises StorageError or DataError on the way."""
+def train_batches(
+    config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START
+) -> Iterator[Batch]:
+    """Yield one rank's batches from a position on, without end. Raises StorageError or DataError on the way."""
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
         # One batch of noise again and again, as the training benchmarks do: its speed is real, its loss means nothing.
         everything = Part(0, np.arange(size), [(np.arange(size), size * ranks)])
         return itertools.repeat(next(_batches(samples, [everything], size, ranks)))
-    parts = (
-        deal_epoch(len(samples), size, seed=config.seed, epoch=epoch, rank=rank, ranks=ranks, shards=samples.shards)
-        for epoch in itertools.count()
-    )
+
+    def part(epoch: int, made: Sequence[Segment] = ()) -> Part:
+        of = (len(samples), size)
+        return deal_epoch(*of, seed=config.seed, epoch=epoch, rank=rank, ranks=ranks, shards=samples.shards, made=made)
+
+    first = start.samples // len(samples)
+    # Each part when its turn comes: a whole epoch is dealt out at once.
+    parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
     return _batches(samples, parts, size, ranks)
 
 

@@ -1,7 +1,8 @@
 """Which rank trains on which sample at which step: numbers alone, which every rank computes alike.
 
 An epoch puts all samples in an order of its own, and each rank takes one contiguous run of it. So a rank opens only the
-shards that its run lies in, and what was dealt so far can be computed again from the same few numbers.
+shards that its run lies in, and what was dealt so far can be computed again from the same few numbers: where the number
+of ranks changes amidst an epoch, what the segments before have left is put together and dealt out anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,18 @@ Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Segment:
+    """Steps that so many ranks made of an epoch together, each with a batch of this size."""
+
+    ranks: int
+    batch_size: int
+    steps: int
+
+    def is_of(self, ranks: int, batch_size: int) -> bool:
+        return (self.ranks, self.batch_size) == (ranks, batch_size)
+
+
+@dataclass(frozen=True)
 class Part:
     """One rank's part of an epoch.
 
@@ -32,25 +45,85 @@ class Part:
 
 
 def deal_epoch(
-    samples: int, batch_size: int, *, seed: int, epoch: int, rank: int, ranks: int, shards: Sequence[int] = ()
+    samples: int,
+    batch_size: int,
+    *,
+    seed: int,
+    epoch: int,
+    rank: int,
+    ranks: int,
+    shards: Sequence[int] = (),
+    made: Sequence[Segment] = (),
 ) -> Part:
-    """Return a rank's part. `shards` are the sizes of the files that the samples lie in, where they are read in a row.
+    """Return a rank's part of what `made` has left of an epoch.
 
-    All ranks make equally many steps. In the last ones a rank may have fewer samples than others, or none: runs differ
-    by one sample at most.
+    `shards` are the sizes of the files that the samples lie in, where they are read in a row. All ranks make equally
+    many steps. In the last ones a rank may have fewer samples than others, or none: runs differ by one sample at most.
     """
-    run = run_of(samples, rank=rank, ranks=ranks)
-    if shards:
-        reading = order_of_shards(shards, seed=seed, epoch=epoch)[run]
-        order = through_buffer(reading, SHUFFLE_BUFFER, np.random.default_rng((seed, epoch, rank)))
-    else:
-        reading = order = np.random.default_rng((seed, epoch)).permutation(samples)[run]
-    longest = -(-samples // ranks)
+    deal = Deal(seed, epoch, is_in_a_row=bool(shards))
+    left = deal.order(samples, shards)
+    earlier, skipped = split(made, batch_size, ranks=ranks)
+    for number, segment in enumerate(earlier):
+        left = deal.left_after(left, segment, number)
+    reading, order = deal.run(left, len(earlier), rank=rank, ranks=ranks)
     steps = [
-        (order[start : start + batch_size], count_of_step(samples, start, batch_size, ranks=ranks))
-        for start in range(0, longest, batch_size)
+        (order[start : start + batch_size], count_of_step(len(left), start, batch_size, ranks=ranks))
+        for start in range(skipped * batch_size, longest_run(len(left), ranks), batch_size)
     ]
-    return Part(epoch, reading, steps)
+    return Part(epoch, without(reading, order[: skipped * batch_size]), steps)
+
+
+def split(made: Sequence[Segment], batch_size: int, *, ranks: int) -> tuple[Sequence[Segment], int]:
+    """Return the segments that are over, and the steps made of one that goes on, as the sizes are still the same."""
+    if made and made[-1].is_of(ranks, batch_size):
+        return made[:-1], made[-1].steps
+    return made, 0
+
+
+def count_steps_left(samples: int, batch_size: int, *, ranks: int, made: Sequence[Segment] = ()) -> int:
+    """Return how many steps so many ranks make of what `made` has left of an epoch."""
+    earlier, skipped = split(made, batch_size, ranks=ranks)
+    for segment in earlier:
+        samples -= count_of_step(samples, 0, segment.steps * segment.batch_size, ranks=segment.ranks)
+    return -(-longest_run(samples, ranks) // batch_size) - skipped
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How the samples of one epoch are dealt."""
+
+    seed: int
+    epoch: int
+    is_in_a_row: bool
+
+    def order(self, samples: int, shards: Sequence[int]) -> Indices:
+        if self.is_in_a_row:
+            return order_of_shards(shards, seed=self.seed, epoch=self.epoch)
+        return np.random.default_rng((self.seed, self.epoch)).permutation(samples)
+
+    def run(self, left: Indices, number: int, *, rank: int, ranks: int) -> tuple[Indices, Indices]:
+        """Return a rank's run of what is left, as it is read and as it is trained on, in the segment of a number."""
+        reading = left[run_of(len(left), rank=rank, ranks=ranks)]
+        if not self.is_in_a_row:
+            return reading, reading
+        random = np.random.default_rng((self.seed, self.epoch, rank, number))
+        return reading, through_buffer(reading, SHUFFLE_BUFFER, random)
+
+    def left_after(self, left: Indices, segment: Segment, number: int) -> Indices:
+        """Return what a segment leaves, in the order in which it would have been read."""
+        rests = []
+        for rank in range(segment.ranks):
+            reading, order = self.run(left, number, rank=rank, ranks=segment.ranks)
+            rests.append(without(reading, order[: segment.steps * segment.batch_size]))
+        return np.concatenate(rests)
+
+
+def without(reading: Indices, trained: Indices) -> Indices:
+    return reading[~np.isin(reading, trained)]
+
+
+def longest_run(samples: int, ranks: int) -> int:
+    return -(-samples // ranks)
 
 
 def deal_tests(samples: int, batch_size: int, *, rank: int, ranks: int) -> Part:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from distrain_trainer.data.dealing import Indices, Part
+from distrain_trainer.data.dealing import SHUFFLE_BUFFER, Indices, Part
 from distrain_trainer.data.images import SUFFIXES, Decoder
 from distrain_trainer.data.samples import Pixels, Shape, Work, put
 from distrain_trainer.errors import DataError
@@ -85,16 +85,23 @@ class Shards:
         labels[slot] = sample.label
 
     def _read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
-        """Yield samples by their number in the order of `reading`, which goes through each shard without a gap."""
+        """Yield samples by their number in the order of `reading`, which goes through each shard forwards.
+
+        What was trained on before is missing in it. A small gap is read over, a large one is not.
+        """
         starts = np.cumsum([0, *self.shards])
         # From the right: an empty shard begins where the next one does, and owns nothing.
         owners = np.searchsorted(starts, reading, side="right") - 1
-        pairs = zip(owners.tolist(), reading.tolist(), strict=True)
-        for shard, group in itertools.groupby(pairs, key=lambda pair: pair[0]):
-            numbers = [number for _, number in group]
-            first = numbers[0] - int(starts[shard])
-            samples = read_samples(self.store, self.files[shard], first, len(numbers), classes=self.classes)
-            yield from zip(numbers, samples, strict=True)
+        breaks = (np.diff(owners) != 0) | (np.diff(reading) > SHUFFLE_BUFFER)
+        for numbers in np.split(reading, np.flatnonzero(breaks) + 1):
+            if not len(numbers):
+                continue
+            shard = int(np.searchsorted(starts, numbers[0], side="right")) - 1
+            first, count = int(numbers[0] - starts[shard]), int(numbers[-1] - numbers[0]) + 1
+            samples = read_samples(self.store, self.files[shard], first, count, classes=self.classes)
+            wanted = np.zeros(count, dtype=bool)
+            wanted[numbers - numbers[0]] = True
+            yield from zip(numbers.tolist(), itertools.compress(samples, wanted), strict=True)
 
 
 def read_samples(store: Store, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:

@@ -1,0 +1,67 @@
+"""What the tests of checkpoints share: a state of one array, and a world of one rank."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from distrain_trainer.checkpoint import Run, World, arrays
+from distrain_trainer.checkpoint.manifest import Shapes
+from distrain_trainer.checkpoint.stopping import SIGNALS
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset
+from distrain_trainer.data.idx import Arrays
+from distrain_trainer.log import Log
+
+ALONE = World(0, 1, lambda value: value, lambda value: [value])
+DATASET = Dataset(Arrays(np.zeros((100, 4, 4, 1), dtype=np.uint8), np.zeros(100, dtype=np.int64)), None, classes=1)
+
+
+class Counter:
+    """A state whose only weight counts the steps."""
+
+    file = "state.npz"
+
+    def __init__(self, size: int = 1) -> None:
+        self.weight = np.zeros(size)
+
+    def shapes(self) -> Shapes:
+        return arrays.shapes({"weight": self.weight})
+
+    def copy(self) -> Callable[[], bytes]:
+        copied = {"weight": self.weight.copy()}
+        return lambda: arrays.encode(copied)
+
+    def load(self, content: bytes) -> None:
+        self.weight[:] = arrays.decode(content)["weight"]
+
+
+def config_of(folder: Path | str, **values: object) -> Config:
+    return Config(data="/data", epochs=9, batch_size=10, checkpoint=str(folder), **values)  # type: ignore[arg-type]
+
+
+def begin(folder: Path | str, state: Counter | None = None, **values: object) -> Run:
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        return Run.begin(config_of(folder, **values), DATASET, state or Counter(), ALONE, Log(speaks=True))
+    finally:  # The signals stay pytest's.
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def make_step(run: Run) -> None:
+    assert isinstance(run.state, Counter)
+    run.state.weight += 1
+    run.made_step(10, asked=run.asked)
+
+
+def save_step(run: Run) -> None:
+    """Make a step, and have it saved."""
+    assert isinstance(run.state, Counter)
+    assert run.saver is not None
+    run.state.weight += 1
+    run.position = run.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
+    assert run.saver.save_last(run._snapshot()) == ""

@@ -1,0 +1,145 @@
+"""A checkpoint is written whole and read whole; of those that are not, the newest good one before is taken."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distrain_trainer.checkpoint import shelf
+from distrain_trainer.checkpoint.head import Head
+from distrain_trainer.errors import CheckpointError
+from distrain_trainer.storage import open_store
+
+from .checkpointing import Counter, begin, save_step
+
+
+def saved(folder: Path, steps: int, **values: object) -> None:
+    run = begin(folder, **values)
+    for _ in range(steps):
+        save_step(run)
+
+
+def names(folder: Path) -> list[str]:
+    return shelf.names(open_store(str(folder), value="checkpoint.uri"))
+
+
+def test_run_goes_on_from_the_newest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved(tmp_path, 3)
+
+    run = begin(tmp_path, state := Counter())
+
+    assert state.weight == [3]
+    assert (run.position.step, run.position.samples) == (3, 30)
+    assert capsys.readouterr().out == "resumed from 1-30: step 3, 30 samples, on 1 ranks (before 1)\n"
+
+
+def test_last_ones_are_kept(tmp_path: Path) -> None:
+    saved(tmp_path, 5, checkpoint_keep=2)
+
+    assert names(tmp_path) == ["1-50", "1-40"]
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def foreign(path: Path) -> None:
+    path.write_text("[]")
+
+
+def of_another_format(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "reason"),
+    [
+        pytest.param("state.npz", cut, r"state\.npz: \d+ bytes instead of \d+", id="truncated"),
+        pytest.param("state.npz", flip, r"state\.npz: checksum differs", id="bit-flipped"),
+        pytest.param("state.npz", Path.unlink, r"state\.npz: missing", id="torn"),
+        pytest.param("manifest.json", Path.unlink, r"no manifest\.json", id="torn-before-its-manifest"),
+        pytest.param("manifest.json", cut, r"manifest\.json is none of this trainer's", id="manifest-truncated"),
+        pytest.param(
+            "manifest.json",
+            lambda path: path.write_text("[]"),
+            r"manifest\.json is none of this trainer's",
+            id="foreign",
+        ),
+        pytest.param(
+            "manifest.json", of_another_format, r"its format is 2, and this trainer reads 1", id="another-format"
+        ),
+    ],
+)
+def test_damaged_one_is_told_and_the_one_before_is_taken(
+    file: str, damage: Callable[[Path], object], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(tmp_path, 3)
+    damage(tmp_path / "1-30" / file)
+
+    begin(tmp_path, state := Counter())
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert state.weight == [2]
+    assert second.startswith("resumed from 1-20: step 2,")
+    assert re.fullmatch(rf"checkpoint: 1-30 is damaged \({reason}\), skipped", first), first
+
+
+def test_run_without_a_good_one_begins_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved(tmp_path, 1)
+    flip(tmp_path / "1-10" / "state.npz")
+
+    run = begin(tmp_path)
+
+    assert run.position.step == 0
+    assert "resumed" not in capsys.readouterr().out
+
+
+def test_one_that_head_does_not_name_yet_is_not_seen(tmp_path: Path) -> None:
+    saved(tmp_path, 2)
+    head = json.loads((tmp_path / "HEAD").read_text())
+    (tmp_path / "HEAD").write_text(json.dumps({**head, "checkpoint": "1-10"}))
+
+    assert begin(tmp_path).position.samples == 10
+
+
+def test_one_that_head_names_is_never_deleted(tmp_path: Path) -> None:
+    saved(tmp_path, 3)
+
+    shelf.prune(open_store(str(tmp_path), value="checkpoint.uri"), keep=1, current="1-20")
+
+    assert names(tmp_path) == ["1-30", "1-20"]
+
+
+@pytest.mark.parametrize(
+    ("values", "size", "message"),
+    [
+        pytest.param({"model": "resnet50"}, 1, r"trainer\.model is mnist there and resnet50 here", id="model"),
+        pytest.param({}, 4, r"weight is 1 there and 4 here", id="shape"),
+        pytest.param({"optimizer": "adam"}, 1, r"trainer\.optimizer is sgd there and adam here", id="optimizer"),
+        pytest.param({"framework": "mxnet"}, 1, r"framework is tensorflow there and mxnet here", id="framework"),
+        pytest.param({"seed": 1}, 1, r"trainer\.seed is 0 there and 1 here", id="seed"),
+    ],
+)
+def test_one_of_another_training_is_refused(values: dict[str, object], size: int, message: str, tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+
+    with pytest.raises(CheckpointError, match=rf"^checkpoint\.uri: .*/1-10 is of another training: {message}; correct"):
+        begin(tmp_path, Counter(size), **values)
+
+
+def test_head_is_read_as_it_was_written(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+
+    content = (tmp_path / "HEAD").read_bytes()
+
+    assert Head.from_json(content).to_json() == content

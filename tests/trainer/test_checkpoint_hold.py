@@ -1,0 +1,221 @@
+"""Of several generations of a run one holds HEAD: a newer one takes it, and an older one ends for good."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain_trainer.checkpoint import head as heads
+from distrain_trainer.checkpoint import hold as holds
+from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Holder
+from distrain_trainer.checkpoint.hold import Hold
+from distrain_trainer.errors import FencedError, FinishedError, StoppedError, StorageError
+from distrain_trainer.storage import FolderStore, Store, open_store
+
+from .checkpointing import begin, make_step, save_step
+
+A, B, C = (Holder(f"run-{name}", (f"pod-{name}-0", f"pod-{name}-1")) for name in "abc")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 0.05)
+    monkeypatch.setattr(holds, "SECONDS_BETWEEN_LOOKS", 0.02)
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "folder":
+        yield open_store(str(tmp_path), value="checkpoint.uri")
+        return
+    server = request.getfixturevalue("s3_server")
+    server.boto3_client().create_bucket(Bucket=(bucket := f"hold-{abs(hash(tmp_path))}"))
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in request.getfixturevalue("s3_env").items():
+            environment.setenv(name, value)
+        yield open_store(f"s3://{bucket}/default/run1", value="checkpoint.uri")
+
+
+def take(store: Store, mine: Holder, *, resumes: bool = True) -> Hold:
+    hold = holds.take(store, mine, resumes=resumes, say=lambda line: None)
+    assert hold is not None
+    return hold
+
+
+def test_restart_of_the_same_job_fences_its_earlier_processes(store: Store) -> None:
+    first = take(store, A)
+
+    second = take(store, A)
+
+    assert (first.head.generation, second.head.generation) == (1, 2)
+    with pytest.raises(FencedError, match=r"is held by generation 2 \(job run-a\) and no longer by generation 1"):
+        first.change(checkpoint="1-10")
+    assert first.is_fenced
+    second.change(checkpoint="2-10")
+
+
+def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
+    first = take(store, A)
+    first.beat()
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(take, store, B)
+        wait_for(lambda: first.is_asked_for)
+        assert not second.done()
+
+        first.end(STOPPED)
+
+        assert second.result(10).head.generation == 2
+    assert set(second.result().head.retired) == set(A.pods)
+
+
+def test_another_job_does_not_wait_for_a_holder_that_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(store, A)  # It never beats.
+    monkeypatch.setattr(heads, "SECONDS_OF_SILENCE", 0.3)
+
+    assert take(store, B).head.generation == 2
+
+
+def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
+    with ThreadPoolExecutor(6) as starts:
+        holders = list(starts.map(lambda number: take(store, Holder("run-a", (f"pod-{number}",))), range(6)))
+
+    assert sorted(hold.head.generation for hold in holders) == [1, 2, 3, 4, 5, 6]
+
+
+def test_rolled_back_job_takes_over_and_its_own_former_pods_do_not_come_back(store: Store) -> None:
+    take(store, A).end(STOPPED)
+    take(store, B).end(STOPPED)
+    rolled_back = Holder(A.job, ("pod-a-new",))
+
+    third = take(store, rolled_back)
+
+    assert third.head.generation == 3
+    for former in (A, B):
+        with pytest.raises(FencedError, match=r"job run-a has taken .* over from this one, which is over"):
+            take(store, former)
+
+
+def test_later_of_two_that_wait_gets_the_run_and_the_other_ends(store: Store) -> None:
+    first = take(store, A)
+    first.beat()
+    with ThreadPoolExecutor(2) as others:
+        second = others.submit(take, store, B)
+        wait_for(lambda: first.head.successor == B)
+        third = others.submit(take, store, C)
+
+        with pytest.raises(FencedError):
+            second.result(10)
+        wait_for(lambda: first.head.successor == C)
+        first.end(STOPPED)
+        assert third.result(10).head.job == C.job
+
+
+def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
+    take(store, A).end(FINISHED)
+
+    assert holds.take(store, A, resumes=True, say=print) is None
+    assert holds.take(store, A, resumes=False, say=print) is None  # A restart of what has just finished.
+    assert take(store, B, resumes=False).head.since == 2
+
+
+class Careless(FolderStore):
+    """A store that writes whatever the condition."""
+
+    def write_if(self, name: str, content: bytes, tag: str | None) -> str:
+        self.write(name, content)
+        return "tag"
+
+
+def test_store_that_heeds_no_condition_serves_one_job_and_is_refused_to_another(tmp_path: Path) -> None:
+    store, said = Careless(uri=str(tmp_path), value="checkpoint.uri"), list[str]()
+    assert holds.take(store, A, resumes=True, say=said.append)
+
+    with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
+        take(store, B)
+    take(store, A)
+    assert said == [f"checkpoint: {tmp_path} does not heed If-Match: two jobs must never use it at once"]
+
+
+def test_damaged_head_is_refused(store: Store) -> None:
+    store.write("HEAD", b"{")
+
+    with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/HEAD is damaged; remove it to begin anew"):
+        take(store, A)
+
+
+def wait_for(condition: Any) -> None:
+    waited = threading.Event()
+    for _ in range(500):
+        if condition():
+            return
+        waited.wait(0.02)
+    pytest.fail("it never came")
+
+
+def as_job(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:
+    monkeypatch.setenv("DISTRAIN_JOB", holder.job)
+    monkeypatch.setenv("DISTRAIN_POD_UID", holder.pods[0])
+
+
+def test_run_hands_over_at_a_step_when_another_job_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_job(monkeypatch, A)
+    run = begin(tmp_path)
+    make_step(run)
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(take, store, B)
+        wait_for(lambda: run.asked)
+
+        with pytest.raises(StoppedError):
+            make_step(run)
+
+        assert second.result(10).head.checkpoint == "1-20"
+    assert (
+        "stopped at step 2 (20 samples) after another job asked for the run; resumes there\n" in capsys.readouterr().out
+    )
+
+
+def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    take(open_store(str(tmp_path), value="checkpoint.uri"), Holder(""))
+    wait_for(lambda: run.asked)
+
+    with pytest.raises(FencedError):
+        make_step(run)
+
+
+def test_run_that_is_never_to_resume_does_for_a_restart_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_job(monkeypatch, A)
+    save_step(begin(tmp_path))
+    as_job(monkeypatch, Holder(A.job, ("pod-of-a-new-install",)))
+
+    anew = begin(tmp_path, resume="never")
+    again = begin(tmp_path, resume="never")
+    save_step(anew := begin(tmp_path, resume="never"))
+    restarted = begin(tmp_path, resume="never")
+
+    assert (again.position.samples, anew.position.samples, restarted.position.samples) == (0, 10, 10)
+    assert json.loads((tmp_path / "HEAD").read_text())["since"] == 2
+
+
+def test_finished_run_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = begin(tmp_path)
+    make_step(run)
+    run.finish()
+
+    with pytest.raises(FinishedError):
+        begin(tmp_path)
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "finished: 1 steps, 10 samples"
+    assert second.startswith("finished: ")

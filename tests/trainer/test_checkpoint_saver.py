@@ -1,0 +1,159 @@
+"""Saving goes on beside the training: what is in its way is said once, and tried again until it is saved."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distrain.derive import formulas
+from distrain_trainer.checkpoint import interval, saver, stopping
+from distrain_trainer.checkpoint.run import Run
+from distrain_trainer.errors import StoppedError, StorageError
+from distrain_trainer.storage import FolderStore
+
+from .checkpointing import Counter, begin, make_step
+
+FULL = "checkpoint.uri: the disk is full; free some of it"
+
+
+class Disk:
+    """What happens to the writes of checkpoints: they fail, or wait, or are made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.writes = 0
+        original = FolderStore.write
+
+        def write(store: FolderStore, name: str, content: bytes) -> None:
+            if name.endswith("state.npz"):
+                self.writes += 1
+                self.may_go_on.wait(10)
+                if self.is_full:
+                    raise StorageError(FULL)
+            original(store, name, content)
+
+        monkeypatch.setattr(FolderStore, "write", write)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    monkeypatch.setattr(saver, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(saver, "LONGEST_PAUSE", 0.04)
+    return Disk(monkeypatch)
+
+
+def steps_until(run: Run, condition: Callable[[], object]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        make_step(run)
+        time.sleep(0.01)
+    pytest.fail("it never came")
+
+
+def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
+    disk.may_go_on.clear()
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+
+    started = time.monotonic()
+    for _ in range(20):
+        make_step(run)
+
+    assert time.monotonic() - started < 1
+    assert disk.writes == 1
+    disk.may_go_on.set()
+
+
+def test_state_is_that_of_its_step_though_the_training_goes_on(disk: Disk, tmp_path: Path) -> None:
+    disk.may_go_on.clear()
+    run = begin(tmp_path, state := Counter(), checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+    for _ in range(5):
+        make_step(run)
+    disk.may_go_on.set()
+    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+
+    resumed = begin(tmp_path, loaded := Counter())
+
+    assert loaded.weight == [resumed.position.step]
+    assert resumed.position.step <= state.weight
+
+
+def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
+    disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes > 5)
+    disk.is_full = False
+    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+    make_step(run)
+
+    trouble, saved, *_ = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", trouble)
+    assert saved.startswith("checkpoint: saved 1-")
+
+
+def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(saver, "SECONDS_FOR_LAST", 0.1)
+    disk.is_full = True
+    run = begin(tmp_path)
+    run.request.reason = stopping.SIGTERM
+
+    with pytest.raises(StoppedError):
+        make_step(run)
+
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"stopped at step 1 (10 samples) after SIGTERM; not saved: {FULL}"
+    )
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGUSR1, "SIGUSR1")])
+def test_signal_asks_to_stop_and_a_second_one_changes_nothing(number: signal.Signals, name: str) -> None:
+    request = stopping.StopRequest()
+    handlers = {each: signal.getsignal(each) for each in stopping.SIGNALS}
+    try:
+        request.listen()
+        signal.raise_signal(number)
+        for each in stopping.SIGNALS:
+            signal.raise_signal(each)
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+
+    assert stopping.WORDS[request.reason] == name
+
+
+def test_without_a_place_nothing_is_saved_and_signals_stay_as_they_are() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    run = begin("")
+    make_step(run)
+    run.finish()
+
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert (run.saver, run.hold, run.position.samples) == (None, None, 10)
+
+
+@pytest.mark.parametrize("cost", [0.01, 1.0, 60.0, 1e9])
+@pytest.mark.parametrize("mtbf", [60.0, 1e6])
+def test_interval_is_the_plugins(cost: float, mtbf: float) -> None:
+    assert interval.checkpoint_interval(cost, mtbf) == formulas.checkpoint_interval(cost, mtbf)
+    assert interval.GPU_DAYS_BETWEEN_FAILURES == formulas.GPU_DAYS_BETWEEN_FAILURES
+
+
+def test_interval_is_the_one_given_or_follows_from_the_time_that_saving_takes() -> None:
+    assert interval.seconds_between(90, cost=5, ranks=8) == 90
+    # 8 of 1230.8 GPU-days: 153.8 days; sqrt(2 x 5 s x 13 292 308 s) is 11 529 s.
+    assert interval.seconds_between(None, cost=5, ranks=8) == pytest.approx(11529, rel=0.001)

@@ -1,0 +1,79 @@
+"""Whole runs that are killed, stopped and resumed, on loopback inside the framework's image."""
+
+from __future__ import annotations
+
+import random
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run
+
+SAMPLES = 1437
+EPOCHS = 3
+STEPS = 23 * EPOCHS
+ARGUMENTS = (*("--data", DIGITS_IN_IMAGE, "--batch-size", "32", "--epochs", str(EPOCHS)), "--log-every", "1")
+STOPPED = r"^stopped at step (\d+) \((\d+) samples\) after (SIG\w+); resumes there$"
+
+
+def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: str, ranks: int = 2) -> Run:
+    """Run a program as the plan says, see interrupted.py, with its checkpoints and its outcome in a folder."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
+    options = ["--checkpoint", "/out/checkpoints", "--checkpoint-every", "0.1", "--output", "/out", *arguments]
+    mounts = {SCRIPTS / "interrupted.py": "/interrupted.py", folder: "/out"}
+
+    def starter(ranks: int) -> list[str]:
+        return ["python3", "/interrupted.py", plan, *program.program.starter(ranks)]
+
+    return program(*ARGUMENTS, *options, ranks=ranks, mounts=mounts, starter=starter)
+
+
+def model_of(folder: Path) -> bytes:
+    """Return the weights that a run has left, less the date that Keras writes beside them."""
+    if (folder / "model.pt").exists():
+        return (folder / "model.pt").read_bytes()
+    with zipfile.ZipFile(folder / "model.keras") as model:
+        return model.read("model.weights.h5")
+
+
+@pytest.mark.parametrize("name", ["tensorflow-horovod", "pytorch-ddp"])
+def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
+    name: str, digits: Path, tmp_path: Path
+) -> None:
+    program = ProgramInImage.named(name, digits)
+    steps = sorted(random.SystemRandom().sample(range(6, STEPS - 20), 2))
+    plan = ",".join([*(f"SIGKILL@{step}" for step in steps), "end"])
+
+    unbroken = interrupted(program, tmp_path / "unbroken", "end", "--deterministic")
+    killed = interrupted(program, tmp_path / "killed", plan, "--deterministic")
+
+    assert unbroken.returncode == 0, unbroken.stderr
+    assert killed.returncode == 0, killed.stdout + killed.stderr
+    assert "resumed from" not in unbroken.stdout
+    assert len(re.findall(r"^resumed from \d+-\d+: step \d+, .* on 2 ranks \(before 2\)$", killed.stdout, re.M)) >= 1
+    assert model_of(tmp_path / "killed") == model_of(tmp_path / "unbroken"), plan
+
+
+@pytest.mark.shared
+def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished(
+    program: ProgramInImage, tmp_path: Path
+) -> None:
+    stopped = interrupted(program, tmp_path, "SIGTERM@9", ranks=2)
+    finished = interrupted(program, tmp_path, "SIGUSR1@20,end", ranks=1)
+    again = interrupted(program, tmp_path, "end", ranks=1)
+
+    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun's own, whatever the rank's is.
+    assert stopped.returncode == code, stopped.stderr
+    [(step, samples, reason)] = re.findall(STOPPED, stopped.stdout, re.M)
+    assert (reason, int(samples)) == ("SIGTERM", 64 * int(step))
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert f"resumed from 1-{samples}: step {step}, {samples} samples, on 1 ranks (before 2)\n" in finished.stdout
+    [(step, samples, reason)] = re.findall(STOPPED, finished.stdout, re.M)
+    assert reason == "SIGUSR1"
+    assert f"resumed from 2-{samples}: step {step}, {samples} samples, on 1 ranks (before 1)\n" in finished.stdout
+    assert re.search(rf"^finished: \d+ steps, {EPOCHS * SAMPLES} samples$", finished.stdout, re.M)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == "finished: /out/checkpoints holds the end of this run; nothing is left to do\n"

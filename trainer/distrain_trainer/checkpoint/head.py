@@ -1,0 +1,109 @@
+"""HEAD: the one file that says who holds a run, and which of its checkpoints is the newest."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from distrain_trainer.errors import StorageError
+from distrain_trainer.storage import Store
+
+FILE = "HEAD"
+TRAINING, STOPPED, FINISHED = "training", "stopped", "finished"
+SECONDS_BETWEEN_BEATS = 10.0
+# Longer than this without a beat, and the holder is gone.
+SECONDS_OF_SILENCE = 30.0
+RETIRED_KEPT = 64
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Processes that hold a run, or ask for it: their job resource, and the UIDs of their pods."""
+
+    job: str
+    pods: tuple[str, ...] = ()
+
+    def shares_pods(self, pods: tuple[str, ...]) -> bool:
+        return bool({*self.pods} & {*pods})
+
+
+@dataclass(frozen=True)
+class Head:
+    """A run's HEAD. Times are Unix seconds; `since` is the generation that began the training anew."""
+
+    generation: int
+    job: str
+    pods: tuple[str, ...]
+    heartbeat: float
+    checkpoint: str | None = None
+    state: str = TRAINING
+    successor: Holder | None = None
+    retired: tuple[str, ...] = ()
+    since: int = 1
+
+    @classmethod
+    def first(cls, holder: Holder) -> Head:
+        return cls(1, holder.job, holder.pods, now())
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.job, self.pods)
+
+    def passed_to(self, new: Holder) -> Head:
+        """Return what HEAD becomes when the new holder takes it. Another job's pods are not to come back."""
+        gone = () if new.job == self.job else self.pods
+        return replace(
+            self,
+            generation=self.generation + 1,
+            job=new.job,
+            pods=new.pods,
+            heartbeat=now(),
+            state=TRAINING,
+            successor=None,
+            retired=retired(self.retired, gone, but=new.pods),
+        )
+
+    def asked_by(self, new: Holder) -> Head:
+        """Return what HEAD becomes when a new holder asks for the run. Who asked before it is overtaken."""
+        overtaken = self.successor.pods if self.successor and self.successor.job != new.job else ()
+        return replace(self, successor=new, retired=retired(self.retired, overtaken, but=new.pods))
+
+    def begun_anew(self) -> Head:
+        return replace(self, checkpoint=None, since=self.generation)
+
+    def to_json(self) -> bytes:
+        return (json.dumps(asdict(self), indent=1) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Head:
+        """Raise ValueError, KeyError or TypeError when it is none."""
+        told: dict[str, Any] = json.loads(content)
+        successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
+        lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
+        known = {each.name: told[each.name] for each in fields(cls)}
+        return cls(**{**known, **lists, "successor": successor})
+
+
+def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the last pods that must not come back; all of `more` are among them, however many they are."""
+    pods = [*(pod for pod in before if pod not in more), *(pod for pod in more if pod not in but)]
+    return tuple(pods[-max(RETIRED_KEPT, len(more)) :])
+
+
+def now() -> float:
+    return round(time.time(), 3)
+
+
+def read(store: Store) -> tuple[Head, str] | None:
+    """Return HEAD with its tag, None where the run has none yet. Raises StorageError."""
+    held = store.read_tagged(FILE)
+    if held is None:
+        return None
+    try:
+        return Head.from_json(held[0]), held[1]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StorageError(
+            f"{store.value}: {store.path(FILE)} is damaged; remove it to begin anew, or correct {store.value}"
+        ) from None

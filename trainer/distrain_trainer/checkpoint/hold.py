@@ -1,0 +1,177 @@
+"""Take a run's HEAD, keep it, and notice when another generation has it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distrain_trainer.checkpoint import head as heads
+from distrain_trainer.checkpoint.head import FINISHED, TRAINING, Head, Holder
+from distrain_trainer.errors import ConflictError, FencedError, StorageError
+from distrain_trainer.storage import Store
+
+Say = Callable[[str], None]
+SECONDS_BETWEEN_LOOKS = 1.0
+# No content has this MD5 sum.
+WRONG_TAG = f'"{"0" * 32}"'
+
+
+class Hold:
+    """HEAD in the hands of this process. Every change of it fails once another generation has it."""
+
+    def __init__(self, store: Store, head: Head, tag: str) -> None:
+        self.store, self.head, self._tag = store, head, tag
+        self._changing = threading.Lock()
+        self._ended = threading.Event()
+        self.is_fenced = False
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Tell whether another job waits for this one to stop."""
+        return self.head.successor is not None
+
+    def change(self, **to: Any) -> None:
+        """Change HEAD. Raises FencedError when another generation has it, StorageError when it cannot be written."""
+        with self._changing:
+            while True:
+                new = replace(self.head, heartbeat=heads.now(), **to)
+                try:
+                    self._tag = self.store.write_if(heads.FILE, new.to_json(), self._tag)
+                except ConflictError:
+                    self._look_again()
+                else:
+                    self.head = new
+                    return
+
+    def _look_again(self) -> None:
+        found = heads.read(self.store)
+        if found is None or found[0].generation != self.head.generation:
+            self.is_fenced = True
+            holder = f"generation {found[0].generation} (job {found[0].job})" if found else "nobody"
+            raise FencedError(
+                f"{self.store.value}: {self.store.uri} is held by {holder} and no longer by generation "
+                f"{self.head.generation}; this job is over"
+            )
+        # Another job has asked for the run; nothing else changes it from outside.
+        self.head, self._tag = found
+
+    def beat(self) -> None:
+        """Show from now on, in a thread, that the holder lives."""
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(heads.SECONDS_BETWEEN_BEATS):
+            # The saver tells when the store cannot be reached.
+            with contextlib.suppress(StorageError, FencedError):
+                self.change()
+
+    def end(self, state: str) -> None:
+        """Let go of the run, stopped or finished. Raises FencedError and StorageError."""
+        self._ended.set()
+        self.change(state=state)
+
+
+def take(store: Store, mine: Holder, *, resumes: bool, say: Say) -> Hold | None:
+    """Wait until this process holds HEAD; None when the run is finished. Raises FencedError and StorageError.
+
+    Without `resumes` training begins anew, but for a restart of what began so: that has pods in common with it.
+    """
+    require_conditions = _probe(store, say)
+    patience = Patience()
+    while True:
+        found = heads.read(store)
+        if found is None:
+            begun = _write(store, Head.first(mine), None)
+        else:
+            head, tag = found
+            if head.state == FINISHED and (resumes or mine.shares_pods(head.pods)):
+                return None
+            _require_welcome(store, head, mine)
+            if head.job != mine.job:
+                require_conditions(head)
+                if patience.is_needed(head, mine):
+                    _ask(store, head, tag, mine, say)
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    continue
+            taken = head.passed_to(mine)
+            goes_on = resumes or (head.job == mine.job and mine.shares_pods(head.pods))
+            begun = _write(store, taken if goes_on else taken.begun_anew(), tag)
+        if begun is not None:
+            return begun
+
+
+def _write(store: Store, head: Head, tag: str | None) -> Hold | None:
+    try:
+        return Hold(store, head, store.write_if(heads.FILE, head.to_json(), tag))
+    except ConflictError:  # Another process was first; what it wrote decides.
+        return None
+
+
+def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
+    if mine.shares_pods(head.retired):
+        raise FencedError(f"{store.value}: job {head.job} has taken {store.uri} over from this one, which is over")
+
+
+def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
+    """Have the holder stop at its next step, and say so once."""
+    if head.successor == mine:
+        return
+    with contextlib.suppress(ConflictError):
+        store.write_if(heads.FILE, head.asked_by(mine).to_json(), tag)
+        say(f"waiting for job {head.job} to stop, which holds {store.uri}")
+
+
+@dataclass
+class Patience:
+    """Whether the holder still lives. Its beats are counted by this machine's clock: the holder's may be another."""
+
+    last_beat: float = 0.0
+    seen: float = 0.0
+
+    def is_needed(self, head: Head, mine: Holder) -> bool:
+        if head.state != TRAINING:
+            return False
+        if head.heartbeat != self.last_beat:
+            is_first = not self.seen
+            self.last_beat, self.seen = head.heartbeat, time.monotonic()
+            return not is_first or heads.now() - head.heartbeat < heads.SECONDS_OF_SILENCE
+        return time.monotonic() - self.seen < heads.SECONDS_OF_SILENCE
+
+
+def _probe(store: Store, say: Say) -> Callable[[Head], None]:
+    """Find out whether the store heeds conditions. Returns what refuses another job's run where it does not."""
+    name = f"probe-{uuid.uuid4()}"
+    try:
+        store.write_if(name, b"1", None)
+        store.write_if(name, b"2", None)
+    except ConflictError:
+        heeds = _heeds_tags(store, name)
+    else:
+        heeds = False
+    finally:
+        with contextlib.suppress(StorageError):
+            store.delete(name)
+    if heeds:
+        return lambda head: None
+    say(f"checkpoint: {store.uri} does not heed If-Match: two jobs must never use it at once")
+    return lambda head: _refuse(store, head)
+
+
+def _heeds_tags(store: Store, name: str) -> bool:
+    try:
+        store.write_if(name, b"3", WRONG_TAG)
+    except ConflictError:
+        return True
+    return False
+
+
+def _refuse(store: Store, head: Head) -> None:
+    raise StorageError(
+        f"{store.value}: {store.uri} is held by job {head.job}, and the store does not heed If-Match, which would keep "
+        f"the two apart; end that job and remove {store.path(heads.FILE)}, or use another store"
+    )

@@ -1,0 +1,97 @@
+"""What lies in a checkpoint: its files with their checksums, and what the state in them is of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from distrain_trainer.data.dealing import Segment
+from distrain_trainer.data.position import Position
+from distrain_trainer.results import LoggedStep
+
+FORMAT = 1
+Shapes = Mapping[str, list[int]]
+
+
+@dataclass(frozen=True)
+class FileSum:
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, content: bytes) -> FileSum:
+        return cls(len(content), hashlib.sha256(content).hexdigest())
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run trains, and on what: a checkpoint of another subject is of no use to it."""
+
+    framework: str
+    model: str
+    optimizer: str
+    seed: int
+    epoch_samples: int | None
+    shapes: Shapes
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`time` is Unix seconds; `ranks` the world's size; `history` the steps logged so far."""
+
+    subject: Subject
+    position: Position
+    ranks: int
+    time: float
+    files: Mapping[str, FileSum]
+    history: list[LoggedStep] = field(default_factory=list)
+    format: int = FORMAT
+
+    def to_json(self) -> bytes:
+        return (json.dumps(asdict(self), indent=1) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Manifest:
+        """Raise ValueError when this is no manifest of a format that is known."""
+        try:
+            told = json.loads(content)
+            if told["format"] != FORMAT:
+                raise ValueError(f"its format is {told['format']}, and this trainer reads {FORMAT}")
+            return cls(
+                subject=Subject(**told["subject"]),
+                position=_position(told["position"]),
+                ranks=told["ranks"],
+                time=told["time"],
+                files={name: FileSum(**told["files"][name]) for name in told["files"]},
+                history=[LoggedStep(**step) for step in told["history"]],
+            )
+        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
+            raise ValueError("manifest.json is none of this trainer's") from None
+
+
+def _position(told: dict[str, Any]) -> Position:
+    return Position(told["step"], told["samples"], tuple(Segment(**segment) for segment in told["segments"]))
+
+
+def difference(there: Subject, here: Subject) -> str | None:
+    """Return in which way a checkpoint's subject is another than what is trained now; None where it is not."""
+    for what, value in (("framework", "framework"), ("model", "trainer.model"), ("optimizer", "trainer.optimizer")):
+        theirs, ours = getattr(there, what), getattr(here, what)
+        if theirs != ours:
+            return f"{value} is {theirs} there and {ours} here"
+    for name in sorted({*there.shapes, *here.shapes}):
+        theirs, ours = (_text(of.shapes.get(name)) for of in (there, here))
+        if theirs != ours:
+            return f"{name} is {theirs} there and {ours} here"
+    if there.epoch_samples != here.epoch_samples:
+        return f"data.uri has {there.epoch_samples} training samples there and {here.epoch_samples} here"
+    if there.seed != here.seed:
+        return f"trainer.seed is {there.seed} there and {here.seed} here"
+    return None
+
+
+def _text(shape: list[int] | None) -> str:
+    return "missing" if shape is None else "x".join(map(str, shape)) or "one number"

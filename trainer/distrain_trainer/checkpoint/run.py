@@ -1,0 +1,217 @@
+"""A run's checkpoints as its program sees them: where to go on, what a step has made, when to stop."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from distrain_trainer.checkpoint import hold as holds
+from distrain_trainer.checkpoint import manifest as manifests
+from distrain_trainer.checkpoint import shelf, stopping
+from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Holder
+from distrain_trainer.checkpoint.hold import Hold
+from distrain_trainer.checkpoint.manifest import Manifest, Subject
+from distrain_trainer.checkpoint.saver import Saver, Snapshot
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, Position
+from distrain_trainer.errors import CheckpointError, FencedError, FinishedError, StoppedError, StorageError
+from distrain_trainer.log import Log
+from distrain_trainer.results import LoggedStep
+from distrain_trainer.storage import open_store
+
+VALUE = "checkpoint.uri"
+# What is broadcast at once: MPI counts bytes in 31 bits.
+CHUNK = 256 * 1024**2
+# How long the end of a training is told to a store that does not answer.
+SECONDS_TO_FINISH = 60.0
+
+
+class State(Protocol):
+    """All that a framework keeps from step to step, less its random states: those follow from the samples seen."""
+
+    file: str
+
+    def shapes(self) -> manifests.Shapes:
+        """Return the shape of each array that must be alike for a state to be taken over."""
+
+    def copy(self) -> Callable[[], bytes]:
+        """Copy the state to host memory, and return what makes the file's content of it, in another thread."""
+
+    def load(self, content: bytes) -> None:
+        """Take over a state."""
+
+
+@dataclass(frozen=True)
+class World:
+    """The ranks, and how they pass each other a value: rank 0's to all, or each one's to all."""
+
+    rank: int
+    size: int
+    broadcast: Callable[[Any], Any]
+    gather: Callable[[Any], list[Any]]
+
+
+@dataclass
+class Run:
+    """Without `--checkpoint` it only counts. Rank 0 alone has to do with the store."""
+
+    config: Config
+    world: World
+    log: Log
+    state: State
+    subject: Subject
+    position: Position = field(default_factory=Position)
+    history: list[LoggedStep] = field(default_factory=list)
+    request: stopping.StopRequest = field(default_factory=stopping.StopRequest)
+    saver: Saver | None = None
+    hold: Hold | None = None
+
+    @classmethod
+    def begin(cls, config: Config, dataset: Dataset, state: State, world: World, log: Log) -> Run:
+        """Take the run over, and its newest good checkpoint. By all ranks, once the world is complete.
+
+        Raises FinishedError, FencedError, StorageError, and CheckpointError where the checkpoint is of something else.
+        """
+        samples = None if config.is_synthetic else len(dataset.train)
+        shapes = state.shapes()
+        subject = Subject(config.framework, config.model, config.optimizer, config.seed, samples, shapes)
+        run = cls(config, world, log, state, subject)
+        if config.checkpoint:
+            run.request.listen()
+            pods = world.gather(os.environ.get("DISTRAIN_POD_UID", ""))
+            run._resume(run._take(pods) if world.rank == 0 else None)
+        return run
+
+    def _take(self, pods: list[str]) -> shelf.Checkpoint | str | None:
+        """By rank 0: return the checkpoint to go on from, if there is one, or FINISHED."""
+        store = open_store(self.config.checkpoint, value=VALUE)
+        mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
+        self.hold = holds.take(store, mine, resumes=self.config.resume == "auto", say=self.log.print)
+        if self.hold is None:
+            return FINISHED
+        self.hold.beat()
+        every, keep = self.config.checkpoint_every, self.config.checkpoint_keep
+        self.saver = Saver(self.hold, keep=keep, every=every, ranks=self.world.size)
+        head = self.hold.head
+        if head.checkpoint is None:
+            return None
+        found = shelf.newest_good(store, newest=head.checkpoint, first_generation=head.since, say=self.log.print)
+        if found is not None:
+            difference = manifests.difference(found.manifest.subject, self.subject)
+            if difference is not None:
+                raise CheckpointError(
+                    f"{VALUE}: {store.path(found.name)} is of another training: {difference}; "
+                    f"correct that, set {VALUE} to another place, or checkpoint.resume to never"
+                )
+        return found
+
+    def _resume(self, found: shelf.Checkpoint | str | None) -> None:
+        """Share what rank 0 found, and go on from there."""
+        content = found.files[self.state.file] if isinstance(found, shelf.Checkpoint) else b""
+        told = (found.name, found.manifest, len(content)) if isinstance(found, shelf.Checkpoint) else found
+        told = self.world.broadcast(told)
+        if told is None:
+            return
+        if told == FINISHED:
+            self.log.print(f"finished: {self.config.checkpoint} holds the end of this run; nothing is left to do")
+            self.world.gather(None)
+            raise FinishedError
+        name, manifest, length = told
+        assert isinstance(manifest, Manifest)
+        self.state.load(self._share(content, length))
+        self.position, self.history = manifest.position, manifest.history
+        self.log.print(
+            f"resumed from {name}: step {self.position.step}, {self.position.samples} samples, "
+            f"on {self.world.size} ranks (before {manifest.ranks})"
+        )
+
+    def _share(self, content: bytes, length: int) -> bytes:
+        parts = (self.world.broadcast(content[start : start + CHUNK]) for start in range(0, length, CHUNK))
+        return b"".join(parts)
+
+    @property
+    def asked(self) -> int:
+        """What this rank has to say before a step; the ranks' largest is what made_step takes."""
+        if self.hold is not None and self.hold.is_fenced:
+            return stopping.FENCED
+        if self.hold is not None and self.hold.is_asked_for:
+            return self.request.reason or stopping.ANOTHER_JOB
+        return self.request.reason
+
+    def made_step(self, samples: int, *, asked: int) -> None:
+        """Count a step on so many samples of all ranks, and save it where it is time.
+
+        Raises StoppedError or FencedError where any rank was asked to stop.
+        """
+        self.position = self.position.after_step(
+            samples,
+            ranks=self.world.size,
+            batch_size=self.config.batch_size,
+            epoch_samples=self.subject.epoch_samples,
+        )
+        if asked == stopping.FENCED:
+            raise FencedError(f"{VALUE}: another generation holds {self.config.checkpoint}; this job is over")
+        if asked:
+            self._stop(asked)
+        if self.saver is not None:
+            self._tell()
+            if self.saver.is_due():
+                self.saver.save(self._snapshot())
+
+    def _snapshot(self) -> Snapshot:
+        taken = time.monotonic()
+        encode = self.state.copy()
+        history = list(self.history)
+        return Snapshot(self.subject, self.position, self.world.size, history, self.state.file, encode, taken)
+
+    def _stop(self, asked: int) -> None:
+        """Save where all ranks are, and end together."""
+        if self.saver is not None and self.hold is not None:
+            trouble = ""
+            if self.saver.saved_samples != self.position.samples:
+                trouble = self.saver.save_last(self._snapshot())
+            trouble = trouble or self._let_go()
+            self._tell()
+            self.log.print(
+                f"stopped at step {self.position.step} ({self.position.samples} samples) after "
+                f"{stopping.WORDS[asked]}; {f'not saved: {trouble}' if trouble else 'resumes there'}"
+            )
+        self.world.gather(None)
+        raise StoppedError
+
+    def _let_go(self) -> str:
+        assert self.hold is not None
+        try:
+            self.hold.end(STOPPED)
+        except (FencedError, StorageError) as error:
+            return str(error)
+        return ""
+
+    def _tell(self) -> None:
+        assert self.saver is not None
+        while self.saver.lines:
+            self.log.print(self.saver.lines.popleft())
+
+    def finish(self) -> None:
+        """Mark the run as finished, once what came of it is written. Before the last barrier, by all ranks.
+
+        Raises FencedError.
+        """
+        if self.hold is None or self.saver is None:
+            return
+        self._tell()
+        begun = time.monotonic()
+        while True:
+            try:
+                self.hold.end(FINISHED)
+            except StorageError as error:
+                if time.monotonic() - begun > SECONDS_TO_FINISH:
+                    self.log.print(f"checkpoint: the end of the training is not marked ({error})")
+                    return
+                time.sleep(1)
+            else:
+                self.log.print(f"finished: {self.position.step} steps, {self.position.samples} samples")
+                return

@@ -1,0 +1,26 @@
+"""Requests to stop: signals set a flag, which the ranks look at together after each step."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+# What the ranks reduce to its largest: the reason of each, or none.
+NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, FENCED = range(5)
+WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
+SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
+
+
+class StopRequest:
+    """What this process was asked by a signal; the first one counts."""
+
+    def __init__(self) -> None:
+        self.reason = NOTHING
+
+    def listen(self) -> None:
+        """Take the signals from now on. By the main thread."""
+        for number in SIGNALS:
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self.reason = self.reason or SIGNALS[signal.Signals(number)]

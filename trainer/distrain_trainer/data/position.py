@@ -1,0 +1,28 @@
+"""How far a run has come in its data: a few numbers, from which all ranks compute what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from distrain_trainer.data.dealing import Segment
+
+
+@dataclass(frozen=True)
+class Position:
+    """The steps made so far, the samples that they took, and how those of the epoch that is not over were dealt."""
+
+    step: int = 0
+    samples: int = 0
+    segments: tuple[Segment, ...] = ()
+
+    def after_step(self, samples: int, *, ranks: int, batch_size: int, epoch_samples: int | None) -> Position:
+        """Return the position after a step on `samples` of all ranks. An epoch has `epoch_samples`, or no end."""
+        total = self.samples + samples
+        if epoch_samples is not None and total % epoch_samples == 0:
+            return Position(self.step + 1, total)
+        last = self.segments[-1] if self.segments else Segment(ranks, batch_size, 0)
+        if last.is_of(ranks, batch_size):
+            segments = (*self.segments[:-1], replace(last, steps=last.steps + 1))
+        else:
+            segments = (*self.segments, Segment(ranks, batch_size, 1))
+        return Position(self.step + 1, total, segments)
