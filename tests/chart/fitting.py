@@ -91,12 +91,12 @@ def fit_sizes(values: Values, form: Form, chance: random.Random) -> None:
 def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
     job = group(values, "job")
     if form.api_version == "v1beta1":
-        job.update(backoffLimit=0, activeDeadlineSeconds=None)
+        job.update(activeDeadlineSeconds=None)
     if form.api_version != "v2beta1":
         job.pop("ttlSecondsAfterFinished", None)
     elif job.get("cleanPodPolicy") == "All":
         job["cleanPodPolicy"] = "None"
-    if form.kind == "Plain" or (form.api_version == "v1" and job.get("backoffLimit")):
+    if form.kind == "Plain":
         job.pop("cleanPodPolicy", None)
 
 
@@ -152,6 +152,7 @@ def fit_data(values: Values, form: Form, chance: random.Random) -> None:
     uris = {"synthetic": "", "s3": "s3://digits/idx", "volume": f"{(mounted or [''])[0]}/images"}
     values["data"] = {"source": source, "uri": uris[source]}
     values["output"] = {"uri": chance.choice(["", "s3://results/a b", *mounted])}
+    group(values, "checkpoint")["uri"] = chance.choice(["", "s3://checkpoints", *mounted])
     trainer = group(values, "trainer")
     trainer.pop(chance.choice(["steps", "epochs"]), None)
     if source == "synthetic":

@@ -130,7 +130,7 @@ def make_pod(uid: int = UID) -> Iterator[Pod]:
         for part, mode in (("bin", 0o755), ("ssh", 0o755), ("home", 0o777), ("tmp", 0o777)):
             (folder / part).mkdir()
             (folder / part).chmod(mode)
-        for script in SCRIPTS.iterdir():
+        for script in SCRIPTS.glob("distrain*"):
             shutil.copy(script, folder / "bin")
         own_line = f"trainee:x:{UID}:{UID}::{folder}/home:/bin/sh\n"
         (folder / "passwd").write_text(Path("/etc/passwd").read_text() + own_line)
@@ -166,15 +166,17 @@ def program(pid: int) -> str:
 
 def load(name: str) -> ModuleType:
     """Return a script as a module, to try a function of it."""
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(SCRIPTS / name))
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_").removesuffix(".py"), str(SCRIPTS / name))
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     dont_write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    sys.path.insert(0, str(SCRIPTS))
     try:
         loader.exec_module(module)
     finally:
         sys.dont_write_bytecode = dont_write
+        sys.path.remove(str(SCRIPTS))
     return module
 
 

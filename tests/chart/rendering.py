@@ -30,6 +30,9 @@ ROLES = {
 }
 
 
+ENV_OF_RANKS = ("DISTRAIN_JOB", "DISTRAIN_POD_UID")
+
+
 @dataclass(frozen=True)
 class Rendered:
     """What `helm template` printed, as text and parsed. Hooks are apart: Helm runs them, and does not own them."""
@@ -90,7 +93,9 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        return {variable["name"]: variable for variable in self.container(role).get("env", [])}
+        """Return the role's variables but those of every rank, which test_pods.py looks at."""
+        variables = self.container(role).get("env", [])
+        return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 
     @property
     def program(self) -> list[str]:

@@ -95,7 +95,7 @@ def test_job_needs_no_data_and_keeps_nothing(helm: Path) -> None:
 @pytest.mark.parametrize("kind", ["MPIJob", "PyTorchJob"])
 def test_job_is_tried_once_and_ends_even_without_helm(helm: Path, kind: str) -> None:
     values = [
-        "job.backoffLimit=3",
+        "job.maxRestarts=3",
         "test.timeoutSeconds=60",
         "workers.sidecars[0].name=s",
         "workers.sidecars[0].image=s",
@@ -104,7 +104,6 @@ def test_job_is_tried_once_and_ends_even_without_helm(helm: Path, kind: str) -> 
     job, _ = job_and_own(helm, *KINDS[kind], *values)
 
     policy = job["spec"]["runPolicy"]
-    # training-operator tries once where no limit is named, and deletes a failed job's pods where one is.
     assert policy.get("backoffLimit") == {"MPIJob": 0, "PyTorchJob": None}[kind]
     assert policy["activeDeadlineSeconds"] == 360
     # An elastic PyTorchJob has succeeded with its first worker, and the pod of rank 0 has the answer.

@@ -124,15 +124,16 @@ CASES = {
         "job.cleanPodPolicy: None, but the workers of job.kind Plain always end with the job",
         ("job.cleanPodPolicy=None",),
     ),
-    "clean-none-with-retries": (
-        (PYTORCH, "job.cleanPodPolicy=None", "job.backoffLimit=2"),
-        "job.cleanPodPolicy: None with job.backoffLimit 2, but at that limit the training-operator up to 1.9.3 deletes",
-        (PYTORCH, "job.cleanPodPolicy=None"),
+    "live-tfjob": (
+        ("strategy=parameter-server", "rescale.mode=live"),
+        "rescale.mode: live, but the pods of this TFJob know their number from their start; --set rescale.mode=auto",
+        ("rescale.mode=live",),
     ),
-    "retries-of-v1beta1": (
-        (*BETA, "job.backoffLimit=2"),
-        "job.backoffLimit: 2 is set, but an MXJob v1beta1 has no such limit; --set job.backoffLimit=0",
-        (*MXJOB, "job.backoffLimit=2"),
+    "live-master": (
+        (PYTORCH, "job.elastic=false", "rescale.mode=live"),
+        "rescale.mode: live, but the pods of this PyTorchJob know their number from their start; --set "
+        "rescale.mode=auto, or job.elastic=true",
+        (PYTORCH, "rescale.mode=live"),
     ),
     "deadline-of-v1beta1": (
         (*BETA, "job.activeDeadlineSeconds=60"),

@@ -149,8 +149,8 @@ def test_older_mpijobs_start_their_ranks_with_kubectl(helm: Path, kind: str) -> 
     rendered = render_with(helm, KINDS[kind])
 
     args = rendered.container("Launcher")["args"]
-    assert args[: args.index("mpirun")] == ["--rsh=kubexec", "--workers-timeout=1800"]
-    assert rendered.container("Worker")["args"] == ["--no-sshd"]
+    assert args[:2] == ["--rsh=kubexec", "--workers-timeout=1800"]
+    assert rendered.container("Worker")["args"] == ["--no-sshd", "--grace=60"]
     assert rendered.job["spec"]["mainContainer"] == rendered.container("Worker")["name"]
     assert "ssh" not in str(rendered.pod("Worker")["volumes"])
 
@@ -168,15 +168,14 @@ def test_launcher_waits_as_long_as_asked(helm: Path, kind: str) -> None:
     assert "--workers-timeout=1000000" in render_with(helm, values).container("Launcher")["args"]
 
 
-RUN_POLICY = ("job.backoffLimit=3", "job.activeDeadlineSeconds=1000000")
+RUN_POLICY = ("job.maxRestarts=1", "job.activeDeadlineSeconds=1000000")
 
 
 @pytest.mark.parametrize("kind", ["pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob", "mpijob-v1"])
-def test_training_operators_run_policy_allows_as_many_tries_as_asked(helm: Path, kind: str) -> None:
-    # It fails the job when its pods' restarts have reached the limit, so a limit of 1 allows none.
+def test_training_operators_run_policy_has_no_limit_of_its_own(helm: Path, kind: str) -> None:
     spec = render_with(helm, (*KINDS[kind], *RUN_POLICY)).job["spec"]
 
-    assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 4, "activeDeadlineSeconds": 1000000}
+    assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "activeDeadlineSeconds": 1000000}
     assert render_with(helm, KINDS[kind]).job["spec"]["runPolicy"] == {"cleanPodPolicy": "Running"}
 
 
@@ -189,7 +188,7 @@ def test_mpijob_v1_says_cleanpodpolicy_where_either_operator_reads_it(helm: Path
 def test_mpijob_v1alpha2_has_its_run_policy_in_spec(helm: Path) -> None:
     spec = render_with(helm, (*KINDS["mpijob-v1alpha2"], *RUN_POLICY)).job["spec"]
 
-    assert (spec["cleanPodPolicy"], spec["backoffLimit"], spec["activeDeadlineSeconds"]) == ("Running", 3, 1000000)
+    assert (spec["cleanPodPolicy"], spec["backoffLimit"], spec["activeDeadlineSeconds"]) == ("Running", 1, 1000000)
     assert "runPolicy" not in spec
 
 
@@ -235,11 +234,13 @@ def test_chief_servers_and_scheduler_have_no_gpus(helm: Path) -> None:
 
 
 def test_elastic_policy_has_the_range_of_the_values(helm: Path) -> None:
-    values = ("workers.minReplicas=2", "workers.maxReplicas=8", "job.backoffLimit=5", "workers.gpus=4")
+    values = ("workers.minReplicas=2", "workers.maxReplicas=8", "job.maxRestarts=5", "workers.gpus=4")
 
     spec = render_with(helm, (*KINDS["pytorchjob-elastic"], *values)).job["spec"]
 
+    conf = {one["key"]: one["value"] for one in spec["elasticPolicy"].pop("rdzvConf")}
     assert spec["elasticPolicy"] == {"minReplicas": 2, "maxReplicas": 8, "rdzvBackend": "c10d", "maxRestarts": 5}
+    assert (conf["last_call_timeout"], conf["join_timeout"]) == ("5", "1800")
     assert spec["nprocPerNode"] == "4"
 
 

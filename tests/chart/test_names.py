@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.kinds import KINDS, REPLACED, every_kind
+from tests.chart.kinds import KINDS, MPI, REPLACED, every_kind
 from tests.chart.rendering import CHART, ROLES, VALUES, Rendered, Yaml, render, render_with
 
 
@@ -39,7 +39,9 @@ def test_name_stays(helm: Path, change: str) -> None:
         pytest.param("trainer.learningRate=0.1", id="argument"),
         pytest.param("mpi.env.NCCL_DEBUG=INFO", id="environment"),
         pytest.param("ssh.port=2223", id="port"),
-        pytest.param("job.backoffLimit=1", id="launcher-retries"),
+        pytest.param("job.maxRestarts=1", id="restarts"),
+        pytest.param("rescale.mode=replace", id="fixed-size"),
+        pytest.param("checkpoint.every=60", id="checkpoints"),
         pytest.param("job.activeDeadlineSeconds=60", id="deadline"),
     ],
 )
@@ -131,8 +133,7 @@ def gang_minimum(rendered: Rendered) -> int:
 
 def without_size(rendered: Rendered) -> list[Yaml]:
     """Return the resources but for the figures that may follow the number of workers."""
-    name = "NAME" if rendered.job["kind"] in ROLES else rendered.name
-    documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.name, name))
+    documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.name, "NAME"))
     for document in documents:
         spec = document.get("spec", {})
         for key in ("completions", "parallelism", "minMember"):
@@ -151,6 +152,32 @@ def test_another_size_is_another_job_where_its_pods_know_their_number(helm: Path
     two, four = (render_with(helm, (*KINDS[kind], f"workers.replicas={size}")).name for size in (2, 4))
 
     assert (two != four) == (kind in REPLACED)
+
+
+RESCALABLE = [kind for kind in KINDS if kind not in REPLACED]
+
+
+@pytest.mark.parametrize("kind", RESCALABLE)
+@pytest.mark.parametrize(
+    ("values", "is_replaced"),
+    [
+        pytest.param(("rescale.mode=live",), False, id="live"),
+        pytest.param(("rescale.mode=replace",), True, id="replace"),
+        pytest.param(("command={train}",), True, id="own-command"),
+        pytest.param(("command={train}", "rescale.mode=live"), False, id="own-command-that-promises"),
+    ],
+)
+def test_another_size_is_another_job_where_the_values_say_so(
+    helm: Path, kind: str, values: tuple[str, ...], is_replaced: bool
+) -> None:
+    given = (*KINDS[kind], *values)
+
+    two, four = (render_with(helm, (*given, f"workers.replicas={size}")) for size in (2, 4))
+
+    assert (two.name != four.name) == is_replaced
+    assert without_size(two) == without_size(four)
+    if kind in MPI:
+        assert f"--rescale={'replace' if is_replaced else 'live'}" in two.container("Launcher")["args"]
 
 
 @pytest.mark.parametrize("kind", ["mxjob-v1", "tfjob"])
@@ -179,9 +206,9 @@ def test_label_replaces_no_job_but_one_whose_pods_are_immutable(helm: Path, kind
     assert (labelled != render_with(helm, KINDS[kind]).name) == (kind == "plain")
 
 
-@pytest.mark.parametrize("change", ["job.cleanPodPolicy=All", "job.activeDeadlineSeconds=60", "job.backoffLimit=2"])
+@pytest.mark.parametrize("change", ["job.cleanPodPolicy=All", "job.activeDeadlineSeconds=60"])
 def test_run_policy_that_the_operator_follows_keeps_the_name(helm: Path, change: str) -> None:
-    started = ("framework=pytorch", "job.elastic=false", "job.backoffLimit=1")
+    started = ("framework=pytorch", "job.elastic=false")
 
     assert render_with(helm, (*started, change)).name == render_with(helm, started).name
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.notes import notes
-from tests.chart.rendering import render_with
+from tests.chart.rendering import render, set_arguments
 
 LOGS = {
     "mpijob-v2beta1": "job/JOB-launcher",
@@ -27,7 +27,7 @@ LABELLED = ("mpijob-v2beta1", "mpijob-v1", "pytorchjob-elastic", "pytorchjob-mas
 
 @every_kind
 def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes: Path, kind: str) -> None:
-    rendered = render_with(helm, KINDS[kind])
+    rendered = render(helm, *set_arguments(*KINDS[kind]), "--namespace", "team")
     resource = "job" if rendered.is_plain else rendered.job["kind"].lower()
 
     text = notes(helm, chart_with_visible_notes, *KINDS[kind])
@@ -74,13 +74,35 @@ S3 = ["data.source=s3", "data.uri=s3://digits"]
         pytest.param(
             ["output.uri=s3://r/"], "log and results go to s3://r/team/run1\n", [], id="where-the-output-goes"
         ),
-        pytest.param(["command={train}"], "Your own command runs: trainer.*, data.* and", [], id="own-command"),
+        pytest.param(
+            ["command={train}"],
+            "trainer.*, data.*, output.* and checkpoint.* are not",
+            [],
+            id="own-command",
+        ),
         pytest.param(["workers.gpus=0"], "2 ranks on 2 workers, on the CPU.", [], id="no-gpus"),
         pytest.param(
             ["framework=pytorch", "job.elastic=false"],
-            "A change of workers.replicas starts the training anew: the pods know the job's size",
+            "A change of workers.replicas replaces this job by another, which goes on from the last checkpoint.",
             ["framework=pytorch"],
             id="replaced",
+        ),
+        pytest.param(
+            ["command={train}"],
+            "replaces this job by another, which goes on from what your command has saved.",
+            ["command={train}", "rescale.mode=live"],
+            id="own-command-replaced",
+        ),
+        pytest.param(
+            [],
+            "A change of workers.replicas stops the ranks at a step boundary and starts them at the new size",
+            ["rescale.mode=replace"],
+            id="live",
+        ),
+        pytest.param([], "WARNING: checkpoint.uri is empty", ["checkpoint.uri=s3://c"], id="checkpoints-in-pods"),
+        pytest.param(["checkpoint.uri=s3://c"], "WARNING: s3.secretName is empty", [], id="no-s3-keys-for-checkpoints"),
+        pytest.param(
+            ["job.apiVersion=v1"], "fails an MPIJob v1 whose launcher's pod was deleted", [], id="launcher-of-v1"
         ),
         pytest.param(
             ["framework=pytorch", "workers.maxReplicas=4"],

@@ -82,47 +82,38 @@ def test_07_clean_all_is_not_promised_where_the_launcher_stays(helm: Path) -> No
 
 
 @pytest.mark.parametrize("kind", TRAINING_OPERATOR)
-def test_08_kept_pods_are_not_promised_where_the_limit_deletes_them(helm: Path, kind: str) -> None:
-    """https://github.com/kubeflow/trainer/issues/3419"""
-    message = refusal(helm, *set_arguments(*KINDS[kind], "job.cleanPodPolicy=None", "job.backoffLimit=1"))
-
-    assert "job.cleanPodPolicy: None with job.backoffLimit 1" in message
+def test_08_failed_pod_and_its_log_stay(helm3: Path, kind: str) -> None:
+    """https://github.com/kubeflow/trainer/issues/3419: its own limit deletes failed pods with their logs."""
+    assert "backoffLimit" not in render_with(helm3, KINDS[kind]).job["spec"]["runPolicy"]
 
 
-@pytest.mark.parametrize("kind", TRAINING_OPERATOR)
-def test_08_failed_pod_and_its_log_stay_where_nothing_is_tried_again(helm3: Path, kind: str) -> None:
-    """At the limit the operator deletes failed pods too, whatever cleanPodPolicy says; tried with v1.8.1."""
-    rendered = render_with(helm3, KINDS[kind])
-
-    assert "backoffLimit" not in rendered.job["spec"]["runPolicy"]
-    assert {replica["restartPolicy"] for replica in rendered.replicas.values()} <= {"Never", "OnFailure"}
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mxjob-v1beta1"])
-def test_09_retries_have_an_end(helm: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", MPI)
+def test_09_restarts_are_counted_by_the_launcher(helm: Path, kind: str) -> None:
     """https://github.com/kubeflow/trainer/issues/2045, https://github.com/kubeflow/trainer/issues/2342"""
-    rendered = render_with(helm, (*KINDS[kind], "job.backoffLimit=3"))
+    args = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60")).container("Launcher")["args"]
 
-    spec = rendered.job["spec"]
-    limited = list(rendered.replicas.values()) if rendered.is_plain else [spec.get("runPolicy", spec)]
-    assert all("backoffLimit" in one for one in limited)
-    assert "ExitCode" not in [replica.get("restartPolicy") for replica in rendered.replicas.values()]
-
-
-# An MXJob v1beta1 has no limit, and so no retries.
-NO_LIMIT = "mxjob-v1beta1"
-RETRIES = [(kind, limit) for kind in KINDS for limit in (0, 3) if kind != "plain" and (kind, limit) != (NO_LIMIT, 3)]
+    assert {"--max-restarts=3", "--restart-window=60"} <= set(args)
+    # A Job makes another pod for a launcher that failed: of these it learns that there is nothing to do.
+    assert ("--keep-outcome" in args) == (kind in ("mpijob-v2beta1", "mpijob-v1alpha2"))
 
 
-@pytest.mark.parametrize(("kind", "limit"), RETRIES)
+POLICIES = {
+    # The operator fails the job when it sees a launcher fail, and when it sees a deleted worker end, but with ExitCode.
+    "mpijob-v1": {"Launcher": "Never", "Worker": "ExitCode"},
+    "mpijob-v1alpha2": {"Launcher": "Never", "Worker": "OnFailure"},
+    "mpijob-v2beta1": {"Launcher": "Never", "Worker": "OnFailure"},
+}
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "plain"])
 def test_10_restart_policy_is_always_said(helm3: Path, kind: str, limit: int) -> None:
     """https://github.com/kubeflow/trainer/issues/2127"""
-    rendered = render_with(helm3, (*KINDS[kind], f"job.backoffLimit={limit}"))
+    rendered = render_with(helm3, (*KINDS[kind], f"job.maxRestarts={limit}"))
 
-    policies = {replica["restartPolicy"] for replica in rendered.replicas.values()}
-    assert policies <= {"Never", "OnFailure"}
-    if kind in (*TRAINING_OPERATOR, NO_LIMIT):
-        assert policies == {"OnFailure" if limit else "Never"}
+    policies = {role: replica["restartPolicy"] for role, replica in rendered.replicas.items()}
+    made_anew = "ExitCode" if limit and kind != "mxjob-v1beta1" else "Never"
+    assert policies == POLICIES.get(kind, dict.fromkeys(policies, made_anew))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "plain"])
@@ -190,7 +181,8 @@ def test_17_no_empty_list_reaches_the_elastic_policy(helm: Path) -> None:
     """The training-operator panics on `rdzvConf: []`."""
     policy = render_with(helm, KINDS["pytorchjob-elastic"]).job["spec"]["elasticPolicy"]
 
-    assert set(policy) == {"minReplicas", "maxReplicas", "rdzvBackend", "maxRestarts"}
+    assert set(policy) == {"minReplicas", "maxReplicas", "rdzvBackend", "rdzvConf", "maxRestarts"}
+    assert len(policy["rdzvConf"]) > 0
 
 
 @pytest.mark.parametrize("kind", MPI)
@@ -203,10 +195,10 @@ def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None
 
 def test_19_failed_mpijob_whose_launcher_goes_on_is_said(helm: Path, chart_with_visible_notes: Path) -> None:
     """mpi-operator says Failed once a worker was evicted."""
-    text = notes(helm, chart_with_visible_notes, "job.backoffLimit=2")
+    text = notes(helm, chart_with_visible_notes)
 
     assert "The MPIJob says Failed as soon as a worker was evicted, even while its launcher tries again" in text
-    assert "says Failed" not in notes(helm, chart_with_visible_notes)
+    assert "says Failed" not in notes(helm, chart_with_visible_notes, "job.maxRestarts=0")
 
 
 def test_20_launcher_is_no_worker(helm: Path) -> None:

@@ -113,7 +113,7 @@ def test_own_secret_takes_the_place_of_the_one_made(helm: Path) -> None:
 
     assert not {"Secret", "Role", "RoleBinding"} & set(rendered.kinds())
     assert set(rendered.replicas) == {"Launcher", "Worker"}
-    assert set(rendered.scripts["data"]) == {"distrain-launch", "distrain-worker"}
+    assert not {"distrain-keygen", "distrain_kube.py"} & set(rendered.scripts["data"])
     for role in rendered.replicas:
         (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
         assert volume["secret"]["secretName"] == "mine"
@@ -127,26 +127,31 @@ def test_workers_are_as_many_pods_as_asked_with_an_index_each(helm: Path) -> Non
 
 
 def test_workers_end_with_the_launcher(helm: Path) -> None:
-    rendered = plain(helm, "job.backoffLimit=2", "job.activeDeadlineSeconds=60")
+    rendered = plain(helm, "job.maxRestarts=2", "job.activeDeadlineSeconds=60")
 
     launcher, worker = rendered.replicas["Launcher"], rendered.replicas["Worker"]
     args = rendered.container("Launcher")["args"]
-    assert {"--rsh=ssh", "--end-workers", "--retries=2"} <= set(args[: args.index("mpirun")])
-    fails, lost = worker["podFailurePolicy"]["rules"]
+    assert {"--rsh=ssh", "--end-workers", "--max-restarts=2"} <= set(args[: args.index("mpirun")])
+    fails, killed, lost = worker["podFailurePolicy"]["rules"]
     assert fails == {
         "action": "FailJob",
         "onExitCodes": {"containerName": "worker", "operator": "In", "values": [3]},
     }
+    killed_or_deleted = {"containerName": "worker", "operator": "In", "values": [137, 143]}
+    assert killed == {"action": "Ignore", "onExitCodes": killed_or_deleted}
     assert lost == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     assert launcher["activeDeadlineSeconds"] == worker["activeDeadlineSeconds"] == 60
 
 
-def test_launcher_is_not_started_again_by_kubernetes_but_when_it_was_pushed_out(helm: Path) -> None:
+def test_launcher_is_made_anew_by_kubernetes_only_when_it_was_killed_or_deleted(helm: Path) -> None:
     launcher = plain(helm).replicas["Launcher"]
 
-    assert launcher["backoffLimit"] == 0
+    assert launcher["backoffLimit"] == 10
     assert launcher["template"]["spec"]["restartPolicy"] == "Never"
-    assert [rule["action"] for rule in launcher["podFailurePolicy"]["rules"]] == ["Ignore"]
+    pushed_out, failed = launcher["podFailurePolicy"]["rules"]
+    assert pushed_out == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    others = {"containerName": "launcher", "operator": "NotIn", "values": [137, 143]}
+    assert failed == {"action": "FailJob", "onExitCodes": others}
 
 
 def test_volcanos_group_holds_all_pods_but_the_keys(helm: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.kinds import KINDS, every_kind
-from tests.chart.rendering import Yaml, render, render_with
+from tests.chart.kinds import KINDS, MPI, every_kind
+from tests.chart.rendering import ENV_OF_RANKS, Yaml, render, render_with
 
 RESTRICTED_VOLUMES = {
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
@@ -233,6 +233,47 @@ def test_env_reaches_every_role(helm: Path, kind: str) -> None:
         network = {"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "INFO"}
         assert role == "Launcher" or network.items() <= env.items()
         assert ("DMLC_INTERFACE" in env) == kind.startswith("mxjob")
+
+
+@every_kind
+def test_ranks_know_their_job_and_pod(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, KINDS[kind])
+
+    for role in rendered.replicas:
+        env = {one["name"]: one for one in rendered.container(role).get("env", []) if one["name"] in ENV_OF_RANKS}
+        if role in ("Launcher", "Keygen"):
+            assert env == {}
+            continue
+        assert env["DISTRAIN_JOB"]["value"] == rendered.name
+        assert env["DISTRAIN_POD_UID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+
+@every_kind
+def test_checkpoints_without_a_place_lie_in_the_pods(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, KINDS[kind])
+    placed = render_with(helm, (*KINDS[kind], "checkpoint.uri=s3://c"))
+
+    assert "--checkpoint=/checkpoints/default/run1" in rendered.text
+    assert "--checkpoint=s3://c/default/run1" in placed.text
+    assert "/checkpoints" not in placed.text
+    assert "/checkpoints" not in render_with(helm, (*KINDS[kind], "command={train}")).text
+    for role in rendered.replicas:
+        mounts = [mount for mount in rendered.container(role)["volumeMounts"] if mount["name"] == "checkpoints"]
+        trains = role not in ("Launcher", "Keygen")
+        assert mounts == ([{"name": "checkpoints", "mountPath": "/checkpoints"}] if trains else [])
+        assert ({"name": "checkpoints", "emptyDir": {}} in rendered.pod(role)["volumes"]) == trains
+
+
+@every_kind
+def test_pods_have_the_time_for_a_step_and_a_checkpoint(helm: Path, kind: str) -> None:
+    asked = (*KINDS[kind], "workers.podSpec.terminationGracePeriodSeconds=300")
+
+    for seconds, rendered in ((60, render_with(helm, KINDS[kind])), (300, render_with(helm, asked))):
+        pods = {role: pod for role, pod in rendered.pods().items() if role != "Keygen"}
+        assert {pod["terminationGracePeriodSeconds"] for pod in pods.values()} == {seconds}
+        if kind in MPI:
+            assert f"--grace={seconds}" in rendered.container("Worker")["args"]
+            assert f"--grace={seconds - 15}" in rendered.container("Launcher")["args"]
 
 
 @every_kind

@@ -92,6 +92,18 @@ CASES = [
         id="output-on-no-volume",
     ),
     pytest.param(
+        [*VOLUME, "checkpoint.uri=/disks/checkpoints"],
+        'checkpoint.uri: "/disks/checkpoints" lies on no volume and would be lost; mount one there with volumes and',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-no-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "volumeMounts[0].mountPath=/checkpoints"],
+        'volumeMounts[0].mountPath: "/checkpoints" is a mount of the job itself; choose another path',
+        [*VOLUME, "volumeMounts[0].mountPath=/checkpoints", "checkpoint.uri=/checkpoints"],
+        id="mount-where-checkpoints-are",
+    ),
+    pytest.param(
         ["volumes[0].name=tmp"],
         'volumes[0].name: "tmp" is a volume of the job itself; choose another name',
         ["volumes[0].name=temp"],

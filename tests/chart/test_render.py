@@ -23,7 +23,7 @@ GOLDEN_CHANGES = {
     "mpijob-v1": (),
     "mpijob-v1alpha2": (),
     "plain": (),
-    "mxjob-v1beta1": ("mpi.env.NCCL_DEBUG=null", "job.backoffLimit=0", "job.activeDeadlineSeconds=null"),
+    "mxjob-v1beta1": ("mpi.env.NCCL_DEBUG=null", "job.activeDeadlineSeconds=null"),
 }
 
 
@@ -109,19 +109,19 @@ def test_memory_is_limited_and_cpu_is_not(helm: Path) -> None:
     }
 
 
-def test_failed_launcher_ends_the_job_at_once(helm: Path) -> None:
+def test_lost_launcher_is_made_anew_and_a_failed_one_keeps_its_log(helm: Path) -> None:
     spec = render(helm).job["spec"]
 
-    assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 0}
+    assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 3}
     assert spec["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] == "Never"
 
 
 def test_run_policy_follows_the_values(helm: Path) -> None:
-    values = set_arguments("job.backoffLimit=3", "job.activeDeadlineSeconds=86400", "job.cleanPodPolicy=None")
+    values = set_arguments("job.maxRestarts=0", "job.activeDeadlineSeconds=86400", "job.cleanPodPolicy=None")
 
     spec = render(helm, *values).job["spec"]
 
-    assert spec["runPolicy"] == {"cleanPodPolicy": "None", "backoffLimit": 3, "activeDeadlineSeconds": 86400}
+    assert spec["runPolicy"] == {"cleanPodPolicy": "None", "backoffLimit": 0, "activeDeadlineSeconds": 86400}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_dev_shm_has_the_size_asked_for(helm: Path) -> None:
 
 def test_scripts_are_mounted_executable_and_unchanged(helm: Path) -> None:
     rendered = render(helm)
-    names = ("distrain-launch", "distrain-worker")
+    names = ("distrain-launch", "distrain-worker", "distrain_program.py", "distrain_watch.py", "distrain_workers.py")
     files = {name: (CHART / "files" / name).read_text(encoding="utf-8") for name in names}
 
     assert rendered.scripts["data"] == files
@@ -186,7 +186,8 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "trainer.model=vgg16", "trainer.batchSize=64", "trainer.epochs=1500000", "trainer.precision=bf16",
         "trainer.optimizer=adam", "trainer.learningRate=1e-5", "trainer.warmup=500", "trainer.seed=4294967295",
         "trainer.logEvery=1", "trainer.extraArgs={--flag=a b}", "data.source=s3", "data.uri=s3://digits/idx",
-        "output.uri=s3://results/runs/",
+        "output.uri=s3://results/runs/", "checkpoint.uri=s3://results/saved/", "checkpoint.every=600",
+        "checkpoint.keep=5", "checkpoint.resume=never",
     )  # fmt: skip
 
     program = render(helm, *set_arguments(*values), "--namespace", "team").program
@@ -195,6 +196,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "python3", "-m", "distrain_trainer", "--framework=tensorflow", "--strategy=allreduce", "--model=vgg16",
         "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-5",
         "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
+        "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-keep=5", "--resume=never",
         "--flag=a b",
     ]  # fmt: skip
 
@@ -235,9 +237,9 @@ def test_mpi_env_and_env_reach_the_pods(helm: Path, tmp_path: Path, role: str) -
         """mpi: {env: {NCCL_DEBUG: INFO, FLAG: true, GONE: null}}\nenv: [{name: TEXT, value: "a\\n  b"}]\n"""
     )
 
-    env = render(helm, "--values", str(values)).container(role)["env"]
+    env = render(helm, "--values", str(values)).env(role)
 
-    assert env == [
+    assert list(env.values()) == [
         {"name": "FLAG", "value": "true"},
         {"name": "NCCL_DEBUG", "value": "INFO"},
         {"name": "TEXT", "value": "a\n  b"},

@@ -3,6 +3,7 @@ Environment of the pods. distrain-worker hands a worker's on to its ranks.
 
   distrain.env.all      all variables of a container
   distrain.env.own      those of them that the chart makes of other values
+  distrain.env.run      by what the trainer knows its job and pod
   distrain.env.s3       what makes an S3 client find its server and credentials
   distrain.env.network  what makes NCCL and Gloo find their network
 */}}
@@ -35,14 +36,31 @@ distrain.env.own
 */}}
 {{- define "distrain.env.own" -}}
 {{- $env := include "distrain.env.s3" .root | fromYamlArray -}}
+{{- if eq (include "distrain.job.kind" .root) "PyTorchJob" -}}
+{{- /* torchrun looks for a lost rank every second; older ones would every five. */}}
+{{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
+{{- end -}}
 {{- if and (eq .role "launcher") (eq (include "distrain.job.kind" .root) "Plain") -}}
 {{- /* Open MPI cuts host names at the first dot, and <job>-worker-0 alone is no name in the cluster's DNS. */}}
 {{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}
 {{- end -}}
 {{- if ne .role "launcher" -}}
-{{- $env = concat $env (include "distrain.env.network" .root | fromYamlArray) -}}
+{{- $env = concat $env (include "distrain.env.network" .root | fromYamlArray) (include "distrain.env.run" . | fromYamlArray) -}}
 {{- end -}}
 {{- toYaml $env -}}
+{{- end }}
+
+{{- /*
+distrain.env.run
+  Takes the same. Renders a list.
+*/}}
+{{- define "distrain.env.run" -}}
+- name: DISTRAIN_JOB
+  value: {{ .job | quote }}
+- name: DISTRAIN_POD_UID
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.uid
 {{- end }}
 
 {{- /*
@@ -73,7 +91,7 @@ distrain.env.s3
 */}}
 {{- define "distrain.env.s3" -}}
 {{- $s3 := .Values.s3 -}}
-{{- if or $s3.endpoint $s3.secretName (hasPrefix "s3://" .Values.data.uri) (hasPrefix "s3://" .Values.output.uri) -}}
+{{- if or $s3.endpoint $s3.secretName (hasPrefix "s3://" .Values.data.uri) (hasPrefix "s3://" .Values.output.uri) (hasPrefix "s3://" .Values.checkpoint.uri) -}}
 - name: AWS_REGION
   value: {{ $s3.region | quote }}
 {{- with $s3.endpoint }}

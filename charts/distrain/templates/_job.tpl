@@ -6,7 +6,7 @@ What the job is, for all templates that ask.
   distrain.job.versions    the versions of a kind that the chart can write
   distrain.job.served      those of them that the cluster serves
   distrain.job.isReal      whether a real cluster answers, which `helm template` lacks
-  distrain.job.is          whether the job has a property: mpi, ssh, kubexec, elastic, replaced, trainingOperator
+  distrain.job.is          whether the job has a property: mpi, kubexec, elastic, fixed, replaced, trainingOperator
   distrain.job.slots       ranks per worker
   distrain.job.pods        number of pods that have to run at once
   distrain.job.resource    the job's resources, with the name given
@@ -14,6 +14,7 @@ What the job is, for all templates that ask.
   distrain.job.fixed       what a running job cannot take over, as text
   distrain.job.fixedSpec   the part of it in a Kubeflow resource's spec
   distrain.job.runPolicy, distrain.job.restartPolicy  of the training-operator's kinds
+  distrain.job.launcherRetries  how often a lost launcher's pod is made anew
 
 All but the resource take the root context. One with the key `variant: test` is the job of `helm test`: see _names.tpl
 and _labels.tpl for what differs.
@@ -94,7 +95,8 @@ distrain.job.is
   mpi               mpirun starts the ranks
   kubexec           it does so with kubectl exec, as the older MPI operators have it; else through SSH
   elastic           workers may come and go under torchrun
-  replaced          another size is another job, because the pods' environment tells the size
+  fixed             they may not, as the environment of the pods tells their number
+  replaced          another size is another job: the pods' environment tells the size, or the user wants it so
   trainingOperator  the training-operator's common part runs the pods
 */}}
 {{- define "distrain.job.is" -}}
@@ -108,11 +110,17 @@ distrain.job.is
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $version := include "distrain.job.apiVersion" . -}}
 {{- $elastic := and (eq $kind "PyTorchJob") .Values.job.elastic -}}
+{{- $isFixed := and (has $kind (list "MXJob" "TFJob" "PyTorchJob")) (not $elastic) -}}
+{{- $mode := .Values.rescale.mode -}}
+{{- if eq $mode "auto" -}}
+{{- $mode = empty .Values.command | ternary "live" "replace" -}}
+{{- end -}}
 {{- dict
   "mpi" (has $kind (list "MPIJob" "Plain"))
   "kubexec" (and (eq $kind "MPIJob") (ne $version "v2beta1"))
   "elastic" $elastic
-  "replaced" (and (has $kind (list "MXJob" "TFJob" "PyTorchJob")) (not $elastic))
+  "fixed" $isFixed
+  "replaced" (or $isFixed (eq $mode "replace"))
   "trainingOperator" (and (eq $version "v1") (ne $kind "Plain"))
   | toJson
 -}}
@@ -196,16 +204,11 @@ distrain.job.fixedSpec
 distrain.job.runPolicy
   Takes the root context. The run policy of the training-operator's kinds.
 
-  That operator ends the job when its pods have restarted backoffLimit times, this often included. At that limit it
-  deletes every pod with its log, whatever cleanPodPolicy says, so a job without retries gets no limit: the first pod
-  that fails under restartPolicy Never ends it, and stays.
+  Without a backoffLimit: at that limit the operator deletes every pod with its log, whatever cleanPodPolicy says.
 */}}
 {{- define "distrain.job.runPolicy" -}}
 {{- $job := .Values.job -}}
 cleanPodPolicy: {{ $job.cleanPodPolicy }}
-{{- with int64 $job.backoffLimit }}
-backoffLimit: {{ add . 1 }}
-{{- end }}
 {{- with $job.activeDeadlineSeconds }}
 activeDeadlineSeconds: {{ int64 . }}
 {{- end }}
@@ -218,11 +221,23 @@ activeDeadlineSeconds: {{ int64 . }}
 distrain.job.restartPolicy
   Takes the root context. The restart policy of the training-operator's pods.
 
-  Never fails the job at once and keeps the failed pod's log; OnFailure starts the container again, in the same pod.
-  ExitCode is not used: with it the operator does not look at backoffLimit.
+  With ExitCode a pod that was killed or deleted (128 and above) is made anew, and one that failed (below) fails the job
+  at once and keeps its log. The operator counts neither. What may be tried again is tried inside the pod.
 */}}
 {{- define "distrain.job.restartPolicy" -}}
-{{- ternary "OnFailure" "Never" (gt (int64 .Values.job.backoffLimit) 0) -}}
+{{- $isMade := and .Values.job.maxRestarts (ne (include "distrain.job.apiVersion" .) "v1beta1") -}}
+{{- empty $isMade | ternary "Never" "ExitCode" -}}
+{{- end }}
+
+{{- /*
+distrain.job.launcherRetries
+  Takes the root context. How often a launcher's Job makes another pod.
+
+  For a pod that was deleted or killed. The Job makes one for a run that has failed too, which then ends as the first
+  did, but the Job waits longer before each: ten seconds, then twenty, then forty.
+*/}}
+{{- define "distrain.job.launcherRetries" -}}
+{{- min 3 (int64 .Values.job.maxRestarts) -}}
 {{- end }}
 
 {{- /*

@@ -14,7 +14,8 @@ distrain.mpi.launcherArgs
   Renders a list.
 
   No -np: distrain-launch takes it from the list of hosts, so that it fits however many workers there are. Plain has no
-  operator that would start the launcher again and delete the workers in the end: distrain-launch does both.
+  operator that would delete the workers in the end: distrain-launch ends them. The Job of a v2beta1's or v1alpha2's
+  launcher starts another one, whatever the first ended with: that one has to know.
 */}}
 {{- define "distrain.mpi.launcherArgs" -}}
 {{- if include "distrain.job.is" (dict "root" . "a" "kubexec") -}}
@@ -25,9 +26,16 @@ distrain.mpi.launcherArgs
 - --ssh-folder={{ include "distrain.mpi.sshFolder" . }}
 {{- end }}
 - --workers-timeout={{ int64 (.Values.launcher.workersTimeout | default 1800) }}
+- --rescale={{ include "distrain.job.is" (dict "root" . "a" "replaced") | empty | ternary "live" "replace" }}
+- --lost-worker-timeout={{ int64 .Values.rescale.lostWorkerTimeout }}
+- --max-restarts={{ int64 .Values.job.maxRestarts }}
+- --restart-window={{ int64 .Values.job.restartWindow }}
+{{- /* Less what it takes to end mpirun, and this pod. */}}
+- --grace={{ sub (include "distrain.pod.grace" . | int64) 15 | max 1 }}
 {{- if eq (include "distrain.job.kind" .) "Plain" }}
 - --end-workers
-- --retries={{ int64 .Values.job.backoffLimit }}
+{{- else if has (include "distrain.job.apiVersion" .) (list "v2beta1" "v1alpha2") }}
+- --keep-outcome
 {{- end }}
 - mpirun
 {{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) (.Values.mpi.mca | default dict) }}
@@ -54,7 +62,8 @@ distrain.mpi.workerArgs
 {{- else -}}
 - --ssh-port={{ int .Values.ssh.port }}
 - --ssh-folder={{ include "distrain.mpi.sshFolder" . }}
-{{- end -}}
+{{- end }}
+- --grace={{ include "distrain.pod.grace" . }}
 {{- end }}
 
 {{- /*

@@ -33,14 +33,19 @@ distrain.plain.resource
 
 {{- /*
 distrain.plain.fixed
-  Takes the same. A Job's template and failure policy are immutable, labels included; how many workers it has is not.
+  Takes the same. A Job's template and failure policy are immutable, labels included. How many workers it has is not, but
+  a run of fixed size is another run at another.
 */}}
 {{- define "distrain.plain.fixed" -}}
 {{- $specs := list -}}
 {{- range $part := include "distrain.plain.parts" .root | fromJsonArray -}}
 {{- if has $part (list "keygen" "workers" "launcher") -}}
 {{- $spec := (include (printf "distrain.plain.%s" $part) $ | fromYaml).spec -}}
-{{- range list "completions" "parallelism" "activeDeadlineSeconds" -}}
+{{- $live := list "completions" "parallelism" "activeDeadlineSeconds" "backoffLimit" -}}
+{{- if include "distrain.job.is" (dict "root" $.root "a" "replaced") -}}
+{{- $live = list "activeDeadlineSeconds" "backoffLimit" -}}
+{{- end -}}
+{{- range $live -}}
 {{- $_ := unset $spec . -}}
 {{- end -}}
 {{- $specs = append $specs $spec -}}

@@ -7,6 +7,7 @@ The pods of every kind and role.
   distrain.pod.image         the image
   distrain.pod.resources     resources of a role's container
   distrain.pod.sidecars      more containers of the user's
+  distrain.pod.grace         seconds from SIGTERM to SIGKILL
   distrain.pod.more          more fields of the training pods
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>). Nothing here may depend on
@@ -176,6 +177,9 @@ distrain.pod.more
 */}}
 {{- define "distrain.pod.more" -}}
 {{- $more := dict -}}
+{{- if ne .role "keygen" -}}
+{{- $_ := set $more "terminationGracePeriodSeconds" (include "distrain.pod.grace" .root | int64) -}}
+{{- end -}}
 {{- with include "distrain.gang.podScheduler" . -}}
 {{- $_ := set $more "schedulerName" . -}}
 {{- end -}}
@@ -194,9 +198,18 @@ distrain.pod.more
 {{- with $theirs.initContainers -}}
 {{- $_ := set $theirs "initContainers" (include "distrain.pod.sidecars" (dict "root" $.root "containers" .) | fromYamlArray) -}}
 {{- end -}}
-{{- $more = merge $more $theirs -}}
+{{- $more = merge $more (omit $theirs "terminationGracePeriodSeconds") -}}
 {{- end -}}
 {{- with $more -}}
 {{- toYaml . -}}
 {{- end -}}
+{{- end }}
+
+{{- /*
+distrain.pod.grace
+  Takes the root context. Of the launcher too, which waits for the ranks to stop. `helm uninstall` is over as soon.
+*/}}
+{{- define "distrain.pod.grace" -}}
+{{- $theirs := (.Values.workers.podSpec | default dict).terminationGracePeriodSeconds -}}
+{{- eq $theirs nil | ternary 60 $theirs | int64 -}}
 {{- end }}

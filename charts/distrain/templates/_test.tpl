@@ -30,9 +30,10 @@ An elastic PyTorchJob has succeeded with its first worker: Running would delete 
 {{- $clean := ternary "None" "Running" (eq $kind "PyTorchJob") -}}
 {{- $changes := dict
   "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed "sidecars" list)
-  "job" (dict "backoffLimit" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
+  "job" (dict "maxRestarts" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
   "data" (dict "source" "synthetic" "uri" "")
   "output" (dict "uri" "")
+  "checkpoint" (dict "uri" "")
   "s3" (dict "endpoint" "" "secretName" "")
   "monitoring" (dict "podMonitor" false)
 -}}

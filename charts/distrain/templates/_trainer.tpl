@@ -5,6 +5,7 @@ The program that every rank runs.
   distrain.trainer.arguments  the trainer's arguments
   distrain.trainer.length     how long to train
   distrain.trainer.output     where this run writes
+  distrain.trainer.checkpoint where it saves its state
 */}}
 
 {{- /*
@@ -43,6 +44,10 @@ distrain.trainer.arguments
 {{- with .Values.output.uri }}
 - {{ include "distrain.trainer.output" $ | printf "--output=%s" | quote }}
 {{- end }}
+- {{ include "distrain.trainer.checkpoint" . | printf "--checkpoint=%s" | quote }}
+- --checkpoint-every={{ include "distrain.text.scalar" .Values.checkpoint.every }}
+- --checkpoint-keep={{ int64 .Values.checkpoint.keep }}
+- --resume={{ .Values.checkpoint.resume }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}
 {{- end }}
@@ -66,4 +71,13 @@ distrain.trainer.output
 */}}
 {{- define "distrain.trainer.output" -}}
 {{- printf "%s/%s/%s" (.Values.output.uri | trimSuffix "/") .Release.Namespace .Release.Name -}}
+{{- end }}
+
+{{- /*
+distrain.trainer.checkpoint
+  Takes the root context. Without a place of the user's it is in the pods, where distrain.volumes.all makes the folder.
+*/}}
+{{- define "distrain.trainer.checkpoint" -}}
+{{- $uri := .Values.checkpoint.uri | default "/checkpoints" -}}
+{{- printf "%s/%s/%s" ($uri | trimSuffix "/") .Release.Namespace .Release.Name -}}
 {{- end }}

@@ -7,6 +7,7 @@ Rules on the job's kind, and on what each kind can do.
   distrain.validate.replicas    how many workers an elastic job may have
   distrain.validate.roles       values for roles that the kind lacks
   distrain.validate.runPolicy   what its operator does when the job ends
+  distrain.validate.rescale     whether another size can be live
   distrain.validate.gang        what its operator and the scheduler can do together
   distrain.validate.mpi, distrain.validate.interfaces, distrain.validate.ssh  how mpirun starts the ranks
 */}}
@@ -107,16 +108,18 @@ distrain.validate.cluster
 {{- if and (eq $kind "Plain") (ne $job.cleanPodPolicy "Running") -}}
 {{- fail (printf "distrain: job.cleanPodPolicy: %s, but the workers of job.kind Plain always end with the job, and nobody deletes pods; --set job.cleanPodPolicy=Running" $job.cleanPodPolicy) -}}
 {{- end -}}
-{{- if and (include "distrain.job.is" (dict "root" . "a" "trainingOperator")) (eq $job.cleanPodPolicy "None") (gt (int64 $job.backoffLimit) 0) -}}
-{{- fail (printf "distrain: job.cleanPodPolicy: None with job.backoffLimit %d, but at that limit the training-operator up to 1.9.3 deletes the pods nevertheless; --set job.cleanPodPolicy=Running, or job.backoffLimit=0" (int64 $job.backoffLimit)) -}}
-{{- end -}}
 {{- if eq $version "v1beta1" -}}
-{{- if gt (int64 $job.backoffLimit) 0 -}}
-{{- fail (printf "distrain: job.backoffLimit: %d is set, but an MXJob v1beta1 has no such limit; --set job.backoffLimit=0" (int64 $job.backoffLimit)) -}}
-{{- end -}}
 {{- if $job.activeDeadlineSeconds -}}
 {{- fail (printf "distrain: job.activeDeadlineSeconds: %d is set, but an MXJob v1beta1 has no deadline; --set job.activeDeadlineSeconds=null" (int64 $job.activeDeadlineSeconds)) -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.rescale" -}}
+{{- $kind := include "distrain.job.kind" . -}}
+{{- if and (eq .Values.rescale.mode "live") (include "distrain.job.is" (dict "root" . "a" "fixed")) -}}
+{{- $live := eq $kind "PyTorchJob" | ternary ", or job.elastic=true" "" -}}
+{{- fail (printf "distrain: rescale.mode: live, but the pods of this %s know their number from their start; --set rescale.mode=auto%s" $kind $live) -}}
 {{- end -}}
 {{- end }}
 

@@ -26,7 +26,7 @@ Rules on the pods: what the user adds must not break what the chart sets, nor th
 {{- end }}
 
 {{- define "distrain.validate.volumes" -}}
-{{- $taken := list "scripts" "tmp" "shm" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
+{{- $taken := list "scripts" "tmp" "shm" "checkpoints" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
 {{- $level := .Values.podSecurity -}}
 {{- $allowed := list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret" -}}
 {{- $seen := list -}}
@@ -56,6 +56,9 @@ distrain.validate.volumeMounts
 {{- $names = append $names .name -}}
 {{- end -}}
 {{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
+{{- if include "distrain.volumes.checkpoints" (dict "root" . "role" "worker") -}}
+{{- $taken = append $taken "/checkpoints" -}}
+{{- end -}}
 {{- $seen := list -}}
 {{- range $index, $mount := .Values.volumeMounts -}}
 {{- if not (has $mount.name $names) -}}
@@ -168,13 +171,16 @@ distrain.validate.env
 {{- range include "distrain.env.network" . | fromYamlArray -}}
 {{- $_ := set $owners .name "network.*" -}}
 {{- end -}}
+{{- range include "distrain.env.run" (dict "job" "") | fromYamlArray -}}
+{{- $_ := set $owners .name "the chart" -}}
+{{- end -}}
 {{- if include "distrain.job.is" (dict "root" . "a" "mpi") -}}
 {{- range list "OMPI_MCA_plm_rsh_agent" "OMPI_MCA_plm_rsh_args" "OMPI_MCA_plm_rsh_no_tree_spawn" "OMPI_MCA_orte_default_hostfile" "OMPI_MCA_orte_keep_fqdn_hostnames" "PRTE_MCA_plm_ssh_agent" "PRTE_MCA_plm_ssh_args" "PRTE_MCA_plm_ssh_no_tree_spawn" "PRTE_MCA_prte_default_hostfile" -}}
 {{- $_ := set $owners . "distrain-launch" -}}
 {{- end -}}
 {{- end -}}
 {{- $operator := dict
-  "PyTorchJob" (list "MASTER_ADDR" "MASTER_PORT" "WORLD_SIZE" "RANK" "PET_NNODES" "PET_NODE_RANK" "PET_NPROC_PER_NODE" "PET_MASTER_ADDR" "PET_MASTER_PORT" "PET_RDZV_BACKEND" "PET_RDZV_ENDPOINT" "PET_MAX_RESTARTS" "PYTHONUNBUFFERED")
+  "PyTorchJob" (list "MASTER_ADDR" "MASTER_PORT" "WORLD_SIZE" "RANK" "PET_NNODES" "PET_NODE_RANK" "PET_NPROC_PER_NODE" "PET_MASTER_ADDR" "PET_MASTER_PORT" "PET_RDZV_BACKEND" "PET_RDZV_ENDPOINT" "PET_MAX_RESTARTS" "PET_MONITOR_INTERVAL" "PET_RDZV_CONF" "PYTHONUNBUFFERED")
   "TFJob" (list "TF_CONFIG")
   "MXJob" (list "MX_CONFIG" "DMLC_PS_ROOT_PORT" "DMLC_PS_ROOT_URI" "DMLC_NUM_SERVER" "DMLC_NUM_WORKER" "DMLC_ROLE" "DMLC_USE_KUBERNETES" "DMLC_WORKER_ID")
 -}}

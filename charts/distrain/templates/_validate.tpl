@@ -18,8 +18,8 @@ and the next step.
 {{- end -}}
 {{- $rules := list "release" "rbac" -}}
 {{- if .Values.job.enabled -}}
-{{- $rules = concat $rules (list "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "gang") -}}
-{{- $rules = concat $rules (list "length" "data" "output" "mpi" "interfaces" "ssh" "security" "volumes" "volumeMounts") -}}
+{{- $rules = concat $rules (list "kind" "apiVersion" "cluster" "gpus" "replicas" "roles" "runPolicy" "rescale" "gang") -}}
+{{- $rules = concat $rules (list "length" "data" "folders" "mpi" "interfaces" "ssh" "security" "volumes" "volumeMounts") -}}
 {{- $rules = concat $rules (list "containers" "podSpec" "env" "podMetadata") -}}
 {{- $rules = concat $rules (list "podMonitor" "preflight") -}}
 {{- end -}}
@@ -83,20 +83,21 @@ distrain.validate.length
 {{- end }}
 
 {{- /*
-distrain.validate.output
+distrain.validate.folders
   A folder that is on no volume is on the read-only root file system, or gone with the pod.
 */}}
-{{- define "distrain.validate.output" -}}
-{{- $uri := .Values.output.uri -}}
+{{- define "distrain.validate.folders" -}}
+{{- range $path, $uri := dict "output.uri" .Values.output.uri "checkpoint.uri" .Values.checkpoint.uri -}}
 {{- if hasPrefix "/" $uri -}}
 {{- $mounted := false -}}
-{{- range .Values.volumeMounts -}}
+{{- range $.Values.volumeMounts -}}
 {{- if hasPrefix (printf "%s/" (clean .mountPath)) (printf "%s/" (clean $uri)) -}}
 {{- $mounted = true -}}
 {{- end -}}
 {{- end -}}
 {{- if not $mounted -}}
-{{- fail (printf "distrain: output.uri: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix" $uri) -}}
+{{- fail (printf "distrain: %s: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix" $path $uri) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

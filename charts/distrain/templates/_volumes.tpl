@@ -4,6 +4,7 @@ Volumes of the pods and where they are mounted.
   distrain.volumes.all     volumes of a role's pods
   distrain.volumes.mounts  mounts of its first container
   distrain.volumes.user    whether the role's pods get the user's volumes
+  distrain.volumes.checkpoints  whether they get a folder for checkpoints, as the user has none
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
@@ -44,6 +45,10 @@ distrain.volumes.all
     medium: Memory
     sizeLimit: {{ .root.Values.workers.shm | quote }}
 {{- end }}
+{{- if include "distrain.volumes.checkpoints" . }}
+- name: checkpoints
+  emptyDir: {}
+{{- end }}
 {{- if include "distrain.volumes.user" . }}
 {{- with .root.Values.volumes }}
 {{ toYaml . }}
@@ -74,6 +79,10 @@ distrain.volumes.all
 - name: shm
   mountPath: /dev/shm
 {{- end }}
+{{- if include "distrain.volumes.checkpoints" . }}
+- name: checkpoints
+  mountPath: /checkpoints
+{{- end }}
 {{- if include "distrain.volumes.user" . }}
 {{- with .root.Values.volumeMounts }}
 {{ toYaml . }}
@@ -92,4 +101,13 @@ distrain.volumes.user
 {{- $roles = concat $roles (list "server" "scheduler") -}}
 {{- end -}}
 {{- has .role $roles | ternary "true" "" -}}
+{{- end }}
+
+{{- /*
+distrain.volumes.checkpoints
+  Those that run the trainer. A program of the user's knows nothing of it.
+*/}}
+{{- define "distrain.volumes.checkpoints" -}}
+{{- $trains := not (has .role (list "launcher" "keygen")) -}}
+{{- and $trains (not .root.Values.command) (not .root.Values.checkpoint.uri) | ternary "true" "" -}}
 {{- end }}

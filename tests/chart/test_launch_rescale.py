@@ -1,0 +1,300 @@
+"""distrain-launch starts a run again at another size: workers that come, go, or are lost."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.chart.launching import TRAINING, Bench, follow, greeting_server
+
+LIVE = "--rescale=live"
+ASKED = "asking the ranks to stop at a step boundary: "
+BOUNDARY = "after the ranks stopped at a step boundary"
+
+
+@dataclass
+class Workers:
+    """The workers of a bench, each at an address of its own: in the list of hosts, answering, or both."""
+
+    bench: Bench
+    answering: dict[int, contextlib.ExitStack] = field(default_factory=dict)
+
+    def answer(self, *numbers: int) -> None:
+        for number in numbers:
+            self.answering[number] = contextlib.ExitStack()
+            greeting = greeting_server(b"SSH-2.0-test\r\n", address(number), self.bench.port)
+            self.answering[number].enter_context(greeting)
+
+    def fall_silent(self, *numbers: int) -> None:
+        for number in numbers:
+            self.answering.pop(number).close()
+
+    def list(self, *numbers: int) -> str:
+        text = "".join(f"{address(number)} slots=2\n" for number in numbers)
+        self.bench.write_hostfile(text)
+        return text
+
+    def start(
+        self, *numbers: int, options: tuple[str, ...] = (LIVE,), program: str = TRAINING
+    ) -> subprocess.Popen[str]:
+        """Start a run on these workers and wait until it trains."""
+        self.answer(*[number for number in numbers if number not in self.answering])
+        launcher = self.bench.start(program, *options, hostfile=self.list(*numbers))
+        follow(launcher, f"training on {2 * len(numbers)}")
+        return launcher
+
+    def finish(self, launcher: subprocess.Popen[str]) -> str:
+        """Let the training come to its end. Return what was said until then."""
+        (self.bench.folder / "finish").touch()
+        output, _ = launcher.communicate(timeout=10)
+        assert launcher.returncode == 0, output
+        return output
+
+
+def address(number: int) -> str:
+    return f"127.0.1.{number + 1}"
+
+
+@pytest.fixture
+def workers(bench: Bench) -> Iterator[Workers]:
+    workers = Workers(bench)
+    yield workers
+    workers.fall_silent(*list(workers.answering))
+
+
+def test_run_grows_once_all_new_workers_answer(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.list(0, 1, 2, 3)
+    follow(launcher, "waiting for 2 of 2 more workers, training goes on with 2: 127.0.1.3 (connection refused)")
+    workers.answer(2)
+    assert not workers.bench.told
+    workers.answer(3)
+
+    follow(launcher, ASKED + "2 more workers answer")
+    follow(launcher, f"2 -> 4 workers {BOUNDARY}")
+    follow(launcher, "training on 8")
+    assert sorted(workers.bench.told) == [f"{address(number)}: kill -HUP 1" for number in (0, 1)]
+    workers.finish(launcher)
+
+
+def test_run_shrinks_when_workers_leave_the_list(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2, 3)
+
+    workers.list(0)
+
+    follow(launcher, ASKED + "3 workers leave")
+    follow(launcher, f"4 -> 1 workers {BOUNDARY}")
+    follow(launcher, "training on 2")
+    workers.finish(launcher)
+
+
+def test_run_goes_on_without_workers_that_left_before_the_list_says_so(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2)
+
+    # As Kubernetes has it: the leaving worker's SIGTERM stops the ranks, and the list follows within a minute.
+    workers.fall_silent(2)
+    (workers.bench.folder / "stop").touch()
+
+    follow(launcher, f"3 -> 2 workers {BOUNDARY}")
+    follow(launcher, "training on 4")
+    workers.list(0, 1)
+    said = workers.finish(launcher)
+    assert "starting again" not in said
+    assert ASKED not in said
+
+
+def test_run_follows_one_change_after_another(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.answer(2, 3)
+    workers.list(0, 1, 2, 3)
+    follow(launcher, "training on 8")
+    workers.list(0)
+    follow(launcher, "training on 2")
+    workers.list(0, 1, 2)
+
+    follow(launcher, f"1 -> 3 workers {BOUNDARY}")
+    follow(launcher, "training on 6")
+    workers.finish(launcher)
+
+
+def test_second_change_before_the_first_is_done_counts(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.list(0, 1, 2, 3)
+    follow(launcher, "waiting for 2 of 2 more workers")
+    workers.answer(2)
+    workers.list(0, 1, 2)
+
+    follow(launcher, f"2 -> 3 workers {BOUNDARY}")
+    workers.finish(launcher)
+
+
+def test_size_may_change_before_the_run_starts(workers: Workers) -> None:
+    workers.answer(0)
+    launcher = workers.bench.start(TRAINING, LIVE, hostfile=workers.list(0, 1))
+
+    workers.list(0, 1, 2)
+    workers.answer(1, 2)
+
+    follow(launcher, "training on 6")
+    workers.finish(launcher)
+
+
+def test_unchanged_list_restarts_nothing(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.list(0, 1)
+    workers.list(1, 0)
+    workers.list(0, 1, 2)
+    follow(launcher, "waiting for 1 of 1 more workers")
+
+    assert "asking" not in workers.finish(launcher)
+
+
+def test_list_that_is_being_written_is_no_list(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.bench.write_hostfile("")
+    workers.bench.write_hostfile("127.0.1.1 slo")
+    workers.list(0, 1, 2)
+    follow(launcher, "waiting for 1 of 1 more workers")
+
+    assert "asking" not in workers.finish(launcher)
+
+
+LOST = """
+if test -e lost; then rm lost; echo "ORTE has lost communication"; exit 1; fi
+"""
+LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n    sleep")
+
+
+def test_lost_worker_that_comes_back_is_waited_for(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=10"), program=LOSING)
+
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "starting again (restart 1 of 1")
+    workers.answer(1)
+
+    assert "->" not in follow(launcher, "training on 4")
+    workers.finish(launcher)
+
+
+def test_run_goes_on_smaller_and_grows_when_the_lost_worker_is_back(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=0.3"), program=LOSING)
+
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "going on with 2 of 3 workers, without 127.0.1.2 (connection refused)")
+    follow(launcher, "stays Failed or Unknown, have it made anew: kubectl delete pod ")
+    follow(launcher, "3 -> 2 workers after a failure")
+    follow(launcher, "2 of 3 workers answer: ")
+    follow(launcher, "training on 4")
+    workers.answer(1)
+
+    follow(launcher, ASKED + "1 more workers answer")
+    follow(launcher, f"2 -> 3 workers {BOUNDARY}")
+    follow(launcher, "training on 6")
+    workers.finish(launcher)
+
+
+def test_run_grows_while_a_lost_worker_stays_away(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=0.3"), program=LOSING)
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "training on 2")
+
+    workers.answer(2)
+    workers.list(0, 1, 2)
+
+    follow(launcher, f"1 -> 2 workers {BOUNDARY}")
+    follow(launcher, "training on 4")
+    workers.finish(launcher)
+
+
+def test_run_shrinks_past_a_lost_worker(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=20"), program=LOSING)
+    workers.fall_silent(2)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "starting again")
+
+    workers.list(0, 1)
+
+    follow(launcher, "3 -> 2 workers after a failure")
+    workers.finish(launcher)
+
+
+def test_failure_does_not_wait_for_workers_that_have_never_been_there(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=60"), program=LOSING)
+    workers.list(0, 1, 2)
+    follow(launcher, "waiting for 1 of 1 more workers")
+
+    (workers.bench.folder / "lost").touch()
+
+    follow(launcher, "2 of 3 workers answer")
+    workers.finish(launcher)
+
+
+def test_worker_that_falls_silent_ends_the_wait_of_the_others(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=0.3"))
+
+    workers.fall_silent(1)
+
+    follow(launcher, "starting again (restart 1 of 1 in 3600 s): no sign of 127.0.1.2 (connection refused) for ")
+    follow(launcher, "2 -> 1 workers after a failure")
+    workers.finish(launcher)
+
+
+def test_run_of_fixed_size_looks_at_no_list_and_waits_for_all(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=("--rescale=replace", "--max-restarts=1"), program=LOSING)
+    workers.answer(2)
+    workers.list(0, 1, 2)
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "starting again")
+
+    workers.list(0, 1)
+    workers.answer(1)
+
+    assert "->" not in follow(launcher, "training on 4")
+    assert ASKED not in workers.finish(launcher)
+
+
+def test_ranks_that_do_not_stop_are_ended_after_the_grace_period(workers: Workers) -> None:
+    deaf = TRAINING.replace("test -e stop && rm stop && exit 143", ":")
+    launcher = workers.start(0, options=(LIVE, "--grace=0.5"), program=f"trap '' HUP; {deaf}")
+
+    workers.answer(1)
+    workers.list(0, 1)
+
+    follow(launcher, "the ranks did not stop within 0.5 s, and are ended")
+    follow(launcher, "training on 4")
+    workers.finish(launcher)
+
+
+def test_sigterm_asks_for_a_stop_at_a_step_boundary(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    launcher.terminate()
+
+    follow(launcher, ASKED + "SIGTERM")
+    assert launcher.wait(timeout=10) == 143
+    assert workers.bench.cause == "distrain: stopped by SIGTERM"
+    assert sorted(workers.bench.told) == [f"{address(number)}: kill -HUP 1" for number in (0, 1)]
+
+
+def test_training_that_finishes_while_it_is_stopped_is_finished(workers: Workers) -> None:
+    deaf = TRAINING.replace("test -e stop && rm stop && exit 143", ":")
+    launcher = workers.start(0, 1, program=deaf)
+    launcher.terminate()
+    follow(launcher, ASKED)
+
+    workers.finish(launcher)
+
+    assert workers.bench.cause == ""

@@ -1,0 +1,153 @@
+"""distrain-launch starts a failed run again, within limits, and tells the first cause in the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.chart import pods
+from tests.chart.launching import ENDED, TRAINING, Bench, follow
+from tests.chart.pods import wait_for
+
+UNKNOWN = ENDED.removeprefix("distrain: ")
+# Each start of it adds a line to `tries`, whose number it then knows.
+COUNT = "echo x >>tries; try=$(wc -l <tries)"
+
+
+def test_failed_mpirun_is_started_again_as_often_as_allowed(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; test $try = 3 || exit 5", "--max-restarts=2", "--restart-window=60")
+
+    assert code == 0, output
+    assert bench.cause == ""
+    said = [line for line in output.splitlines() if "starting again" in line]
+    assert said == [
+        f"distrain-launch: starting again (restart 1 of 2 in 60 s): {UNKNOWN.format(5)}",
+        f"distrain-launch: starting again (restart 2 of 2 in 60 s): {UNKNOWN.format(5)}",
+    ]
+
+
+def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) -> None:
+    code, output = bench.run(f'{COUNT}; echo "distrain: try $try"; exit 5', "--max-restarts=2")
+
+    assert code == 5, output
+    assert bench.cause == "distrain: try 1 (the first of 3 failures within 3600 s; the last: try 3)"
+
+
+def test_failure_that_stays_the_same_is_told_once(bench: Bench) -> None:
+    bench.run("echo distrain: no memory; exit 5", "--max-restarts=1")
+
+    assert bench.cause == "distrain: no memory (the first of 2 failures within 3600 s)"
+
+
+def test_restart_longer_ago_than_the_window_does_not_count(bench: Bench) -> None:
+    mpirun = f'{COUNT}; sleep 0.4; echo "distrain: try $try"; test $try -lt 5 && exit 5; exit 0'
+
+    code, output = bench.run(mpirun, "--max-restarts=1", "--restart-window=0.3")
+
+    assert code == 0, output
+    assert output.count("starting again (restart 1 of 1") == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        pytest.param(2, "data.uri: no such bucket", id="mistake-that-the-program-names"),
+        pytest.param(4, "a newer run has taken over", id="fenced"),
+    ],
+)
+def test_what_another_start_would_not_change_is_not_started_again(bench: Bench, code: int, cause: str) -> None:
+    ended, output = bench.run(f"echo 'distrain: {cause}'; exit {code}", "--max-restarts=9")
+
+    assert (ended, bench.cause) == (code, f"distrain: {cause}")
+    assert "starting again" not in output
+
+
+def test_exit_code_2_of_a_program_that_names_no_mistake_is_a_failure(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; test $try = 2 || exit 2", "--max-restarts=1")
+
+    assert code == 0, output
+
+
+def test_finished_run_is_not_started_again(bench: Bench) -> None:
+    code, output = bench.run(COUNT, "--max-restarts=9", "--rescale=live")
+
+    assert (code, (bench.folder / "tries").read_text()) == (0, "x\n"), output
+
+
+def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: Bench) -> None:
+    code, output = bench.run("exit 143", "--max-restarts=2", "--rescale=live")
+
+    assert code == 1, output
+    assert bench.cause == (
+        "distrain: the program stopped without having been asked to (the first of 3 failures within 3600 s)"
+    )
+
+
+def test_killed_mpirun_is_started_again(bench: Bench) -> None:
+    launcher = bench.start(f"echo $$ >pid; {TRAINING}", "--max-restarts=1")
+    follow(launcher, "training on 4")
+
+    os.kill(int((bench.folder / "pid").read_text()), signal.SIGKILL)
+
+    follow(launcher, "starting again (restart 1 of 1 in 3600 s): mpirun ended with exit code 137")
+    follow(launcher, "training on 4")
+    (bench.folder / "finish").touch()
+    assert launcher.wait(timeout=10) == 0
+
+
+def child(process: subprocess.Popen[str]) -> int:
+    """Return the launcher's own child, which does the work."""
+    return wait_for(lambda: next(iter(pods.children(process.pid)), 0))
+
+
+def test_killed_launcher_starts_again_in_its_pod(bench: Bench) -> None:
+    launcher = bench.start(TRAINING, "--max-restarts=1")
+    follow(launcher, "training on 4")
+
+    os.kill(child(launcher), signal.SIGKILL)
+
+    follow(launcher, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
+    follow(launcher, "training on 4")
+    (bench.folder / "finish").touch()
+    assert launcher.wait(timeout=10) == 0
+
+
+def test_sigterm_between_two_tries_ends_at_once(bench: Bench) -> None:
+    # Nobody answers at the second address, once the first start has failed.
+    mpirun = 'echo "127.0.0.9 slots=1" >hostfile; exit 5'
+    launcher = bench.start(mpirun, "--max-restarts=9")
+    follow(launcher, "starting again (restart 1 of 9")
+
+    launcher.terminate()
+
+    assert launcher.wait(timeout=4) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+def test_next_launcher_of_a_failed_run_ends_as_it_did(bench: Bench) -> None:
+    mpirun = f"{COUNT}; echo distrain: it\\'s too small; exit 5"
+    options = ["--max-restarts=1", "--keep-outcome"]
+    first, _ = bench.run(mpirun, *options)
+    tries = (bench.folder / "tries").read_text()
+
+    second, output = bench.run(mpirun, *options)
+
+    assert first == second == 5
+    assert bench.cause == "distrain: it's too small (the first of 2 failures within 3600 s)"
+    assert (bench.folder / "tries").read_text() == tries
+    assert "all 1 workers answer" not in output
+
+
+def test_next_launcher_of_one_that_was_stopped_goes_on(bench: Bench) -> None:
+    launcher = bench.start(TRAINING, "--keep-outcome")
+    follow(launcher, "training on 4")
+    launcher.terminate()
+    assert launcher.wait(timeout=10) == 143
+
+    code, output = bench.run("echo goes on", "--keep-outcome")
+
+    assert code == 0
+    assert "goes on\n" in output
