@@ -1,24 +1,18 @@
-"""What a pod asks of a node, counted as the API server and the scheduler count it.
-
-Amounts are integers: thousandths for cpu, whole units for everything else. Within a pod all are counted in thousandths,
-to which the API server rounds each quantity up when it stores the pod; the scheduler rounds the pod's sum.
-"""
+"""Kubernetes' quantities as numbers: thousandths for cpu, whole units for everything else."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from distrain import kube
-from distrain.kube import decoded
+if TYPE_CHECKING:
+    from distrain import kube
 
 Units = dict[str, int]
 
-# Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
-POD_LEVEL = ("cpu", "memory", "hugepages-")
 BINARY_SUFFIXES = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII)
 SUFFIXES = {
@@ -30,10 +24,6 @@ SUFFIXES = {
 }
 # Kubernetes keeps larger ones as this.
 LARGEST = 2**63 - 1
-# Of each container its name, restart policy and resources; of each status its name, resources and what is allocated.
-_Texts = tuple[tuple[str, "str | None", bytes], ...]
-_StatusTexts = tuple[tuple[str, bytes, bytes], ...]
-INFEASIBLE = (b"PodResizePending", "Infeasible")
 
 
 @lru_cache(maxsize=4096)
@@ -42,7 +32,7 @@ def units(resource: str, quantity: kube.Quantity) -> int:
 
     Raises ValueError for what is no quantity.
     """
-    return _whole(resource, thousandths(quantity))
+    return whole(resource, thousandths(quantity))
 
 
 @lru_cache(maxsize=4096)
@@ -83,188 +73,15 @@ def allocatable(node: kube.Node) -> Units:
     return all_units(status.capacity if status.allocatable is None else status.allocatable)
 
 
-def pod_request(spec: kube.PodSpec) -> Units:
-    """Return what a pod that is yet to be made takes on a node, its slot among the node's pods (`pods`) included."""
-    return _whole_request(_request(spec, {}, is_infeasible=False))
-
-
-def held(pod: kube.CountedPod) -> Mapping[str, int]:
-    """Return what a pod of the cluster takes on a node: a resized one, until kubelet is done, the larger of both."""
-    spec, status = pod.spec, pod.status
-    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    return _held_by(
-        tuple([(each.name, each.restart_policy, bytes(each.resources)) for each in spec.containers or ()]),
-        tuple([(each.name, each.restart_policy, bytes(each.resources)) for each in spec.init_containers or ()]),
-        bytes(spec.resources),
-        bytes(spec.overhead),
-        tuple([(each.name, bytes(each.resources), bytes(each.allocated_resources)) for each in statuses]),
-        _resize_is_infeasible(bytes(status.conditions)),
-    )
-
-
-def pod_limits(spec: kube.PodSpec) -> Units:
-    """Return the pod's limits, which only a quota or a LimitRange counts; a container without one adds nothing."""
-    total = _with_init(spec, lambda container: _limited(container.resources))
-    total.update(_of_the_pod(_limited(spec.resources)))
-    for resource, amount in _thousandths(spec.overhead).items():
-        if total.get(resource):
-            total[resource] += amount
-    return {resource: _whole(resource, amount) for resource, amount in total.items()}
-
-
-def requested(resources: kube.Resources | None) -> kube.Amounts:
-    """Return the requests; a limit without a request is one, as the API server fills it in."""
-    if resources is None:
-        return {}
-    return {**(resources.limits or {}), **(resources.requests or {})}
-
-
-# A large cluster's pods are of some thousand kinds, and each kind's are alike.
-@lru_cache(maxsize=2**16)
-def _held_by(
-    containers: _Texts,
-    init_containers: _Texts,
-    resources: bytes,
-    overhead: bytes,
-    statuses: _StatusTexts,
-    is_infeasible: bool,
-) -> Mapping[str, int]:
-    spec = kube.PodSpec(
-        containers=_containers(containers),
-        init_containers=_containers(init_containers),
-        resources=decoded(resources, kube.Resources),
-        overhead=decoded(overhead, kube.Amounts),
-    )
-    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=is_infeasible))
-
-
-def _containers(texts: _Texts) -> list[kube.Container]:
-    return [
-        kube.Container(name=name, restart_policy=policy, resources=decoded(resources, kube.Resources))
-        for name, policy, resources in texts
-    ]
-
-
-def _whole_request(total: Units) -> Units:
-    return {**{resource: _whole(resource, amount) for resource, amount in total.items()}, "pods": 1}
-
-
-def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], *, is_infeasible: bool) -> Units:
-    total = _with_init(spec, lambda container: _held(container, running.get(container.name), is_infeasible))
-    if spec.resources is not None:
-        total.update(_pod_level(spec, spec.resources))
-    if spec.overhead:
-        _add(total, _thousandths(spec.overhead))
-    return total
-
-
-def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -> Units:
-    """Sum up what the containers need.
-
-    A sidecar (an init container that restarts) stays and adds to the sum. Other init containers run one at a time
-    beside the sidecars started before them, so the pod needs the larger of both.
-    """
-    total: Units = {}
-    for container in spec.containers or ():
-        _add(total, need_of(container))
-    if not spec.init_containers:
-        return total
-    peak: Units = {}
-    sidecars: Units = {}
-    for container in spec.init_containers:
-        need = need_of(container)
-        if container.restart_policy == "Always":
-            _add(total, need)
-            _add(sidecars, need)
-            need = {}
-        _add(need, sidecars)
-        _raise_to(peak, need)
-    _raise_to(total, peak)
-    return total
-
-
-def _asked(container: kube.Container) -> Units:
-    return _thousandths(requested(container.resources))
-
-
-def _limited(resources: kube.Resources | None) -> Units:
-    return _thousandths(resources.limits if resources else None)
-
-
-def _held(container: kube.Container, status: kube.ContainerStatus | None, infeasible: bool) -> Units:
-    """Return what a container on a node holds: until kubelet has resized it, the larger of the old and new figures."""
-    need = _asked(container)
-    if status is None or status.resources is None:
-        return need
-    if infeasible:
-        need = {}
-    _raise_to(need, _thousandths(status.resources.requests))
-    _raise_to(need, _thousandths(status.allocated_resources))
-    return need
-
-
-def _running(spec: kube.PodSpec, statuses: _StatusTexts) -> dict[str, kube.ContainerStatus]:
-    """Return the statuses that say what a container holds, by name; an init container that ends has none."""
-    ending = {each.name for each in spec.init_containers or () if each.restart_policy != "Always"}
-    told = (
-        kube.ContainerStatus(
-            name=name,
-            resources=decoded(resources, kube.Resources),
-            allocated_resources=decoded(allocated, kube.Amounts),
-        )
-        for name, resources, allocated in statuses
-    )
-    return {each.name: each for each in told if each.resources is not None and each.name not in ending}
-
-
-def _resize_is_infeasible(conditions: bytes) -> bool:
-    # Times make each pod's a text of its own, and hardly any is resized.
-    if INFEASIBLE[0] not in conditions:
-        return False
-    pending = [each for each in decoded(conditions, list[kube.Condition]) or () if each.type == INFEASIBLE[0].decode()]
-    return bool(pending) and pending[0].reason == INFEASIBLE[1]
-
-
-def _pod_level(spec: kube.PodSpec, resources: kube.Resources) -> Units:
-    """Return what the pod asks for as a whole.
-
-    Where it has limits, or its containers huge pages, its other requests are the containers' sums, as they were when
-    the pod was created; and a limit is one only if no container asks.
-    """
-    asked = _of_the_pod(_thousandths(resources.requests))
-    limits = _of_the_pod(_thousandths(resources.limits))
-    sums = _of_the_pod(_with_init(spec, _asked))
-    if not limits and not any(map(_is_huge, sums)):
-        return asked
-    return {**limits, **sums, **{name: limit for name, limit in limits.items() if _is_huge(name)}, **asked}
-
-
-def _is_huge(resource: str) -> bool:
-    return resource.startswith("hugepages-")
-
-
-def _of_the_pod(amounts: Units) -> Units:
-    return {name: amount for name, amount in amounts.items() if name.startswith(POD_LEVEL)}
-
-
-def _thousandths(quantities: kube.Amounts | None) -> Units:
+def all_thousandths(quantities: kube.Amounts | None) -> Units:
     return {resource: thousandths(quantity) for resource, quantity in (quantities or {}).items()}
 
 
-def _whole(resource: str, amount: int) -> int:
+def whole(resource: str, amount: int) -> int:
+    """Return an amount of thousandths as a whole number, rounded up."""
     return amount if resource == "cpu" else -(-amount // 1000)
 
 
 def _suffixes(resource: str) -> tuple[tuple[str, int], ...]:
     in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
     return BINARY_SUFFIXES if in_bytes else ()
-
-
-def _add(total: Units, more: Mapping[str, int]) -> None:
-    for resource, amount in more.items():
-        total[resource] = total.get(resource, 0) + amount
-
-
-def _raise_to(total: Units, floor: Mapping[str, int]) -> None:
-    for resource, amount in floor.items():
-        total[resource] = max(total.get(resource, 0), amount)

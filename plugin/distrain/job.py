@@ -15,11 +15,12 @@ import msgspec
 import yaml
 
 from distrain import controllers, kube
-from distrain.amounts import Units, pod_request
+from distrain.amounts import Units
 from distrain.controllers import Added, ObjectName, Owner
 from distrain.defaults import stored
 from distrain.errors import ValuesError
 from distrain.loader import LOADER
+from distrain.pod_amounts import pod_request
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from distrain import kube
-from distrain.amounts import Units, allocatable, held, pod_limits, rounded_down, text, units
+from distrain.amounts import Units, allocatable, rounded_down, text, units
+from distrain.pod_amounts import held, pod_limits
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from dataclasses import replace
 from msgspec.structs import replace as with_fields
 
 from distrain import kube
-from distrain.amounts import pod_limits, pod_request, requested, text, thousandths
+from distrain.amounts import text, thousandths
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
 from distrain.job import Job, PodRole
 from distrain.kube_policy import Limit, LimitRange
+from distrain.pod_amounts import pod_limits, pod_request, requested
 from distrain.wording import Wording
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from distrain import kube
-from distrain.amounts import Units, pod_limits, requested, text, units
+from distrain.amounts import Units, text, units
 from distrain.check import labels
 from distrain.check.obstacle import BUSY, IMPOSSIBLE, Obstacle
 from distrain.job import Job, PodRole
 from distrain.kube_policy import ResourceQuota, ScopedRequirement
+from distrain.pod_amounts import pod_limits, requested
 from distrain.wording import Wording
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distrain import kube
-from distrain.amounts import Units, allocatable, held
+from distrain.amounts import Units, allocatable
 from distrain.check import marks as other_pods
 from distrain.check import volumes
 from distrain.check.admission import recovered, refusal
@@ -16,6 +16,7 @@ from distrain.check.ports import HostPort, host_ports
 from distrain.check.problem import Apart, Node, Role
 from distrain.check.rules import JobRules, RoleRules, terms
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL, PodRole
+from distrain.pod_amounts import held
 
 DAEMON_SET = "DaemonSet"
 STATIC_POD = "kubernetes.io/config.mirror"
