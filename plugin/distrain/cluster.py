@@ -74,10 +74,14 @@ class Cluster:
         self._access = access(target)
         self._connections: list[Connection] = []
         self._own = threading.local()
+        self._nodes: _Ahead | None = None
 
     @property
     def _connection(self) -> Connection:
         """The thread's own connection."""
+        if self._nodes:
+            # Whoever asks for the nodes has it until the answer is there.
+            self._nodes.result()
         if not hasattr(self._own, "connection"):
             self._own.connection = Connection(self._access)
         connection: Connection = self._own.connection
@@ -97,8 +101,18 @@ class Cluster:
         """Return the group's APIs as `group/version` and with `/Kind`; none where the cluster lacks the group."""
         return list(self._served(group))
 
+    def begin_nodes(self) -> None:
+        """Ask for the nodes while the caller does something else."""
+        connection = self._connection
+        self._nodes = _Ahead(self._read_nodes, connection)
+
     def nodes(self) -> list[kube.Node]:
-        return self._list("/api/v1/nodes", kube.Node, "nodes")
+        begun, self._nodes = self._nodes, None
+        found: list[kube.Node] = begun.result() if begun else self._read_nodes(self._connection)
+        return found
+
+    def _read_nodes(self, connection: Connection) -> list[kube.Node]:
+        return _again(lambda: list(self._pages(connection, "/api/v1/nodes", kube.Node, "nodes", {})))
 
     def over_pods(self, use: Callable[[Iterator[kube.CountedPod]], T], nodes: Sequence[str] | None = None) -> T:
         """Return what `use` makes of every pod, of all namespaces, that has not ended.

@@ -1,67 +1,31 @@
-"""The command `check`."""
+"""The command `check`.
+
+All that judges a job is loaded late: the cluster is asked first, and answers meanwhile.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from distrain import console, kube
-from distrain.check import offline
-from distrain.check import report as reports
-from distrain.check.assumed import assumed_nodes
-from distrain.check.obstacles import Prepared
-from distrain.check.report import gpus_of, report
-from distrain.check.snapshot import Snapshot
-from distrain.check.summary import summary
-from distrain.check.why import why
-from distrain.cluster import Cluster
-from distrain.commands.cluster import connected
-from distrain.commands.derived import derived_source, given
-from distrain.commands.source import source_of, text_of
-from distrain.derive.measured import measured
-from distrain.derive.room import Room
+from distrain.commands.source import text_of
 from distrain.errors import ValuesError
-from distrain.helm import find
-from distrain.job import Job, from_manifest
-from distrain.target import namespace_alone
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is checked: a job in a namespace, against a cluster that is asked, or else one that a file holds.
-
-    `gpu_resource` is None where no value names it, `in_cluster` where the cluster is the one around us.
-    """
-
-    job: Job
-    namespace: str
-    gpu_resource: str | None = None
-    cluster: Cluster | None = None
-    in_cluster: bool = False
-
-    @property
-    def gpus(self) -> str:
-        return self.gpu_resource or gpus_of(self.job)
 
 
 def run(options: argparse.Namespace) -> int:
     _refuse_contradictions(options)
-    asked = _asked(options)
-    more = assumed_nodes(options.assume_nodes, asked.gpus)
-    prepared, snapshot = _examined(options, asked, more)
-    if options.why:
-        console.answer("\n".join(why(options.why, prepared.job, snapshot)))
-        return 0
-    answer = report(prepared, snapshot, asked.gpus, more)
-    if options.output == "json":
-        console.answer(json.dumps(answer.as_dict(), indent=2))
-    else:
-        # The end of a pod's log becomes its termination message.
-        console.answer("\n".join(summary(answer, prepared.job, answer_last=asked.in_cluster)))
-    return answer.exit_code
+    manifest, place = None, None
+    if options.manifest:
+        stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
+        manifest = text_of("--manifest", options.manifest, stdin)
+    if options.manifest and not (options.snapshot or options.offline):
+        from distrain.commands.cluster import connected
+
+        place = connected(options)
+        place[1].begin_nodes()
+    from distrain.commands.checked import answer
+
+    return answer(options, manifest, place)
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
@@ -71,55 +35,3 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
         raise ValuesError("--snapshot: stdin is --manifest's already; name a file for one of them")
     if options.offline and not (options.snapshot or options.assume_nodes):
         raise ValuesError("--offline: nothing says what nodes there are; add --snapshot FILE or --assume-nodes 4x8")
-
-
-def _asked(options: argparse.Namespace) -> _Asked:
-    if options.snapshot or options.offline:
-        namespace = namespace_alone(options.namespace)
-        if options.manifest:
-            return _Asked(from_manifest(_manifest(options), "--manifest"), namespace)
-        return _rendered(options, namespace)
-    if options.manifest:
-        job = from_manifest(_manifest(options), "--manifest")
-        target, cluster = connected(options)
-        return _Asked(job, target.namespace, None, cluster, target.in_cluster)
-    # Late: what --manifest asks a cluster first is asked while its modules would still load.
-    from distrain.commands.candidate import candidate
-
-    found = candidate(options, _running(options) or "check")
-    target, gpu_resource = found.release.target, found.value("workers", "gpuResource")
-    return _Asked(found.job, target.namespace, gpu_resource, found.cluster, target.in_cluster)
-
-
-def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
-    """Render the job for no cluster, with the newest version of its kind."""
-    source, helm = source_of(options), find()
-    merged = helm.merged_values(source)
-
-    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        """Without a file, which would state the nodes, there are those that are assumed."""
-        return measured(assumed_nodes(options.assume_nodes, gpu_resource), (), namespace, render(), gpu_resource)
-
-    complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
-    rendering = helm.render(_running(options) or "check", complete, namespace, None, has_valid_values=True)
-    job = from_manifest(rendering.manifest(), "--chart")
-    return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
-
-
-def _examined(options: argparse.Namespace, asked: _Asked, more: Sequence[kube.Node]) -> tuple[Prepared, Snapshot]:
-    running = _running(options)
-    if asked.cluster:
-        return reports.examined(asked.cluster, asked.job, asked.namespace, asked.gpu_resource, running, more)
-    found = offline.read_file(options.snapshot) if options.snapshot else offline.Contents()
-    return offline.examined(found, asked.job, asked.namespace, asked.gpu_resource, running, more)
-
-
-def _running(options: argparse.Namespace) -> str | None:
-    """Return the release's name, whether or not it runs already: its pods tell."""
-    name: str | None = options.release or options.name
-    return name
-
-
-def _manifest(options: argparse.Namespace) -> str:
-    stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
-    return text_of("--manifest", options.manifest, stdin)
