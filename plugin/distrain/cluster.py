@@ -227,11 +227,6 @@ class Cluster:
         """Write: delete this very namespace; one that is gone already is fine."""
         self._delete(f"/api/v1/namespaces/{name}", {"preconditions": {"uid": uid}}, f"namespace {name}")
 
-    def delete_workload(self, api_version: str, kind: str, namespace: str, name: str) -> None:
-        """Write: delete a job, which stays until its pods are gone; one that is gone already is fine."""
-        path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s/{name}"
-        self._delete(path, {"propagationPolicy": "Foreground"}, f"{kind} {name}")
-
     def _delete(self, path: str, options: dict[str, Any], what: str) -> None:
         answer = self._write("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
         if answer.status not in (200, 202, 404):

@@ -78,22 +78,14 @@ def test_change_of_a_running_job_has_the_effect_that_its_operator_gives_it(job: 
     assert [change.effect for change in found.changes] == [effect]
 
 
-def test_kind_that_rescales_live_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "LIVE_RESCALE", frozenset({"MPIJob"}))
-
-    found = plan("run1", _before(mpi_job(workers=2)), _next(mpi_job(workers=3)))
-
-    assert [(change.effect, found.replaces, found.deleted) for change in found.changes] == [(LIVE, False, ())]
-
-
-def test_job_of_another_size_has_to_go_before_helm_makes_it_anew() -> None:
+def test_job_of_another_size_goes_on() -> None:
     before = _before(mpi_job(workers=2), SERVICE_ACCOUNT)
 
     found = plan("run1", before, _next(mpi_job(workers=3), SERVICE_ACCOUNT, workers={"replicas": 3}))
 
-    assert found.deleted == before.job.resources
     assert found.values == {"workers.replicas": "unset -> 3"}
-    assert [change.how for change in found.changes] == ["2 -> 3"]
+    assert [(change.effect, change.how) for change in found.changes] == [(LIVE, "2 -> 3")]
+    assert (found.replaces, found.resizes) == (False, True)
     refuse_traps(found, before)
 
 
@@ -102,22 +94,11 @@ def test_job_of_another_name_is_replaced_by_helm_itself() -> None:
 
     found = plan("run1", before, _next(_renamed(mpi_job(gpus=2))))
 
-    assert found.deleted == ()
     assert [(change.effect, change.what, change.how) for change in found.changes] == [
         (REPLACED, f"MPIJob {JOB}", "by MPIJob run1-ffffffff"),
         (LIVE, "ServiceAccount run1", "deleted"),
     ]
     refuse_traps(found, before)
-
-
-def test_every_job_of_kind_plain_is_replaced() -> None:
-    before = _before(*plain(workers=2))
-
-    found = plan("run1", before, _next(*plain(workers=3)))
-
-    assert {resource.name for resource in found.deleted} == {
-        f"{JOB}-{part}" for part in ("keygen", "worker", "launcher")
-    }
 
 
 def test_hooks_and_what_stays_the_same_are_no_change() -> None:
@@ -209,6 +190,7 @@ def _priced(lost: Training | None, before: Before) -> Plan:
         pytest.param(
             Training(240, 600), True, "all 240 steps, 10 min of training, as no checkpoint is kept", id="steps"
         ),
+        pytest.param(Training(240, 600, 200), True, "at most 40 steps: the new job goes on", id="checkpoint"),
         pytest.param(Training(None, 45), True, "all steps, of which the log tells none yet, 45 s", id="no-step-yet"),
         pytest.param(
             Training(None, 45), False, "what your command has not saved itself: 45 s of training", id="command"

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distrain import console, kube
-from distrain.cluster import NotFoundError
+from distrain import console
 from distrain.commands import upgrade as command
 from distrain.errors import DistrainError, HelmError, StartError, StoppedError
 from distrain.helm import Source
@@ -290,60 +289,30 @@ class FakeHelm:
         self.rollbacks.append(number)
 
 
-class FakeCluster:
-    """A cluster that lets a deleted job stay for two more looks."""
-
-    def __init__(self) -> None:
-        self.deleted: list[str] = []
-        self.looks = 2
-
-    def delete_workload(self, *resource: str) -> None:
-        self.deleted.append(resource[-1])
-
-    def workload(self, *_: str) -> kube.Workload:
-        if not self.deleted:
-            return kube.Workload()
-        self.looks -= 1
-        if self.looks < 0:
-            raise NotFoundError("gone")
-        return kube.Workload(kube.Metadata(deletion_timestamp="2026-01-01T00:00:00Z"))
-
-
-def _upgrade(helm: Any, cluster: Any, *deleted: Resource, start: Callable[[], None] | None = None) -> list[str]:
+def _upgrade(helm: Any, start: Callable[[], None] | None = None) -> list[str]:
     """Upgrade with these fakes and return what was told; `start` stands for the wait for the job's start."""
     told: list[str] = []
-    tools = Tools(helm, cluster, Interrupts(), told.append, told.append)
+    tools = Tools(helm, None, Interrupts(), told.append, told.append)
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upgrade, "until_started", lambda _, follow, __: follow())
-        patch.setattr(upgrade, "POLL_SECONDS", 0)
-        planned = Plan("run1", 3, {}, [], deleted)
+        planned = Plan("run1", 3, {}, [])
         upgrade.upgrade(tools, RELEASE, Operation("abc"), planned, followed=followed)
     return told
 
 
-def test_job_is_gone_before_helm_makes_it_anew() -> None:
-    helm, cluster = FakeHelm(), FakeCluster()
-    helm.during = lambda: cluster.deleted.append(f"looks left: {cluster.looks}")
-
-    assert _upgrade(helm, cluster, JOB) == ["notes"]
-    assert cluster.deleted == ["run1-1234abcd", "looks left: -1"]
-    assert helm.rollbacks == []
-
-
 @pytest.mark.parametrize(
-    ("has_made", "deleted", "told"),
+    ("has_made", "told"),
     [
-        pytest.param(True, (), ("run1: rolled back to revision 3",), id="half-done"),
-        pytest.param(False, (JOB,), ("run1: rolled back to revision 3",), id="deleted-only"),
-        pytest.param(False, (), (), id="not-begun"),
+        pytest.param(True, ("run1: rolled back to revision 3",), id="half-done"),
+        pytest.param(False, (), id="not-begun"),
     ],
 )
-def test_failed_upgrade_goes_back(has_made: bool, deleted: tuple[Resource, ...], told: tuple[str, ...]) -> None:
+def test_failed_upgrade_goes_back(has_made: bool, told: tuple[str, ...]) -> None:
     helm = FakeHelm(fails=HelmError("forbidden"), has_made=has_made)
 
     with pytest.raises(HelmError) as failed:
-        _upgrade(helm, FakeCluster(), *deleted)
+        _upgrade(helm)
 
     assert failed.value.messages == ("run1: Helm could not upgrade it: forbidden", *told)
     assert helm.rollbacks == [3] * len(told)
@@ -356,7 +325,7 @@ def test_job_that_does_not_start_goes_back() -> None:
         raise StartError("no image")
 
     with pytest.raises(StartError) as failed:
-        _upgrade(helm, FakeCluster(), start=start)
+        _upgrade(helm, start)
 
     assert failed.value.messages == ("no image", "run1: rolled back to revision 3")
 
@@ -366,6 +335,6 @@ def test_signal_while_helm_upgrades_goes_back_after_it() -> None:
     helm.during = lambda: os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(StoppedError) as stopped:
-        _upgrade(helm, FakeCluster())
+        _upgrade(helm)
 
     assert stopped.value.messages == ("interrupted", "run1: rolled back to revision 3")

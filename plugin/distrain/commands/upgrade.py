@@ -39,7 +39,7 @@ def change(options: argparse.Namespace, place: Place, current: Current, source: 
     found = completed(place, options.name, source, merged, running=options.name)
     before = _before(place, options.name, current)
     planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
-    report = found.report(options.name) if planned.replaces else None
+    report = found.report(options.name) if planned.replaces or planned.resizes else None
     planned = _priced(planned, before, report, place, current)
     _tell(planned, before, report, found, options.output)
     refuse_traps(planned, before)
@@ -82,10 +82,10 @@ def _before(place: Place, name: str, current: Current) -> Before:
 
 
 def _priced(planned: Plan, before: Before, report: Report | None, place: Place, current: Current) -> Plan:
-    """Return the plan with what it costs, where another job takes the running one's place."""
+    """Return the plan with what it costs, where another job takes the running one's place or it gets another size."""
     if report is None:
         return planned
-    lost = training(place.cluster, current, place.target.namespace) if current.runs else None
+    lost = training(place.cluster, current, place.target.namespace) if current.runs and planned.replaces else None
     return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
 
 

@@ -19,10 +19,7 @@ Object = dict[str, Any]
 Objects = dict[Resource, Object]
 
 LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
-# The kinds whose running jobs take another number of workers. None yet: their launchers do not start again at another
-# size. Until they do, such a job is deleted and made anew.
-LIVE_RESCALE: frozenset[str] = frozenset()
-
+# Only the kinds that rescale live keep their name at another size: for all others the size is part of it.
 SIZE = re.compile(
     r"spec\.(\w+ReplicaSpecs\.\w+\.replicas|parallelism|completions)|spec\.runPolicy\.schedulingPolicy\.min.*"
 )
@@ -123,6 +120,11 @@ def named(resource: Resource) -> str:
     return f"{resource.kind} {resource.name}"
 
 
+def is_resize(change: Change) -> bool:
+    """Tell whether a running job gets another number of pods."""
+    return bool(SIZE.fullmatch(change.what.partition(": ")[2]))
+
+
 def value_of(path: str) -> str | None:
     """Return the value that decides on a field of the job, where it is known."""
     found = TEMPLATE_METADATA.search(path)
@@ -130,10 +132,8 @@ def value_of(path: str) -> str | None:
 
 
 def _effect(resource: Resource, path: str) -> str:
-    if METADATA.fullmatch(path):
+    if METADATA.fullmatch(path) or SIZE.fullmatch(path):
         return LIVE
-    if SIZE.fullmatch(path):
-        return LIVE if resource.kind in LIVE_RESCALE else REPLACED
     applied = APPLIED.get((resource.kind, resource.api_version))
     return LIVE if applied and re.fullmatch(applied, path) else IGNORED
 

@@ -14,7 +14,7 @@ from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, REPLICAS, ROLE_LABEL
 from distrain.release.changes import objects
 from distrain.release.owner import Marks, made_without_helm, owner
 from distrain.release.start import SPEAKERS, SUCCEEDED
-from distrain.release.steps import Training, last_step, seconds_since
+from distrain.release.steps import Training, last_steps, seconds_since
 from distrain.releases import Releases, Revision
 from distrain.target import Target
 
@@ -86,7 +86,8 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
     logs = (_log(cluster, namespace, pod) for pod in speakers)
     starts = [started for pod in speakers for started in _starts(pod)]
     since = seconds_since(min(starts, default=None), now or datetime.now(timezone.utc))
-    return Training(last_step(logs), since)
+    made, saved = last_steps(logs)
+    return Training(made, since, saved)
 
 
 def _no_release(cluster: Cluster, name: str, namespace: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from distrain.check.report import Gpus
 from distrain.errors import RefusedError
-from distrain.job import Job, Resource
+from distrain.job import Job
 from distrain.release import changes
 from distrain.release.changes import IGNORED, REPLACED, Change
 from distrain.release.steps import Training, duration
@@ -47,7 +47,6 @@ class Before:
 class Plan:
     """The changes, and what they cost.
 
-    `deleted` are resources that Helm would change in place, and that have to go first for the job to start again.
     `lost` is None where nothing runs that could lose anything.
     """
 
@@ -55,7 +54,6 @@ class Plan:
     revision: int
     values: dict[str, str]
     changes: list[Change]
-    deleted: tuple[Resource, ...] = ()
     gpus: Gpus | None = None
     freed: int = 0
     lost: Training | None = None
@@ -66,26 +64,27 @@ class Plan:
         return any(change.effect == REPLACED for change in self.changes)
 
     @property
+    def resizes(self) -> bool:
+        """Tell whether the running job goes on with another number of pods."""
+        return any(map(changes.is_resize, self.changes))
+
+    @property
     def is_empty(self) -> bool:
         return not self.values and not self.changes
 
     def as_dict(self) -> dict[str, Any]:
-        plain = {**asdict(self), "deleted": [changes.named(resource) for resource in self.deleted]}
-        return {**plain, "replaces": self.replaces}
+        return {**asdict(self), "replaces": self.replaces}
 
 
 def plan(release: str, before: Before, after: Next) -> Plan:
     """Compare two revisions."""
     old, new = changes.objects(before.manifest), changes.objects(after.manifest)
     found = changes.of_objects(old, new, before.job.resources, after.job.resources)
-    same = tuple(resource for resource in before.job.resources if resource in new)
-    replaced = any(change.effect == REPLACED for change in found)
     return Plan(
         release=release,
         revision=before.revision,
         values=changes.of_values(before.values, after.values),
         changes=found,
-        deleted=same if replaced else (),
     )
 
 
@@ -94,7 +93,7 @@ def refuse_traps(planned: Plan, before: Before) -> None:
     where = planned.release
     if ignored := [change for change in planned.changes if change.effect == IGNORED]:
         raise RefusedError(*_ignored(ignored, where))
-    stays = before.job.resources[0] in planned.deleted or not planned.replaces
+    stays = not planned.replaces
     if not before.is_there and stays and not planned.is_empty:
         raise RefusedError(
             f"{where}: {changes.named(before.job.resources[0])} is gone, by its ttlSecondsAfterFinished or by hand; an "
@@ -150,5 +149,7 @@ def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
     ran = f" {duration(planned.lost.seconds)} of training," if planned.lost.seconds is not None else ""
     if not has_trainer:
         return f"what your command has not saved itself:{ran} since its pods' start"
+    if planned.lost.saved is not None:
+        return f"at most {planned.lost.unsaved} steps: the new job goes on from the last checkpoint"
     steps = f"all {planned.lost.steps} steps" if planned.lost.steps else "all steps, of which the log tells none yet"
     return f"{steps},{ran} as no checkpoint is kept: the new job trains from the start"

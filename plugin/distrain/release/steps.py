@@ -9,22 +9,38 @@ from datetime import datetime
 
 # The line of tf_cnn_benchmarks, which every framework's trainer writes.
 STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
+SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What would be lost: steps, None where no log tells, and the seconds since the ranks' start, None if unknown."""
+    """How far it is: steps, None where no log tells, and the seconds since the ranks' start, None if unknown.
+
+    `saved` is the step of the last checkpoint, None where there is none.
+    """
 
     steps: int | None
     seconds: int | None
+    saved: int | None = None
+
+    @property
+    def unsaved(self) -> int:
+        """The steps since the last checkpoint."""
+        return max(0, (self.steps or 0) - (self.saved or 0))
 
 
-def last_step(logs: Iterable[str]) -> int | None:
-    """Return the last step that a log tells, of the first one that tells any."""
+def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
+    """Return the last step and the last saved one, of the first log that tells any."""
     for log in logs:
-        if found := STEP.findall(log):
-            return int(found[-1])
-    return None
+        made, saved = (_last(pattern, log) for pattern in (STEP, SAVED))
+        if made is not None or saved is not None:
+            return made, saved
+    return None, None
+
+
+def _last(pattern: re.Pattern[str], log: str) -> int | None:
+    found = pattern.findall(log)
+    return int(found[-1]) if found else None
 
 
 def seconds_since(started_at: str | None, now: datetime) -> int | None:
