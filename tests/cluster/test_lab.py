@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from lab import cluster, golang
 from lab.namespaces import LINK
 from lab.paths import REPOSITORY, STATE_DIR
+from lab.waiting import wait_until
 
 
 def _leftovers() -> list[str]:
@@ -58,10 +58,10 @@ def test_ctrl_c_during_the_start_leaves_nothing(restored_lab: None) -> None:
         # Whoever runs the tests in the background may have them ignore Ctrl-C.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
-    time.sleep(3)
+    wait_until("the middle of the start", lambda: (STATE_DIR / "containerd.pid").exists())
     os.killpg(start.pid, signal.SIGINT)
 
-    output, _ = start.communicate(timeout=30)
+    output, _ = start.communicate(timeout=120)
 
     assert start.returncode == 130, output
     assert _leftovers() == []
