@@ -141,7 +141,11 @@ class Run:
             return self.request.reason or stopping.ANOTHER_JOB
         return self.request.reason
 
-    def made_step(self, samples: int, *, asked: int) -> None:
+    @property
+    def is_due(self) -> bool:
+        return self.saver is not None and self.saver.is_due()
+
+    def made_step(self, samples: int, *, asked: int, may_save: bool = True) -> None:
         """Count a step on so many samples of all ranks, and save it where it is time.
 
         Raises StoppedError or FencedError where any rank was asked to stop.
@@ -158,7 +162,7 @@ class Run:
             self._stop(asked)
         if self.saver is not None:
             self._tell()
-            if self.saver.is_due():
+            if may_save and self.saver.is_due():
                 self.saver.save(self._snapshot())
 
     def _snapshot(self) -> Snapshot:
