@@ -111,7 +111,7 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
     """Take the run's checkpoints over, and go on from the newest; the chief does for all what ranks do together."""
-    world = World(0, member.cluster.workers, lambda value: value, lambda value: [value])
+    world = World(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
         return Run.begin(config, dataset, weights, world, log)
     except FinishedError:

@@ -46,12 +46,16 @@ class State(Protocol):
 
 @dataclass(frozen=True)
 class World:
-    """The ranks, and how they pass each other a value: rank 0's to all, or each one's to all."""
+    """The ranks, and how they pass each other a value: rank 0's to all, or each one's to all.
+
+    Where servers have the weights, rank 0 alone needs the state.
+    """
 
     rank: int
     size: int
     broadcast: Callable[[Any], Any]
     gather: Callable[[Any], list[Any]]
+    shares_state: bool = True
 
 
 @dataclass
@@ -121,7 +125,10 @@ class Run:
             raise FinishedError
         name, manifest, length = told
         assert isinstance(manifest, Manifest)
-        self.state.load(self._share(content, length))
+        if self.world.shares_state:
+            content = self._share(content, length)
+        if content:
+            self.state.load(content)
         self.position, self.history = manifest.position, manifest.history
         self.log.print(
             f"resumed from {name}: step {self.position.step}, {self.position.samples} samples, "
