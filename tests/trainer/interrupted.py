@@ -8,14 +8,13 @@ the runs print is passed on. Exits with the last one's code.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-
-RANK = re.compile(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|RANK)=(\d+)\0")
 
 
 def main() -> None:
@@ -35,21 +34,31 @@ def run(command: list[str], which: signal.Signals | None, step: int, number: int
         found = re.match(r"(\d+)\timages/sec", line)
         if which is not None and found and int(found[1]) >= step:
             ranks = pids_of_ranks()
-            os.kill(ranks[number % len(ranks)], which)
+            os.kill(ranks[(number + 1) % len(ranks)], which)
             which = None
     return process.wait()
 
 
 def pids_of_ranks() -> list[int]:
+    """Return the processes of the training, in the order of their names."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            rank = RANK.search((folder / "environ").read_bytes())
-            if rank and b"python3\0" in (folder / "cmdline").read_bytes():
-                found[int(rank[1])] = int(folder.name)
+            name = name_of((folder / "environ").read_bytes())
+            if name and (folder / "cmdline").read_bytes().startswith(b"python3\0-m\0"):
+                found[name] = int(folder.name)
         except OSError:  # It has just ended, or is not ours.
             continue
-    return [found[rank] for rank in sorted(found)]
+    return [found[name] for name in sorted(found)]
+
+
+def name_of(environment: bytes) -> str:
+    """Return what mpirun, torchrun or an operator calls a process; nothing for MXNet's servers, which just end."""
+    variables = dict(each.partition("=")[::2] for each in environment.decode().split("\0"))
+    told = json.loads(variables.get("TF_CONFIG") or variables.get("MX_CONFIG") or "{}").get("task")
+    if told:
+        return f"{told['type']} {told['index']}" if told["type"] in ("chief", "ps", "worker") else ""
+    return variables.get("OMPI_COMM_WORLD_RANK") or variables.get("RANK") or ""
 
 
 if __name__ == "__main__":

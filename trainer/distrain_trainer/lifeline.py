@@ -8,6 +8,7 @@ the connections of all others, and they end as well.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -16,7 +17,11 @@ import time
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from distrain_trainer.errors import StoppedError
+
 GOODBYE = b"goodbye\n"
+# All were asked to stop, and have: to go on later.
+STOPPED = b"stopped\n"
 SECONDS_BETWEEN_TRIES = 0.5
 SECONDS_BETWEEN_LINES = 60.0
 # A machine that is gone closes no connection: it is asked after 10 s of silence, and given up 15 s later.
@@ -38,6 +43,13 @@ class Lifeline:
                 connection.sendall(GOODBYE)
             except OSError:  # The other one has left already.
                 continue
+
+    def stop(self) -> None:
+        """Say that this process stops, as it was asked to, and so all others do."""
+        self.is_over = True
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.sendall(STOPPED)
 
 
 def hold(port: int) -> Lifeline:
@@ -83,13 +95,17 @@ def _accept(lifeline: Lifeline, listener: socket.socket) -> None:
 
 def _end_with_other(lifeline: Lifeline, connection: socket.socket) -> None:
     name, _, rest = _read(connection).partition(b"\n")
+    if rest == STOPPED:
+        lifeline.stop()
+        _end(code=StoppedError.exit_code)
     if name and rest != GOODBYE and not lifeline.is_over:
         _end(f"{name.decode()} has ended before the training, and so all others do; its log says why")
 
 
 def _end_with_scheduler(lifeline: Lifeline, connection: socket.socket) -> None:
-    if _read(connection) != GOODBYE and not lifeline.is_over:
-        _end()
+    said = _read(connection)
+    if said != GOODBYE and not lifeline.is_over:
+        _end(code=StoppedError.exit_code if said == STOPPED else 1)
 
 
 def _read(connection: socket.socket) -> bytes:
@@ -103,11 +119,11 @@ def _read(connection: socket.socket) -> bytes:
     return content
 
 
-def _end(line: str = "") -> NoReturn:
+def _end(line: str = "", code: int = 1) -> NoReturn:
     # At once, as the main thread waits inside the framework and would not hear of it.
     if line:
         print(f"distrain: {line}", file=sys.stderr, flush=True)
-    os._exit(1)
+    os._exit(code)
 
 
 def _keep_alive(connection: socket.socket) -> None:

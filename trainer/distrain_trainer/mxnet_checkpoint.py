@@ -11,6 +11,7 @@ import mxnet as mx
 
 from distrain_trainer.checkpoint import arrays
 from distrain_trainer.checkpoint.manifest import Shapes
+from distrain_trainer.mxnet_server_optimizer import Keys
 
 
 class GluonState:
@@ -82,3 +83,64 @@ def encode(named: Mapping[str, Any]) -> bytes:
 
 def decode(content: bytes) -> dict[str, Any]:
     return dict(mx.nd.load_frombuffer(content))
+
+
+class ServersState:
+    """What the servers of an MXJob hold: the weights, and what the optimizer keeps of each.
+
+    The parameters that are not trained, such as the means of a batch normalization, are the worker's own.
+    """
+
+    file = "state.params"
+
+    def __init__(self, model: Any, store: Any, keys: Keys) -> None:
+        every = list(model.collect_params().values())
+        self.trained = [each for each in every if each.grad_req != "null"]
+        self._own = [each for each in every if each.grad_req == "null"]
+        self._store, self.keys = store, keys
+        self.loaded: dict[str, Any] = {}
+
+    def shapes(self) -> Shapes:
+        return arrays.shapes({f"model-{number}": each for number, each in enumerate(self.trained)})
+
+    def copy(self) -> Callable[[], bytes]:
+        copied = {f"own-{number}": each.list_data()[0].copyto(mx.cpu()) for number, each in enumerate(self._own)}
+        for weight, parameter in enumerate(self.trained):
+            for number, key in enumerate((weight, *self.keys.of_state(weight))):
+                copied[_name(weight, number)] = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
+                self._store.pull(key, out=copied[_name(weight, number)])
+        mx.nd.waitall()
+        return lambda: encode(copied)
+
+    def load(self, content: bytes) -> None:
+        """By worker 0, before the weights and the optimizer's state are put on the servers."""
+        self.loaded = decode(content)
+        for number, parameter in enumerate(self._own):
+            parameter.set_data(self.loaded[f"own-{number}"])
+        for weight, parameter in enumerate(self.trained):
+            parameter.set_data(self.loaded[_name(weight, 0)])
+
+    def put_weights(self, *, is_mine: bool) -> None:
+        """By all workers, while servers add up what they get: put one worker's weights there, and take them back."""
+        for weight, parameter in enumerate(self.trained):
+            nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
+            self._store.init(weight, nothing)
+            self._store.push(weight, parameter.list_data()[0].copyto(mx.cpu()) if is_mine else nothing)
+        mx.nd.waitall()
+        self._store._barrier()  # Distributed
+        for weight, parameter in enumerate(self.trained):
+            self._store.pull(weight, out=parameter.list_data())
+
+    def put_optimizer(self) -> None:
+        """By all workers, once the servers have the optimizer: put its state there, if one was loaded."""
+        for weight, parameter in enumerate(self.trained):
+            nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
+            for number, key in enumerate(self.keys.of_state(weight)):
+                self._store.init(key, nothing)
+                self._store.push(key, self.loaded.get(_name(weight, number + 1), nothing))
+        mx.nd.waitall()
+        self._store._barrier()  # Distributed
+
+
+def _name(weight: int, number: int) -> str:
+    return f"optimizer-{weight}-{number - 1}" if number else f"model-{weight}"

@@ -7,6 +7,7 @@ mxnet_server.py is the servers' and the scheduler's.
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,12 +15,16 @@ from typing import Any
 import mxnet as mx
 
 from distrain_trainer import mxnet_models
+from distrain_trainer.checkpoint import Run, World
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
+from distrain_trainer.mxnet_checkpoint import ServersState
 from distrain_trainer.mxnet_server import Place
-from distrain_trainer.mxnet_server_optimizer import ServerOptimizer
-from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, saver
+from distrain_trainer.mxnet_server_optimizer import NOTHING_BUT_SUMS, STATES, Keys, ServerOptimizer
+from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, saver, seed_step
+from distrain_trainer.mxnet_world import Mail, Meeting
 from distrain_trainer.progress import Progress
 from distrain_trainer.results import write_outcome
 
@@ -54,17 +59,27 @@ def main(config: Config, dataset: Dataset) -> None:
     log = Log(speaks=worker.index == 0)  # Distributed: one worker speaks for all.
     loss_scale = FP16_LOSS_SCALE if choose_precision(config, worker.devices[0], log) else 1
 
-    steps = count_steps(config, dataset, ranks=worker.ranks)
     model = build(config, dataset, worker)
-    parameters = share_start(config, model, worker, loss_scale)
-
-    progress = train(config, dataset, model, parameters, steps, log, worker=worker, loss_scale=loss_scale)
-    take_final_weights(parameters, worker)
-    accuracy = evaluate(config, dataset, model, parameters, worker) if dataset.tests else None
+    state = ServersState(model, worker.store, keys_of(config, model))
+    mail = open_mail(config, worker, state.keys)
+    try:
+        # Distributed: the workers take their checkpoints over from whoever had them, and go on from the newest.
+        run = Run.begin(config, dataset, state, world(worker, mail), log)
+        share_start(config, state, worker, loss_scale, run)
+        progress = train(config, dataset, model, state.trained, run, worker=worker, mail=mail, loss_scale=loss_scale)
+    except FinishedError:
+        lifeline.leave()
+        raise
+    except StoppedError:
+        lifeline.stop()  # Distributed: the scheduler and the servers stop as well.
+        raise
+    take_final_weights(state.trained, worker)
+    accuracy = evaluate(config, dataset, model, worker, mail) if dataset.tests else None
     results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
 
     if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so one writes it.
         write_outcome(config.output, results, log, model="model.params", save=saver(model))
+    run.finish()
     # Distributed: no worker leaves, and so tells of success, before the model is written.
     worker.store._barrier()
     lifeline.leave()
@@ -84,24 +99,39 @@ def build(config: Config, dataset: Dataset, worker: Worker) -> Any:
     return model
 
 
-def share_start(config: Config, model: Any, worker: Worker, loss_scale: int) -> list[Any]:
-    """Put one worker's weights on the servers, and start every worker from them. Returns the model's parameters.
+def keys_of(config: Config, model: Any) -> Keys:
+    trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
+    # Distributed: the operator tells how many servers there are.
+    return Keys(len(trained), STATES[config.optimizer], servers=int(os.environ["DMLC_NUM_SERVER"]))
 
-    The servers have the optimizer, and so its state.
-    """
-    parameters = [each for each in model.collect_params().values() if each.grad_req != "null"]
-    store = worker.store
+
+def open_mail(config: Config, worker: Worker, keys: Keys) -> Mail:
+    """Have the servers add up what they get, so that the workers can pass each other values."""
     if worker.index == 0:  # Distributed: the servers' optimizer is the same whoever sends it, so one does.
+        sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS)
+        worker.store.set_optimizer(sums)
+    worker.store._barrier()  # Distributed: from here on a server knows what to do with what it gets.
+    return Mail(worker.store, keys, index=worker.index)
+
+
+def world(worker: Worker, mail: Mail) -> World:
+    return World(worker.index, worker.ranks, mail.broadcast, mail.gather, shares_state=False)  # Distributed
+
+
+def share_start(config: Config, state: ServersState, worker: Worker, loss_scale: int, run: Run) -> None:
+    """Put worker 0's weights and its checkpoint's optimizer state on the servers, and start every worker from them."""
+    store = worker.store
+    state.put_weights(is_mine=worker.index == 0)  # Distributed
+    if worker.index == 0:
         is_async = "async" in store.type
         pushes, ranks = (store.num_workers, len(worker.devices)) if is_async else (1, worker.ranks)
-        sum_key = len(parameters)
-        store.set_optimizer(ServerOptimizer(config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, sum_key=sum_key))
-    store._barrier()  # Distributed: from here on a server knows what to do with what it gets.
-    for key, parameter in enumerate(parameters):
-        store.init(key, parameter.list_data()[0])  # Distributed: of all workers' weights, the store takes one's.
-        store.pull(key, out=parameter.list_data())  # Distributed
-    store.init(len(parameters), mx.nd.zeros(1, dtype="float64"))  # Distributed: for sum_over_workers.
-    return parameters
+        updates = run.position.step * pushes
+        optimizer = ServerOptimizer(
+            config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, keys=state.keys, begin_num_update=updates
+        )
+        store.set_optimizer(optimizer)
+    store._barrier()  # Distributed: from here on what is pushed are gradients.
+    state.put_optimizer()  # Distributed
 
 
 def train(
@@ -109,31 +139,37 @@ def train(
     dataset: Dataset,
     model: Any,
     parameters: Sequence[Any],
-    steps: int,
-    log: Log,
+    run: Run,
     *,
     worker: Worker,
+    mail: Mail,
     loss_scale: int = 1,
 ) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost."""
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
     train_step = make_train_step(model, parameters, worker, loss_scale)
+    steps = count_steps(config, dataset, ranks=worker.ranks, start=run.position)
     # Distributed: each rank has its own part of the samples.
-    parts = [train_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
-    progress = Progress.start(config, steps, log)
-    for _ in range(steps):
+    parts = [
+        train_batches(config, dataset, rank=rank, ranks=worker.ranks, start=run.position) for rank in worker.own_ranks
+    ]
+    progress = Progress.start(config, steps, run.log, run)
+    meeting = Meeting(mail, worker.store, run, steps)
+    for step in range(run.position.step, steps):
         started = time.perf_counter()
         batches = [next(part) for part in parts]
+        seed_step(config, rank=worker.index, samples=run.position.samples)
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
-        progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, parameters))
+        progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, mail))
+        meeting.made_step(step + 1, whole.global_samples)  # Distributed: where the servers' state is saved, all wait.
     return progress
 
 
-def mean_over(worker: Worker, parameters: Sequence[Any]) -> Callable[[float], float]:
+def mean_over(worker: Worker, mail: Mail) -> Callable[[float], float]:
     """Return the function that makes the global batch's loss of a worker's."""
     if "async" in worker.store.type:
         return lambda loss: loss  # Distributed: no worker waits for another's, and the log shows worker 0's own.
-    return lambda loss: sum_over_workers(loss, worker, parameters) / worker.store.num_workers  # Distributed
+    return lambda loss: mail.sum(loss) / worker.store.num_workers  # Distributed
 
 
 def make_train_step(
@@ -165,23 +201,9 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
         worker.store.pull(key, out=parameter.list_data())  # Distributed
 
 
-def evaluate(config: Config, dataset: Dataset, model: Any, parameters: Sequence[Any], worker: Worker) -> float:
+def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, mail: Mail) -> float:
     """Return the share of the test samples that the model gets right."""
     # Distributed: each rank tests a part.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     right = sum(count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True))
-    return sum_over_workers(right, worker, parameters) / dataset.tests  # Distributed
-
-
-def sum_over_workers(value: float, worker: Worker, parameters: Sequence[Any]) -> float:
-    """Return the sum of all workers' values. The servers add up all that were ever pushed: it is what was added."""
-    key, before, after = len(parameters), *(mx.nd.zeros(1, dtype="float64") for _ in range(2))
-    store = worker.store
-    store.pull(key, out=before)
-    before.wait_to_read()
-    store._barrier()  # Distributed: all know what was there before.
-    store.pushpull(key, mx.nd.array([value], dtype="float64"), out=after)
-    after.wait_to_read()
-    store._barrier()  # Distributed: all have added theirs.
-    store.pull(key, out=after)
-    return float(after.asscalar() - before.asscalar())
+    return mail.sum(right) / dataset.tests  # Distributed

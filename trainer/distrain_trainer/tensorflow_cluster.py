@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from distrain_trainer.errors import ArgumentError
+from distrain_trainer.errors import ArgumentError, FinishedError, StoppedError
 from distrain_trainer.peers import Watch
 
 TASKS = ("chief", "worker", "ps")
@@ -23,6 +23,8 @@ TASKS = ("chief", "worker", "ps")
 WATCHED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
 # What the sessions of each one reach; a session starts when all that is there.
 REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
+# The chief's last word: how all of them end.
+LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
 # What a session says of a process that is gone.
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
@@ -78,6 +80,13 @@ def device_of(task: str, index: int) -> str:
     return f"/job:{task}/task:{index}"
 
 
+def _number(name: str, server: int) -> Any:
+    """Return a number that lies on a server, and is 0 at first."""
+    v1 = tf.compat.v1
+    with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
+        return v1.get_variable(name, [], tf.float32, v1.zeros_initializer(), use_resource=True)
+
+
 class Box:
     """A letter box in the memory of the process that reads it. Letters wait in it, in their order."""
 
@@ -100,10 +109,23 @@ class Member:
         self._watch = Watch(cluster.watched())
         self.graph = tf.Graph()
         with self.graph.as_default():
+            self._make_signs()
             self._words = {reader: Box("words", reader=reader, dtype=tf.string) for reader in cluster.hear()}
             self._figures = {
                 worker: Box(f"figures-{worker}", reader=("chief", 0), dtype=tf.float64) for worker in cluster.tell()
             }
+
+    def _make_signs(self) -> None:
+        """Make the numbers that a worker looks at before each step: the chief's last pause, what servers were asked."""
+        is_server = self.cluster.task == "ps"
+        servers = [self.cluster.index] if is_server else list(range(self.cluster.servers))
+        asked = [_number(f"asked-{server}", server) for server in servers]
+        self._given = tf.compat.v1.placeholder(tf.float32, [])
+        self._set_asked = asked[0].assign(self._given, read_value=False)
+        if not is_server:
+            pause = _number("pause", 0)
+            self._set_pause = pause.assign(self._given, read_value=False)
+            self.signs = [number.read_value() for number in (pause, *asked)]
 
     def connect(self) -> None:
         """Open the session, now that the graph is whole. Waits for the processes that it reaches, both ways."""
@@ -135,32 +157,55 @@ class Member:
         with tf.device(f"{device}/device:CPU:0"):
             return given + 1
 
+    def ask_to_stop(self, reason: int) -> None:
+        """By a server, in any thread: have the workers tell the chief that it was asked to stop."""
+        self.run(self._set_asked, {self._given: reason})
+
+    def call_pause(self, number: int) -> None:
+        """By the chief: have each worker wait before its next step."""
+        self.run(self._set_pause, {self._given: number})
+
     def tell_workers(self, word: str) -> None:
         """By the chief: let the workers go on."""
-        for (task, _), box in self._words.items():
-            if task == "worker":
-                self.run(box.put, {box.content: word})
+        for index in range(self.cluster.workers):
+            self.tell(index, word)
 
-    def wait_for(self, word: str) -> None:
-        """By the others: wait for the chief's next word."""
-        heard = self.run(self._words[self.cluster.task, self.cluster.index].take).decode()
-        assert heard == word, f"the chief says {heard}, and not {word}"
-        if word == "end":
+    def tell(self, worker: int, word: str) -> None:
+        """By the chief: let one worker go on."""
+        box = self._words["worker", worker]
+        self.run(box.put, {box.content: word})
+
+    def wait_for(self, word: str) -> str:
+        """By the others: wait for the chief's next word, and return what it says besides.
+
+        Raises StoppedError and FinishedError when it is another one, since all end.
+        """
+        heard, _, more = self.run(self._words[self.cluster.task, self.cluster.index].take).decode().partition(" ")
+        if heard in LAST_WORDS:
             self._watch.stop()
+        if heard == word:
+            return str(more)
+        if heard in LAST_WORDS:
+            raise LAST_WORDS[heard]
+        raise AssertionError(f"the chief says {heard}, and not {word}")
 
     def report(self, *figures: float) -> None:
         """By a worker: tell the chief figures."""
         box = self._figures[self.cluster.index]
         self.run(box.put, {box.content: figures})
 
+    def hear(self, worker: int) -> list[float]:
+        """By the chief: wait for the next figures of one worker."""
+        return list(self.run(self._figures[worker].take))
+
     def gather(self) -> list[list[float]]:
         """By the chief: wait for the next figures of each worker."""
-        return [list(self.run(box.take)) for box in self._figures.values()]
+        return [self.hear(worker) for worker in self._figures]
 
-    def end_all(self) -> None:
+    def end_all(self, word: str = "end") -> None:
         """By the chief: let everyone leave."""
         self._watch.stop()
         for box in self._words.values():
             # Who has heard it may be gone before it has answered.
             with contextlib.suppress(tf.errors.OpError):
-                self._session.run(box.put, {box.content: "end"})
+                self._session.run(box.put, {box.content: word})

@@ -5,11 +5,14 @@ Per step a worker pulls K bytes and pushes K bytes, K being 4 times the number o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from distrain_trainer.checkpoint import arrays
+from distrain_trainer.checkpoint.manifest import Shapes
 from distrain_trainer.config import Config
 from distrain_trainer.placement import spread
 from distrain_trainer.tensorflow_cluster import Member, device_of
@@ -20,8 +23,11 @@ v1 = tf.compat.v1
 class SharedWeights:
     """The variables of one model, on the servers of a cluster, as this process reaches them.
 
-    Every process makes the same ones, in the same order, so that they have the same names.
+    Every process makes the same ones, in the same order, so that they have the same names. To the chief they are the
+    state of the run.
     """
+
+    file = "state.npz"
 
     def __init__(self, config: Config, model: Any, member: Member) -> None:
         self._member = member
@@ -44,11 +50,16 @@ class SharedWeights:
         self._rate = v1.placeholder(tf.float32, [])
         pairs = list(zip(self._given, self._shared, strict=True))
         trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
+        optimizer = _optimizer(config, self._rate)
         self._change = [
             # Each variable's update is one op on its server, so that no other worker's comes in between.
-            _optimizer(config, self._rate).apply_gradients(trained),
+            optimizer.apply_gradients(trained),
             *(old.assign_add(difference, read_value=False) for difference, old in counted),
         ]
+        self._kept: dict[str, Any] = {f"model-{number}": each for number, each in enumerate(self._shared)}
+        self._kept |= {f"optimizer-{number}": each for number, each in enumerate(optimizer.variables())}
+        self._loaded = {name: v1.placeholder(tf.float32, each.shape) for name, each in self._kept.items()}
+        self._load = [each.assign(self._loaded[name], read_value=False) for name, each in self._kept.items()]
         self._start = v1.global_variables_initializer()
 
     def put(self) -> None:
@@ -58,7 +69,7 @@ class SharedWeights:
 
     def pull(self) -> None:
         """Bring the model up to date."""
-        self._pulled = self._member.run(self._read)
+        self._pulled, self.signs = self._member.run([self._read, self._member.signs])
         for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
             variable.assign(value)
 
@@ -68,6 +79,18 @@ class SharedWeights:
         changes = [new.numpy() - old for new, old in zip(self._counted, before, strict=True)]
         feed = self._feed([*(gradient.numpy() for gradient in gradients), *changes])
         self._member.run(self._change, {**feed, self._rate: rate})
+
+    def shapes(self) -> Shapes:
+        return arrays.shapes(self._kept)
+
+    def copy(self) -> Callable[[], bytes]:
+        """By the chief, while no worker pushes: fetch the weights and what the optimizer keeps of them."""
+        return functools.partial(arrays.encode, self._member.run(self._kept))
+
+    def load(self, content: bytes) -> None:
+        """By the chief: write what a checkpoint holds to the servers."""
+        loaded = arrays.decode(content)
+        self._member.run(self._load, {given: loaded[name] for name, given in self._loaded.items()})
 
     def _feed(self, values: list[Any]) -> dict[Any, Any]:
         return dict(zip(self._given, values, strict=True))

@@ -62,7 +62,7 @@ class Manifest:
                 raise ValueError(f"its format is {told['format']}, and this trainer reads {FORMAT}")
             return cls(
                 subject=Subject(**told["subject"]),
-                position=_position(told["position"]),
+                position=position_of(told["position"]),
                 ranks=told["ranks"],
                 time=told["time"],
                 files={name: FileSum(**told["files"][name]) for name in told["files"]},
@@ -72,7 +72,8 @@ class Manifest:
             raise ValueError("manifest.json is none of this trainer's") from None
 
 
-def _position(told: dict[str, Any]) -> Position:
+def position_of(told: dict[str, Any]) -> Position:
+    """Return the position that asdict made this of."""
     return Position(told["step"], told["samples"], tuple(Segment(**segment) for segment in told["segments"]))
 
 

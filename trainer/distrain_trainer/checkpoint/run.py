@@ -46,12 +46,16 @@ class State(Protocol):
 
 @dataclass(frozen=True)
 class World:
-    """The ranks, and how they pass each other a value: rank 0's to all, or each one's to all."""
+    """The ranks, and how they pass each other a value: rank 0's to all, or each one's to all.
+
+    Where servers have the weights, rank 0 alone needs the state.
+    """
 
     rank: int
     size: int
     broadcast: Callable[[Any], Any]
     gather: Callable[[Any], list[Any]]
+    shares_state: bool = True
 
 
 @dataclass
@@ -121,7 +125,10 @@ class Run:
             raise FinishedError
         name, manifest, length = told
         assert isinstance(manifest, Manifest)
-        self.state.load(self._share(content, length))
+        if self.world.shares_state:
+            content = self._share(content, length)
+        if content:
+            self.state.load(content)
         self.position, self.history = manifest.position, manifest.history
         self.log.print(
             f"resumed from {name}: step {self.position.step}, {self.position.samples} samples, "
@@ -141,7 +148,11 @@ class Run:
             return self.request.reason or stopping.ANOTHER_JOB
         return self.request.reason
 
-    def made_step(self, samples: int, *, asked: int) -> None:
+    @property
+    def is_due(self) -> bool:
+        return self.saver is not None and self.saver.is_due()
+
+    def made_step(self, samples: int, *, asked: int, may_save: bool = True) -> None:
         """Count a step on so many samples of all ranks, and save it where it is time.
 
         Raises StoppedError or FencedError where any rank was asked to stop.
@@ -158,7 +169,7 @@ class Run:
             self._stop(asked)
         if self.saver is not None:
             self._tell()
-            if self.saver.is_due():
+            if may_save and self.saver.is_due():
                 self.saver.save(self._snapshot())
 
     def _snapshot(self) -> Snapshot:

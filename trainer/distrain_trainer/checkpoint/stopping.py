@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+from collections.abc import Callable
 from types import FrameType
 
 # What the ranks reduce to its largest: the reason of each, or none.
@@ -21,6 +24,19 @@ class StopRequest:
         """Take the signals from now on. By the main thread."""
         for number in SIGNALS:
             signal.signal(number, self._hear)
+
+    def pass_on(self, hear: Callable[[int], None]) -> None:
+        """Take the signals from now on, and tell a thread's `hear` of the first: for a main thread that only waits."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        self.listen()
+
+        def wait() -> None:
+            numbers = os.read(reader, 1)
+            hear(SIGNALS.get(signal.Signals(numbers[0]), SIGTERM))
+
+        threading.Thread(target=wait, daemon=True).start()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         self.reason = self.reason or SIGNALS[signal.Signals(number)]
