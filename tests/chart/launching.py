@@ -47,7 +47,7 @@ def read(path: Path) -> bytes:
 SHORTER = {
     "SECONDS_BETWEEN_LOOKS = 2": 0.05,
     "SECONDS_BETWEEN_TRIES = 1": 0.05,
-    "SECONDS_TO_COME_BACK = 10": 0.5,
+    "SECONDS_TO_COME_BACK = 3": 0.5,
     "LONGEST_PAUSE = 10": 0,
     "SECONDS_BETWEEN_CHECKS = 10": 0.1,
     "SECONDS_OF_SILENCE = 30": 1.0,

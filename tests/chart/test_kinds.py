@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.kinds import KINDS, MPI, every_kind
+from tests.chart.kinds import KINDS, MPI, REPLACED, every_kind
 from tests.chart.rendering import refusal, render, render_with, set_arguments
 
 REAL_CLUSTER = ("--api-versions", "apiregistration.k8s.io/v1")
@@ -138,10 +138,25 @@ def test_without_a_job_nothing_of_it_is_there(helm: Path) -> None:
 
 
 @every_kind
-def test_scripts_are_there_where_mpirun_is(helm: Path, kind: str) -> None:
+def test_scripts_are_those_that_the_pods_start_with(helm: Path, kind: str) -> None:
     rendered = render_with(helm, KINDS[kind])
 
-    assert ("distrain-launch" in rendered.text) == (kind in MPI)
+    assert ("distrain-launch: |" in rendered.text) == (kind in MPI)
+    assert ("distrain-run: |" in rendered.text) == (kind in REPLACED)
+    if kind in (*MPI, *REPLACED):
+        for role, pod in rendered.pods().items():
+            (path,) = rendered.container(role)["command"]
+            assert path.removeprefix("/opt/distrain/bin/") in rendered.scripts["data"]
+            assert rendered.scripts["metadata"]["name"] in str(pod["volumes"])
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+def test_program_is_started_again_in_its_pod(helm: Path, kind: str) -> None:
+    rendered = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60"))
+
+    for role in rendered.replicas:
+        args = rendered.container(role)["args"]
+        assert args[: args.index("--")] == ["--max-restarts=3", "--restart-window=60"]
 
 
 @pytest.mark.parametrize("kind", ["mpijob-v1", "mpijob-v1alpha2"])
@@ -275,7 +290,10 @@ def test_ranks_are_started_as_the_operator_expects(helm: Path, values: tuple[str
     rendered = render_with(helm, values)
 
     for role in rendered.replicas:
-        assert rendered.container(role)["command"][: len(words)] == words
+        container = rendered.container(role)
+        started = [*container["command"], *container.get("args", [])]
+        program = started[started.index("--") + 1 :] if "args" in container else started
+        assert program[: len(words)] == words
 
 
 GANGS = [kind for kind in KINDS if kind not in ("mpijob-v1alpha2", "mxjob-v1beta1", "plain")]

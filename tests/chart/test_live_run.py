@@ -20,7 +20,6 @@ pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for namesp
 
 # What a test would only wait for.
 SHORTER = [
-    ("distrain-launch", "SECONDS_TO_COME_BACK = 10", 1),
     ("distrain_watch.py", "SECONDS_BETWEEN_CHECKS = 10", 1),
     ("distrain_watch.py", "SECONDS_OF_SILENCE = 30", 5),
 ]

@@ -33,7 +33,7 @@ def test_job_is_the_golden_one(helm: Path, kind: str) -> None:
     changes = (*KINDS[kind], *GOLDEN_CHANGES.get(kind, ("mpi.env.NCCL_DEBUG=null",)))
     rendered = render(helm, "--values", str(GOLDEN / "values.yaml"), "--namespace", "team", *set_arguments(*changes))
     parts = [part for part in re.split(r"(?m)^---\n", rendered.text) if part]
-    shown = [part for part in parts if "distrain-launch: |" not in part and "helm.sh/hook:" not in part]
+    shown = [part for part in parts if "distrain_program.py: |" not in part and "helm.sh/hook:" not in part]
     manifest = GOLDEN_HEAD + "---\n".join(shown).replace(rendered.name, "run1-<hash>")
 
     if os.environ.get("DISTRAIN_UPDATE_GOLDEN"):

@@ -77,12 +77,13 @@ def test_sigterm_gives_the_ranks_time_to_stop(own_pod: Pod) -> None:
 
 def test_pod_that_is_leaving_takes_no_more_ranks_in(own_pod: Pod) -> None:
     worker = start_worker(own_pod)
-    rank = start_rank(own_pod, RANK.format(seconds=2))
+    rank = start_rank(own_pod, RANK.format(seconds=3))
 
     worker.terminate()
     follow(rank, "asked 1")
 
-    wait_for(lambda: not pods.is_listening(own_pod.port))
+    wait_for(lambda: not pods.is_listening(own_pod.port), seconds=2)
+    assert rank.poll() is None
     assert (own_pod.folder / "tmp" / "distrain-leaving").exists()
     assert rank.communicate(timeout=10)[0] == "stopped after 1\n"
     worker.end()

@@ -23,12 +23,16 @@ args:
 command: [/opt/distrain/bin/distrain-worker]
 args:
   {{- include "distrain.mpi.workerArgs" .root | nindent 2 }}
-{{- else if eq $kind "PyTorchJob" -}}
+{{- else if include "distrain.job.is" (dict "root" .root "a" "elastic") -}}
 command:
   {{- include "distrain.program.torchrun" .root | nindent 2 }}
 {{- else -}}
-command:
-  {{- include "distrain.trainer.program" .root | nindent 2 }}
+command: [/opt/distrain/bin/distrain-run]
+args:
+  - --max-restarts={{ int64 .root.Values.job.maxRestarts }}
+  - --restart-window={{ int64 .root.Values.job.restartWindow }}
+  - --
+  {{- include (ternary "distrain.program.torchrun" "distrain.trainer.program" (eq $kind "PyTorchJob")) .root | nindent 2 }}
 {{- end -}}
 {{- end }}
 

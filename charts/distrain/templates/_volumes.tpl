@@ -16,7 +16,7 @@ distrain.volumes.all
 */}}
 {{- define "distrain.volumes.all" -}}
 {{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
-{{- if include "distrain.job.is" (dict "root" .root "a" "mpi") -}}
+{{- if include "distrain.job.is" (dict "root" .root "a" "scripts") -}}
 - name: scripts
   configMap:
     name: {{ include "distrain.names.scripts" .job }}
@@ -58,7 +58,7 @@ distrain.volumes.all
 
 {{- define "distrain.volumes.mounts" -}}
 {{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
-{{- if include "distrain.job.is" (dict "root" .root "a" "mpi") -}}
+{{- if include "distrain.job.is" (dict "root" .root "a" "scripts") -}}
 - name: scripts
   mountPath: /opt/distrain/bin
   readOnly: true
