@@ -18,7 +18,7 @@ from distrain.release.changes import IGNORED, LIVE, REPLACED
 from distrain.release.owner import Marks, owner
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
 from distrain.release.size import reused, with_gpus, with_workers
-from distrain.release.steps import Training, duration, last_step, seconds_since
+from distrain.release.steps import Training, duration, last_steps, seconds_since
 from tests.plugin.objects import JOB, Object, mpi_job, plain, pytorch_job
 
 SERVICE_ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "run1"}}
@@ -61,13 +61,13 @@ def _renamed(job: Object) -> Object:
         pytest.param(mpi_job(), "spec.runPolicy.backoffLimit", IGNORED, id="mpi-v2-backoff-limit"),
         pytest.param(mpi_job(), "spec.slotsPerWorker", IGNORED, id="slots"),
         pytest.param(mpi_job(version="v1"), "spec.runPolicy.backoffLimit", LIVE, id="mpi-v1-backoff-limit"),
-        pytest.param(mpi_job(), "spec.mpiReplicaSpecs.Worker.replicas", REPLACED, id="mpi-size"),
+        pytest.param(mpi_job(), "spec.mpiReplicaSpecs.Worker.replicas", LIVE, id="mpi-size"),
         pytest.param(mpi_job(), "spec.mpiReplicaSpecs.Worker.template.spec.nodeName", IGNORED, id="mpi-template"),
         pytest.param(mpi_job(), "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x", IGNORED, id="pod-labels"),
         pytest.param(pytorch_job(workers=2), "spec.runPolicy.ttlSecondsAfterFinished", LIVE, id="pytorch-ttl"),
         pytest.param(pytorch_job(workers=2), "spec.elasticPolicy.maxReplicas", IGNORED, id="pytorch-elastic"),
-        pytest.param(pytorch_job(workers=2), "spec.pytorchReplicaSpecs.Worker.replicas", REPLACED, id="pytorch-size"),
-        pytest.param(plain(workers=2)[2], "spec.parallelism", REPLACED, id="plain-size"),
+        pytest.param(pytorch_job(workers=2), "spec.pytorchReplicaSpecs.Worker.replicas", LIVE, id="pytorch-size"),
+        pytest.param(plain(workers=2)[2], "spec.parallelism", LIVE, id="plain-size"),
         pytest.param(plain(workers=2)[2], "spec.activeDeadlineSeconds", LIVE, id="plain-deadline"),
         pytest.param(plain(workers=2)[2], "spec.template.spec.nodeName", IGNORED, id="plain-template"),
     ],
@@ -221,8 +221,10 @@ def test_last_step_is_read_from_the_trainers_lines() -> None:
         "TensorFlow: 2.16\n10\timages/sec: 813.1 +/- 4.6 (jitter = 29.8)\t7.593\n20\timages/sec: 814.0 +/- 1\t7\nbye\n"
     )
 
-    assert last_step(["", log]) == 20
-    assert last_step(["total images/sec: 651.2\n"]) is None
+    assert last_steps(["", log]) == (20, None)
+    assert last_steps(["total images/sec: 651.2\n"]) == (None, None)
+    assert last_steps([f"{log}checkpoint: saved 3-640 at step 10 (640 samples), 0.8 s, next in 95 s\n"]) == (20, 10)
+    assert last_steps(["resumed from 3-640: step 10, 640 samples, on 3 ranks (before 2)\n"]) == (None, 10)
 
 
 def test_time_since_the_start_is_said_in_its_largest_units() -> None:

@@ -106,8 +106,8 @@ def test_plan_is_also_json(run: Run, running: Running) -> None:
 
     answer = json.loads(outcome.out)
     assert answer["values"] == {"gpus": "2 -> 3", "workers.replicas": "2 -> 3"}
-    assert (answer["verdict"], answer["freed"], answer["gpus"]["needed"]) == ("fits", 2, 3)
-    assert answer["deleted"] == [f"MPIJob {running.job['metadata']['name']}"]
+    assert (answer["verdict"], answer["freed"], answer["gpus"]["needed"]) == ("fits", 0, 3)
+    assert answer["replaces"] is False
 
 
 def test_unchanged_values_change_nothing(run: Run, running: Running) -> None:
