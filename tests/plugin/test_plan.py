@@ -188,7 +188,10 @@ def _priced(lost: Training | None, before: Before) -> Plan:
     ("lost", "has_trainer", "words"),
     [
         pytest.param(
-            Training(240, 600), True, "all 240 steps, 10 min of training, as no checkpoint is kept", id="steps"
+            Training(240, 600),
+            True,
+            "all 240 steps, 10 min of training, as no checkpoint outlives its pods",
+            id="steps",
         ),
         pytest.param(Training(240, 600, 200), True, "at most 40 steps: the new job goes on", id="checkpoint"),
         pytest.param(Training(None, 45), True, "all steps, of which the log tells none yet, 45 s", id="no-step-yet"),

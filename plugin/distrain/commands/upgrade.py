@@ -40,7 +40,7 @@ def change(options: argparse.Namespace, place: Place, current: Current, source: 
     before = _before(place, options.name, current)
     planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
     report = found.report(options.name) if planned.replaces or planned.resizes else None
-    planned = _priced(planned, before, report, place, current)
+    planned = _priced(planned, before, report, found, current)
     _tell(planned, before, report, found, options.output)
     refuse_traps(planned, before)
     if report:
@@ -81,12 +81,21 @@ def _before(place: Place, name: str, current: Current) -> Before:
     )
 
 
-def _priced(planned: Plan, before: Before, report: Report | None, place: Place, current: Current) -> Plan:
+def _priced(planned: Plan, before: Before, report: Report | None, found: Candidate, current: Current) -> Plan:
     """Return the plan with what it costs, where another job takes the running one's place or it gets another size."""
     if report is None:
         return planned
-    lost = training(place.cluster, current, place.target.namespace) if current.runs and planned.replaces else None
+    lost = None
+    if current.runs and planned.replaces:
+        lost = training(found.cluster, current, found.release.target.namespace)
+        if not _checkpoints(found.values) == _checkpoints(before.values) != "":
+            # In the pods alone, or elsewhere than where the new job looks.
+            lost = replace(lost, saved=None)
     return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
+
+
+def _checkpoints(values: Values) -> str:
+    return str((values.get("checkpoint") or {}).get("uri") or "")
 
 
 def _tell(planned: Plan, before: Before, report: Report | None, found: Candidate, form: str) -> None:

@@ -152,4 +152,4 @@ def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
     if planned.lost.saved is not None:
         return f"at most {planned.lost.unsaved} steps: the new job goes on from the last checkpoint"
     steps = f"all {planned.lost.steps} steps" if planned.lost.steps else "all steps, of which the log tells none yet"
-    return f"{steps},{ran} as no checkpoint is kept: the new job trains from the start"
+    return f"{steps},{ran} as no checkpoint outlives its pods: the new job trains from the start"
