@@ -162,14 +162,10 @@ def test_later_argument_overrides_an_earlier_one() -> None:
         pytest.param("--steps 1 --data s3:///digits", r"^data\.uri: 's3:///digits' is neither", id="no-bucket"),
         pytest.param("--steps 1 --output gs://b", r"^output\.uri: 'gs://b' is neither", id="unknown-output"),
         pytest.param("--steps 1 --checkpoint c", r"^checkpoint\.uri: 'c' is neither s3://", id="relative-checkpoint"),
-        pytest.param(
-            "--steps 1 --checkpoint-every often", r"^checkpoint\.every: 'often' is neither auto", id="no-time"
-        ),
+        pytest.param("--steps 1 --checkpoint-every x", r"^checkpoint\.every: 'x' is neither auto", id="no-time"),
         pytest.param("--steps 1 --checkpoint-every 0", r"^checkpoint\.every: 0 seconds; give more", id="no-interval"),
         pytest.param("--steps 1 --checkpoint-keep 0", r"^checkpoint\.keep: 0 is below 1", id="keeps-none"),
-        pytest.param(
-            "--steps 1 --resume always", r"^checkpoint\.resume: invalid choice: 'always'", id="unknown-resume"
-        ),
+        pytest.param("--steps 1 --resume always", r"^checkpoint\.resume: invalid choice", id="unknown-resume"),
         pytest.param(
             "--steps 1 --momentum 0.8",
             r"^trainer\.extraArgs: unrecognized arguments: --momentum 0\.8; .*--help",
