@@ -25,7 +25,7 @@ FULL = "checkpoint.uri: the disk is full; free some of it"
 class Disk:
     """What happens to the writes of checkpoints: they fail, or wait, or are made."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
         self.may_go_on = threading.Event()
         self.may_go_on.set()
@@ -33,7 +33,8 @@ class Disk:
         original = FolderStore.write
 
         def write(store: FolderStore, name: str, content: bytes) -> None:
-            if name.endswith("state.npz"):
+            # Another test's thread may still be at it.
+            if store.uri == str(folder) and name.endswith("state.npz"):
                 self.writes += 1
                 self.may_go_on.wait(10)
                 if self.is_full:
@@ -44,10 +45,10 @@ class Disk:
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(saver, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(saver, "LONGEST_PAUSE", 0.04)
-    return Disk(monkeypatch)
+    return Disk(tmp_path, monkeypatch)
 
 
 def steps_until(run: Run, condition: Callable[[], object]) -> None:
@@ -117,6 +118,19 @@ def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(
     assert capsys.readouterr().out.splitlines()[-1] == (
         f"stopped at step 1 (10 samples) after SIGTERM; not saved: {FULL}"
     )
+
+
+def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path: Path) -> None:
+    disk.may_go_on.clear()
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+    threading.Timer(0.2, disk.may_go_on.set).start()
+
+    run.finish()
+
+    assert run.saver
+    assert run.saver.saved_samples == 10
+    assert not run.saver._thread.is_alive()
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGUSR1, "SIGUSR1")])

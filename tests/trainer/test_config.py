@@ -34,6 +34,15 @@ def test_command_line_of_the_chart_is_understood() -> None:
     )
 
 
+def test_checkpoints_of_the_chart_are_understood() -> None:
+    arguments = "--checkpoint s3://runs/default/run1 --checkpoint-every auto --checkpoint-keep 3 --resume auto"
+
+    config = parse([*FROM_THE_CHART, *arguments.split()])
+
+    assert (config.checkpoint, config.checkpoint_every) == ("s3://runs/default/run1", None)
+    assert parse([*FROM_THE_CHART, "--checkpoint-every", "90"]).checkpoint_every == 90
+
+
 def test_empty_output_writes_nothing() -> None:
     config = parse([*FROM_THE_CHART, "--data", "synthetic", "--output", ""])
 
@@ -152,6 +161,11 @@ def test_later_argument_overrides_an_earlier_one() -> None:
         pytest.param("--steps 1 --data digits", r"^data\.uri: 'digits' is neither", id="relative-data"),
         pytest.param("--steps 1 --data s3:///digits", r"^data\.uri: 's3:///digits' is neither", id="no-bucket"),
         pytest.param("--steps 1 --output gs://b", r"^output\.uri: 'gs://b' is neither", id="unknown-output"),
+        pytest.param("--steps 1 --checkpoint c", r"^checkpoint\.uri: 'c' is neither s3://", id="relative-checkpoint"),
+        pytest.param("--steps 1 --checkpoint-every x", r"^checkpoint\.every: 'x' is neither auto", id="no-time"),
+        pytest.param("--steps 1 --checkpoint-every 0", r"^checkpoint\.every: 0 seconds; give more", id="no-interval"),
+        pytest.param("--steps 1 --checkpoint-keep 0", r"^checkpoint\.keep: 0 is below 1", id="keeps-none"),
+        pytest.param("--steps 1 --resume always", r"^checkpoint\.resume: invalid choice", id="unknown-resume"),
         pytest.param(
             "--steps 1 --momentum 0.8",
             r"^trainer\.extraArgs: unrecognized arguments: --momentum 0\.8; .*--help",

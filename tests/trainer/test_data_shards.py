@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from distrain_trainer.data import dealing, load, shards, train_batches
-from distrain_trainer.data.dealing import deal_epoch
+from distrain_trainer.data import Position, dealing, load, shards, train_batches
+from distrain_trainer.data.dealing import Segment, deal_epoch
 from distrain_trainer.data.shards import Shard, Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
@@ -72,6 +73,26 @@ def test_run_that_begins_inside_a_shard_begins_there(
 
     assert [sorted(numbers) for numbers in per_rank] == [list(range(7)), list(range(7, 15)), list(range(15, 23))]
     assert all(numbers != sorted(numbers) for numbers in per_rank)
+
+
+@pytest.mark.parametrize("buffer", [4, 1000], ids=["gaps-passed-over", "gaps-read-over"])
+def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
+    tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (dealing, shards):
+        monkeypatch.setattr(module, "SHUFFLE_BUFFER", buffer)
+    write_shards(tmp_path, numbered(SAMPLES), SIZES)
+    config = config_of(tmp_path)
+    dataset = load(config)
+    start = Position(2, 12, (Segment(2, 3, 2),))
+
+    before = [numbers_in(batches[:2]) for batches in epoch_of(config, dataset, ranks=2)]
+    after = [
+        numbers_in(list(itertools.islice(train_batches(config, dataset, rank=rank, ranks=3, start=start), 2)))
+        for rank in range(3)
+    ]
+
+    assert sorted(itertools.chain(*before, *after)) == list(range(SAMPLES))
 
 
 def test_shard_is_read_once_and_never_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads) -> None:

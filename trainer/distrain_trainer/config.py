@@ -186,7 +186,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float | None:
-    return None if text == "auto" else float(text)
+    try:
+        return None if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number of seconds") from None
 
 
 def _value_path(flag: str) -> str:

@@ -213,6 +213,7 @@ class Run:
         """
         if self.hold is None or self.saver is None:
             return
+        self.saver.close()
         self._tell()
         begun = time.monotonic()
         while True:

@@ -20,6 +20,7 @@ from distrain_trainer.results import LoggedStep
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # How long the last one is tried where the store fails: Kubernetes ends what does not stop.
 SECONDS_FOR_LAST = 20.0
+SECONDS_TO_CLOSE = 60.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Saver:
         self.saved_samples = -1
         self.lines: deque[str] = deque()
         self._due = time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
-        threading.Thread(target=self._work, daemon=True).start()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
 
     def is_due(self) -> bool:
         """Tell whether it is time for another one, and none is being written."""
@@ -79,10 +82,17 @@ class Saver:
                 self._change.wait(0.1)
         return ""
 
+    def close(self) -> None:
+        """Save nothing more, and wait for what is being written: an exit amidst a framework's code may abort."""
+        with self._change:
+            self._is_closed = True
+            self._change.notify_all()
+        self._thread.join(SECONDS_TO_CLOSE)
+
     def _work(self) -> None:
-        pause, snapshot = 0.0, None
-        while True:
-            snapshot = self._next(pause, snapshot)
+        pause = 0.0
+        snapshot: Snapshot | None = None
+        while (snapshot := self._next(pause, snapshot)) is not None:
             try:
                 seconds = self._write(snapshot)
             except FencedError:
@@ -94,14 +104,15 @@ class Saver:
                 pause = 0.0
                 self._succeed(snapshot, seconds)
 
-    def _next(self, pause: float, tried: Snapshot | None) -> Snapshot:
-        """Wait for a snapshot; where the last one tried is not saved, no longer than the pause."""
+    def _next(self, pause: float, tried: Snapshot | None) -> Snapshot | None:
+        """Wait for a snapshot; where the last one tried is not saved, no longer than the pause. None once closed."""
         with self._change:
             if pause:
-                self._change.wait_for(lambda: self._given is not tried, pause)
+                self._change.wait_for(lambda: self._is_closed or self._given is not tried, pause)
             else:
-                self._change.wait_for(lambda: self._given is not None)
-            assert self._given is not None
+                self._change.wait_for(lambda: self._is_closed or self._given is not None)
+            if self._is_closed:
+                return None
             self._is_busy = True
             return self._given
 
