@@ -22,6 +22,7 @@ SHARING = {
     "test_admission.py",
     "test_doctor.py",
     "test_operators_pods.py",
+    "test_rescale.py",
     "test_rbac.py",
     "test_scheduler.py",
     "test_traffic.py",
