@@ -58,7 +58,8 @@ def start(network: Network, *numbers: int) -> Running:
         script = Path(network.pod.script(name))
         script.write_text(script.read_text().replace(f"{line}\n", f"{line.partition(' = ')[0]} = {seconds}\n"))
     for number in numbers:
-        network.start_worker(number)
+        if number not in network.workers:
+            network.start_worker(number)
     network.list(*numbers)
     options = [*network.pod.script_options(), f"--hostfile={folder}/hostfile", "--rescale=live", "--max-restarts=3"]
     program = ["python3", f"{folder}/program.py", f"{folder}/tmp"]

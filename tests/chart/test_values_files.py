@@ -65,7 +65,7 @@ def test_mnist_mxnet_ps_has_a_scheduler_a_server_and_two_workers(helm: Path) -> 
 
     assert rendered.job["kind"] == "MXJob"
     assert size(rendered) == {"Scheduler": 1, "Server": 1, "Worker": 2}
-    assert {"--strategy=parameter-server", "--epochs=10"} <= set(rendered.container("Worker")["command"])
+    assert {"--strategy=parameter-server", "--epochs=10"} <= set(rendered.container("Worker")["args"])
 
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1", "v2beta1"])
@@ -94,7 +94,7 @@ def test_mnist_pytorch_is_a_master_and_two_workers(helm: Path) -> None:
 
     assert rendered.job["kind"] == "PyTorchJob"
     assert size(rendered) == {"Master": 1, "Worker": 2}
-    assert "--epochs=5" in rendered.container("Master")["command"]
+    assert "--epochs=5" in rendered.container("Master")["args"]
     assert rendered.container("Master")["resources"] == {"limits": {"nvidia.com/gpu": 1}}
 
 
