@@ -12,6 +12,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.results import LoggedStep, Results
+from distrain_trainer.watchdog import Watchdog
 
 
 class Counted(Protocol):
@@ -33,13 +34,16 @@ class Progress:
     log_every: int
     speed: Speed
     history: list[LoggedStep] = field(default_factory=list)
+    watchdog: Watchdog = field(default_factory=Watchdog)
 
     @classmethod
     def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
         """Go on where the run is: the steps are counted, and their figures kept, from its beginning."""
         log.print(HEADER)
         made = run.position.step
-        return cls(log, steps, config.log_every, Speed(made + untimed_steps(steps - made), made), run.history)
+        return cls(
+            log, steps, config.log_every, Speed(made + untimed_steps(steps - made), made), run.history, run.watchdog
+        )
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
@@ -47,6 +51,9 @@ class Progress:
         Raises DivergedError when the loss is no number any more.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
+        self.watchdog.made_step()
+        if self.speed.steps == self.steps:
+            self.watchdog.stop()
         if not math.isfinite(loss):
             raise DivergedError(
                 f"trainer.learningRate: the loss is {loss} at step {self.speed.steps}; "

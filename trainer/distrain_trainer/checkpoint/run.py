@@ -21,6 +21,7 @@ from distrain_trainer.errors import CheckpointError, FencedError, FinishedError,
 from distrain_trainer.log import Log
 from distrain_trainer.results import LoggedStep
 from distrain_trainer.storage import open_store
+from distrain_trainer.watchdog import Watchdog
 
 VALUE = "checkpoint.uri"
 # What is broadcast at once: MPI counts bytes in 31 bits.
@@ -69,6 +70,7 @@ class Run:
     subject: Subject
     position: Position = field(default_factory=Position)
     history: list[LoggedStep] = field(default_factory=list)
+    watchdog: Watchdog = field(default_factory=Watchdog)
     request: stopping.StopRequest = field(default_factory=stopping.StopRequest)
     saver: Saver | None = None
     hold: Hold | None = None
@@ -180,6 +182,7 @@ class Run:
 
     def _stop(self, asked: int) -> None:
         """Save where all ranks are, and end together."""
+        self.watchdog.stop()
         if self.saver is not None and self.hold is not None:
             trouble = ""
             if self.saver.saved_samples != self.position.samples:
