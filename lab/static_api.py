@@ -63,6 +63,8 @@ class Server(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # As in kube-apiserver: else the end of an answer waits for the other side to confirm its beginning.
+    disable_nagle_algorithm = True
     server: Server
 
     def setup(self) -> None:

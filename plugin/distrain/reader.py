@@ -39,6 +39,7 @@ class Reader:
     def __init__(self, ask: Callable[[str], Answer], next_token: Callable[[Answer], str | None], token: str) -> None:
         self._socket, theirs = socket.socketpair()
         self._files = [os.memfd_create("page") for _ in range(BUFFERS)]
+        self._views = [memoryview(b"")] * BUFFERS
         self._taken = 0
         self._child = os.fork()
         if self._child == 0:
@@ -55,11 +56,18 @@ class Reader:
             status, size = HEADER.unpack(self._socket.recv(HEADER.size, socket.MSG_WAITALL))
         except (OSError, struct.error) as error:
             raise UnreachableError("the process that reads the list ended; try again") from error
-        body = mmap(self._files[self._taken % BUFFERS], size, access=ACCESS_READ)
+        body = self._mapped(self._taken % BUFFERS, size)
         self._taken += 1
         if status == FAILED:
             raise UnreachableError(bytes(body).decode())
-        return Answer(status, memoryview(body))
+        return Answer(status, body)
+
+    def _mapped(self, number: int, size: int) -> memoryview:
+        """Return what a buffer holds. Mapped anew for each page, each piece of 4 KiB would cost some microseconds."""
+        if size > len(self._views[number]):
+            file = self._files[number]
+            self._views[number] = memoryview(mmap(file, os.fstat(file).st_size, access=ACCESS_READ))
+        return self._views[number][:size]
 
     def close(self) -> None:
         """End the process, wherever it is."""
