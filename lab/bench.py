@@ -1,4 +1,5 @@
-"""`make bench`: what rendering costs, how fast the plugin starts, whether data keeps the trainer fed, how fast `check`
+"""`make bench`: what rendering costs, how fast the plugin starts, whether data keeps the trainer fed, what its
+checkpoints cost, how fast `check`
 reads and judges a large cluster, how long the lab takes to start, and how the trainer's speed grows.
 
 Two cores do the work of all workers here, so the last figure says what distribution costs, not what it gains.
@@ -38,6 +39,7 @@ def main() -> None:
     subprocess.run([sys.executable, *random_values], env={**os.environ, "RANDOM_VALUES": "10000"}, check=True)
     data = {**os.environ, "PYTHONPATH": "trainer"}
     subprocess.run([sys.executable, "-m", "lab.bench_data"], cwd=REPOSITORY, env=data, check=True)
+    subprocess.run([sys.executable, "-m", "tests.trainer.bench_checkpoint"], cwd=REPOSITORY, env=data, check=True)
     subprocess.run([sys.executable, "-m", "lab.bench_reading"], cwd=REPOSITORY, check=True)
     plugin = {**os.environ, "PYTHONPATH": "plugin"}
     subprocess.run([sys.executable, "-m", "lab.bench_check"], cwd=REPOSITORY, env=plugin, check=True)

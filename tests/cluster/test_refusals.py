@@ -43,7 +43,7 @@ def test_unreachable_data_fails_the_job_with_one_line(
     namespace: Namespace, digits_settings: list[str], values: dict[str, object], words: str
 ) -> None:
     assert namespace.distrain("install", "run1", *digits_settings, *settings(values)).returncode == 0
-    outcome = namespace.wait_for_end(seconds=60)
+    outcome = namespace.wait_for_end(seconds=180)
 
     message = namespace.launcher_end()["message"]
     assert outcome == "Failed"
