@@ -1,6 +1,6 @@
-"""`make bench`: what rendering costs, how fast the plugin starts, whether data keeps the trainer fed, what its
-checkpoints cost, how fast `check`
-reads and judges a large cluster, how long the lab takes to start, and how the trainer's speed grows.
+"""`make bench`: what rendering costs, how fast the plugin starts, whether data keeps the trainer fed, what checkpoints
+cost, how fast `check` reads and judges a large cluster, how long the lab takes to start, and how the trainer's speed
+grows.
 
 Two cores do the work of all workers here, so the last figure says what distribution costs, not what it gains.
 """

@@ -106,6 +106,8 @@ def test_cut_network_between_workers_is_made_good(run: Namespace) -> None:
     _goes_on(run, before)
 
 
+# With the whole matrix, in which nothing else uses the lab meanwhile.
+@pytest.mark.full
 @pytest.mark.parametrize("component", ["kubelet", "containerd"])
 def test_restarted_component_disturbs_nothing(run: Namespace, component: str) -> None:
     before = _before(run)
@@ -115,6 +117,7 @@ def test_restarted_component_disturbs_nothing(run: Namespace, component: str) ->
     _goes_on(run, before, starts_again=False)
 
 
+@pytest.mark.full
 def test_restarted_operator_disturbs_nothing(run: Namespace) -> None:
     before = _before(run)
 
