@@ -33,6 +33,8 @@ FORMS = (
     Form("mxnet", "parameter-server", "MXJob", "v1beta1"),
     Form("tensorflow", "parameter-server", "TFJob", "v1"),
 )
+# Unless they are elastic, their pods know their number from their start.
+FIXED = ("MXJob", "TFJob", "PyTorchJob")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
 
 
@@ -42,6 +44,7 @@ def fit(values: Values, form: Form, chance: random.Random) -> None:
         fit_form,
         fit_roles,
         fit_sizes,
+        fit_rescale,
         fit_run_policy,
         fit_gang,
         fit_security,
@@ -86,6 +89,12 @@ def fit_sizes(values: Values, form: Form, chance: random.Random) -> None:
     if form.elastic and chance.random() < 0.5:
         workers["minReplicas"] = chance.randint(1, replicas)
         workers["maxReplicas"] = chance.randint(replicas, 1000)
+
+
+def fit_rescale(values: Values, form: Form, chance: random.Random) -> None:
+    rescale = group(values, "rescale")
+    if form.kind in FIXED and not form.elastic and rescale.get("mode") == "live":
+        rescale["mode"] = chance.choice(["auto", "replace"])
 
 
 def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
