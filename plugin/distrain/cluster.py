@@ -23,6 +23,7 @@ from distrain import kube
 from distrain.access import access
 from distrain.connection import IMPATIENT, JSON, NEXT_STEP, Answer, Connection, Patience
 from distrain.errors import DistrainError, ForbiddenError, UnreachableError
+from distrain.kube_pods import CountedPod
 from distrain.reader import Reader, is_worthwhile
 from distrain.target import Target
 
@@ -114,7 +115,7 @@ class Cluster:
     def _read_nodes(self, connection: Connection) -> list[kube.Node]:
         return _again(lambda: list(self._pages(connection, "/api/v1/nodes", kube.Node, "nodes", {})))
 
-    def over_pods(self, use: Callable[[Iterator[kube.CountedPod]], T], nodes: Sequence[str] | None = None) -> T:
+    def over_pods(self, use: Callable[[Iterator[CountedPod]], T], nodes: Sequence[str] | None = None) -> T:
         """Return what `use` makes of every pod, of all namespaces, that has not ended.
 
         With `nodes` it is of the pods on those nodes, and of the ones that have none. A list that expires on the way
@@ -123,11 +124,11 @@ class Cluster:
         read = self.pods if nodes is None else lambda: self._pods_on(nodes)
         return _again(lambda: use(read()))
 
-    def pods(self) -> Iterator[kube.CountedPod]:
+    def pods(self) -> Iterator[CountedPod]:
         """Yield every pod, of all namespaces, that has not ended; raises ExpiredError where `over_pods` begins anew."""
         return self._pods(self._connection, {"fieldSelector": NOT_ENDED}, long=True)
 
-    def _pods_on(self, nodes: Sequence[str]) -> Iterator[kube.CountedPod]:
+    def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
         names = iter([*nodes, ""])
         # Each connection takes a name after the other.
@@ -135,13 +136,13 @@ class Cluster:
         for ahead in asked:
             yield from ahead.result()
 
-    def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[kube.CountedPod]:
+    def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[CountedPod]:
         selectors = (f"spec.nodeName={name},{NOT_ENDED}" for name in names)
         lists = (self._pods(connection, {"resourceVersion": "0", "fieldSelector": selector}) for selector in selectors)
         return [pod for pods in lists for pod in pods]
 
-    def _pods(self, connection: Connection, query: dict[str, str], *, long: bool = False) -> Iterator[kube.CountedPod]:
-        return self._pages(connection, "/api/v1/pods", kube.CountedPod, "pods of all namespaces", query, long=long)
+    def _pods(self, connection: Connection, query: dict[str, str], *, long: bool = False) -> Iterator[CountedPod]:
+        return self._pages(connection, "/api/v1/pods", CountedPod, "pods of all namespaces", query, long=long)
 
     def _several(self) -> list[Connection]:
         while len(self._connections) < CONNECTIONS:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from distrain import kube
+from distrain import kube, kube_pods
 from distrain.amounts import Units, all_thousandths, whole
-from distrain.kube import decoded
+from distrain.kube_pods import decoded
 
 # Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
@@ -26,7 +26,7 @@ def pod_request(spec: kube.PodSpec) -> Units:
     return _whole_request(_request(spec, {}, is_infeasible=False))
 
 
-def held(pod: kube.CountedPod) -> Mapping[str, int]:
+def held(pod: kube_pods.CountedPod) -> Mapping[str, int]:
     """Return what a pod of the cluster takes on a node: a resized one, until kubelet is done, the larger of both."""
     spec, status = pod.spec, pod.status
     statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from distrain import kube
+from distrain import kube, kube_pods
 
 Object = dict[str, Any]
 JOB = "run1-1234abcd"
@@ -138,5 +138,5 @@ def nodes(*objects: Object) -> list[kube.Node]:
     return msgspec.convert(list(objects), list[kube.Node])
 
 
-def pods(*objects: Object) -> list[kube.CountedPod]:
-    return msgspec.json.decode(msgspec.json.encode(objects), type=list[kube.CountedPod])
+def pods(*objects: Object) -> list[kube_pods.CountedPod]:
+    return msgspec.json.decode(msgspec.json.encode(objects), type=list[kube_pods.CountedPod])

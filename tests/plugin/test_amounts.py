@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from distrain import kube
+from distrain import kube, kube_pods
 from distrain.amounts import Units, allocatable, rounded_down, text, units
 from distrain.pod_amounts import held, pod_limits
 
@@ -66,7 +66,9 @@ def test_an_amount_to_type_in_never_exceeds_what_there_is() -> None:
 
 
 def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Units:
-    return held(msgspec.json.decode(msgspec.json.encode({"spec": spec, "status": status or {}}), type=kube.CountedPod))
+    return held(
+        msgspec.json.decode(msgspec.json.encode({"spec": spec, "status": status or {}}), type=kube_pods.CountedPod)
+    )
 
 
 def _container(name: str = "main", restart: str | None = None, **resources: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from distrain import kube
+from distrain import kube_pods
 from distrain.cluster import PAGE_SIZE, TRIES, Cluster, connect
 from distrain.errors import UnreachableError
 from distrain.target import Target
@@ -26,7 +26,7 @@ def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
     return connect(Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team"))
 
 
-def _names(pods: Iterator[kube.CountedPod]) -> list[str]:
+def _names(pods: Iterator[kube_pods.CountedPod]) -> list[str]:
     return [found.metadata.name for found in pods]
 
 

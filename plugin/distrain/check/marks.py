@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from distrain import kube
+from distrain import kube, kube_pods
 from distrain.check import labels
 from distrain.check.labels import Labels
 from distrain.check.problem import Near, Spread
@@ -38,7 +38,7 @@ class Marks:
 
 
 def mark(
-    marks: Marks, rules: JobRules, role: RoleRules, pod: kube.CountedPod, node: kube.Node, anti: Iterable[Term]
+    marks: Marks, rules: JobRules, role: RoleRules, pod: kube_pods.CountedPod, node: kube.Node, anti: Iterable[Term]
 ) -> None:
     """Note what a pod on a node means for the role; `anti` is the pod's own anti-affinity."""
     name, own, namespace = node.metadata.name, pod.metadata.labels or {}, pod.metadata.namespace
@@ -54,7 +54,7 @@ def mark(
 
 
 def mark_nominated(
-    marks: Marks, rules: JobRules, role: RoleRules, pod: kube.CountedPod, node: kube.Node, anti: Iterable[Term]
+    marks: Marks, rules: JobRules, role: RoleRules, pod: kube_pods.CountedPod, node: kube.Node, anti: Iterable[Term]
 ) -> None:
     """Note the same of a pod that waits for its node: the scheduler looks at it on that node alone."""
     own, namespace = pod.metadata.labels or {}, pod.metadata.namespace
@@ -146,7 +146,7 @@ def _spread(
     return Spread(constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1)
 
 
-def _is_counted(spread: kube.Spread, pod: kube.CountedPod, namespace: str, own: Labels) -> bool:
+def _is_counted(spread: kube.Spread, pod: kube_pods.CountedPod, namespace: str, own: Labels) -> bool:
     """Tell whether a constraint counts a pod; one that is leaving it does not."""
     if pod.metadata.namespace != namespace or pod.metadata.deletion_timestamp is not None:
         return False

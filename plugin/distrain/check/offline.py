@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from distrain import kube
+from distrain import kube, kube_pods
 from distrain.check.obstacles import Prepared, prepare
 from distrain.check.report import Report, gpus_of, namespace_of, report
 from distrain.check.snapshot import Snapshot, take
@@ -25,7 +25,7 @@ from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeC
 EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"
 KINDS: Mapping[str, type[Any]] = {
     "Node": kube.Node,
-    "Pod": kube.CountedPod,
+    "Pod": kube_pods.CountedPod,
     "Namespace": kube.Named,
     "ResourceQuota": ResourceQuota,
     "LimitRange": LimitRange,
@@ -49,7 +49,7 @@ class Contents:
         return self.by_kind.get("Node", [])
 
     @property
-    def pods(self) -> list[kube.CountedPod]:
+    def pods(self) -> list[kube_pods.CountedPod]:
         return self.by_kind.get("Pod", [])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from distrain import kube
+from distrain import kube, kube_pods
 from distrain.amounts import Units
 
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
@@ -26,7 +26,7 @@ class HostPort:
     address: str
 
 
-def host_ports(spec: kube.PodSpec | kube.CountedSpec) -> frozenset[HostPort]:
+def host_ports(spec: kube.PodSpec | kube_pods.CountedSpec) -> frozenset[HostPort]:
     """Return the host's ports that the pod holds while it runs; init containers that end hold none."""
     lasting = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     return frozenset(

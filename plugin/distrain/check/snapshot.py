@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distrain import kube
+from distrain import kube, kube_pods
 from distrain.amounts import Units, allocatable
 from distrain.check import marks as other_pods
 from distrain.check import volumes
@@ -147,7 +147,7 @@ class Snapshot:
 
 
 def take(
-    nodes: Iterable[kube.Node], pods: Iterable[kube.CountedPod], rules: JobRules, release: str | None = None
+    nodes: Iterable[kube.Node], pods: Iterable[kube_pods.CountedPod], rules: JobRules, release: str | None = None
 ) -> Snapshot:
     """Sum up what the pods take, for a job with these rules, of this release if it runs already.
 
@@ -184,7 +184,7 @@ class _Loading:
         self._asks_for_ports = any(role.ports for role in self._roles)
         self._has_rules = any(role.keys for role in self._roles)
 
-    def add(self, pod: kube.CountedPod, name: str) -> None:
+    def add(self, pod: kube_pods.CountedPod, name: str) -> None:
         request = held(pod)
         is_between = not pod.spec.node_name and (pod.spec.priority or 0) < self._rules.priorities[1]
         for load in (self._taken, self._staying) if _stays(pod) else (self._taken,):
@@ -193,12 +193,12 @@ class _Loading:
             if self._asks_for_ports and (ports := host_ports(pod.spec)):
                 load.ports.setdefault(name, set()).update(ports)
             if self._rules.exclusive_claims and pod.metadata.namespace == self._rules.namespace:
-                used = self._rules.exclusive_claims & _claims(kube.decoded(pod.spec.volumes, list[kube.Volume]))
+                used = self._rules.exclusive_claims & _claims(kube_pods.decoded(pod.spec.volumes, list[kube.Volume]))
                 load.claims.setdefault(EVERYWHERE if pod.spec.node_name else name, set()).update(used)
             if self._has_rules or pod.spec.affinity:
                 self._mark(load, pod, self.nodes[name])
 
-    def _mark(self, load: Load, pod: kube.CountedPod, node: kube.Node) -> None:
+    def _mark(self, load: Load, pod: kube_pods.CountedPod, node: kube.Node) -> None:
         affinity = pod.spec.affinity
         anti = terms(affinity.pod_anti_affinity, pod.metadata.namespace) if affinity else ()
         mark = other_pods.mark if pod.spec.node_name else other_pods.mark_nominated
@@ -207,7 +207,7 @@ class _Loading:
                 mark(load.of(role.role.name), self._rules, role, pod, node, anti)
 
 
-def _count_own(counts: Counts, pod: kube.CountedPod, has_node: bool) -> None:
+def _count_own(counts: Counts, pod: kube_pods.CountedPod, has_node: bool) -> None:
     if (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT:
         counts.own += has_node
         _add(counts.own_request, held(pod))
@@ -229,14 +229,14 @@ def _claims(volumes: Iterable[kube.Volume] | None) -> set[str]:
     return {claim.claim_name for claim in used if claim is not None}
 
 
-def _is_own(pod: kube.CountedPod, namespace: str, release: str) -> bool:
+def _is_own(pod: kube_pods.CountedPod, namespace: str, release: str) -> bool:
     """Tell whether the pod stays, or makes room, as the job of the release changes; one that is leaving still holds."""
     labels = pod.metadata.labels or {}
     ours = (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
     return ours and pod.metadata.namespace == namespace and pod.metadata.deletion_timestamp is None
 
 
-def _stays(pod: kube.CountedPod) -> bool:
+def _stays(pod: kube_pods.CountedPod) -> bool:
     owners = [owner.kind for owner in pod.metadata.owner_references or ()]
     return DAEMON_SET in owners or STATIC_POD in (pod.metadata.annotations or ())
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from distrain import console, kube
+from distrain import console, kube, kube_pods
 from distrain.check import offline
 from distrain.cluster import Capabilities
 from distrain.commands.arguments import meant
@@ -165,7 +165,7 @@ def _usual(node_gpus: int) -> Ground:
 
 def _measured(
     nodes: Sequence[kube.Node],
-    over_pods: Callable[[Callable[[Iterable[kube.CountedPod]], MeasuredNodes]], MeasuredNodes],
+    over_pods: Callable[[Callable[[Iterable[kube_pods.CountedPod]], MeasuredNodes]], MeasuredNodes],
     namespace: str,
     capabilities: Capabilities | None = None,
 ) -> Ground:

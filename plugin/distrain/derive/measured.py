@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from distrain import kube
+from distrain import kube, kube_pods
 from distrain.amounts import Units, allocatable, text
 from distrain.check.problem import Node
 from distrain.check.report import judge
@@ -106,7 +106,7 @@ def measured_in(
 
 def measured(
     nodes: Iterable[kube.Node],
-    pods: Iterable[kube.CountedPod],
+    pods: Iterable[kube_pods.CountedPod],
     namespace: str,
     job: Job,
     gpu_resource: str,

@@ -1,0 +1,68 @@
+"""As much of any pod of a cluster as counts for what it takes of a node.
+
+A large cluster has more than a hundred thousand. So what nearly all of them have in common with others, or what hardly
+any job asks about, stays text: it is decoded when it is needed, and nobody may keep it longer than the page that it
+stands on.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import Raw, field, json
+
+from distrain.kube import Affinity, HostPort, Kube, OwnerKind
+
+T = TypeVar("T")
+
+
+def decoded(text: Raw | bytes, type: type[T]) -> T | None:
+    """Return what a part of an object that was left as text says; None where the object has no such part."""
+    return json.decode(text, type=type | None) if bytes(text) else None
+
+
+class CountedMetadata(Kube):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerKind] | None = None
+    deletion_timestamp: str | None = None
+
+
+class CountedContainer(Kube):
+    name: str = ""
+    restart_policy: str | None = None
+    resources: Raw = Raw()
+    ports: list[HostPort] | None = None
+
+
+class CountedSpec(Kube):
+    node_name: str | None = None
+    priority: int | None = None
+    containers: list[CountedContainer] | None = None
+    init_containers: list[CountedContainer] | None = None
+    resources: Raw = Raw()
+    overhead: Raw = Raw()
+    affinity: Affinity | None = None
+    volumes: Raw = Raw()
+
+
+class CountedContainerStatus(Kube):
+    name: str = ""
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
+
+
+class CountedStatus(Kube):
+    phase: str = ""
+    nominated_node_name: str | None = None
+    conditions: Raw = Raw()
+    container_statuses: list[CountedContainerStatus] | None = None
+    init_container_statuses: list[CountedContainerStatus] | None = None
+
+
+class CountedPod(Kube):
+    metadata: CountedMetadata = field(default_factory=CountedMetadata)
+    spec: CountedSpec = field(default_factory=CountedSpec)
+    status: CountedStatus = field(default_factory=CountedStatus)
