@@ -33,8 +33,8 @@ SSH_KEY = ("", "secrets")
 RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
     "MPIJob": ((KUBEFLOW, "mpijobs"), ("", "configmaps")),
     "PyTorchJob": ((KUBEFLOW, "pytorchjobs"),),
-    "TFJob": ((KUBEFLOW, "tfjobs"),),
-    "MXJob": ((KUBEFLOW, "mxjobs"),),
+    "TFJob": ((KUBEFLOW, "tfjobs"), ("", "configmaps")),
+    "MXJob": ((KUBEFLOW, "mxjobs"), ("", "configmaps")),
     PLAIN: (
         ("batch", "jobs"),
         ("", "configmaps"),
