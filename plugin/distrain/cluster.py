@@ -226,12 +226,10 @@ class Cluster:
 
     def delete_namespace(self, name: str, uid: str) -> None:
         """Write: delete this very namespace; one that is gone already is fine."""
-        self._delete(f"/api/v1/namespaces/{name}", {"preconditions": {"uid": uid}}, f"namespace {name}")
-
-    def _delete(self, path: str, options: dict[str, Any], what: str) -> None:
-        answer = self._write("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        answer = self._write("DELETE", f"/api/v1/namespaces/{name}", options)
         if answer.status not in (200, 202, 404):
-            raise self._refusal(answer, what)
+            raise self._refusal(answer, f"namespace {name}")
 
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
         return self._connection.ask(path, json.dumps(body).encode(), IMPATIENT, method=method)

@@ -239,7 +239,7 @@ def _of_pod(trial: Trial, role: PodRole, pod: Object) -> Iterator[str]:
     real = msgspec.convert(pod, kube.Pod)
     labels = {key: value for key, value in pod["metadata"]["labels"].items() if key not in role.varying}
     facts = {
-        "request": (pod_request(real), role.request),
+        "request": (pod_request(real.spec), role.request),
         "labels": (labels, role.labels),
         "namespace": (real.metadata.namespace, role.namespace),
         **_of_spec(trial, role, pod["spec"]),

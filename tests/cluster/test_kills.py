@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lab import client, faults
+from lab.errors import LabError
 from lab.paths import CHART
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.cluster.training import LONG, Head, head, wait_for_checkpoint
@@ -99,10 +100,8 @@ def test_cut_network_between_workers_is_made_good(run: Namespace) -> None:
     before = _before(run)
     one, other = _pod(run, "worker", 0), _pod(run, "worker", 1)
 
-    with contextlib.ExitStack() as cut:
-        cut.enter_context(faults.cut(one["metadata"]["uid"], other["status"]["podIP"]))
-        with contextlib.suppress(Exception):
-            wait_for_checkpoint(run, before, seconds=45)
+    with faults.cut(one["metadata"]["uid"], other["status"]["podIP"]), contextlib.suppress(LabError):
+        wait_for_checkpoint(run, before, seconds=45)
     _goes_on(run, before)
 
 

@@ -5,13 +5,14 @@ Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and 
 
 import argparse
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+
+from distrain_root import readable_by_user_alone
 
 SECONDS_TO_ANSWER = 3
 SECONDS_FOR_KUBECTL = 15
@@ -64,7 +65,7 @@ class Ssh:
                 return "" if connection.recv(256).startswith(b"SSH-") else "what answers is not sshd"
         except socket.gaierror:
             return "no address yet"
-        except TimeoutError:
+        except socket.timeout:
             return "no answer"
         except OSError as error:
             return (error.strerror or str(error)).lower()
@@ -136,20 +137,6 @@ def ssh_arguments(folder: str, port: int) -> str:
         "-o StrictHostKeyChecking=yes -o HostKeyAlias=distrain -o GlobalKnownHostsFile=none "
         f"-o UserKnownHostsFile={known_hosts}"
     )
-
-
-def readable_by_user_alone(key: str, folder: str) -> str:
-    """Return the key's path, or a copy's: ssh refuses a key of the user's own that others may read.
-
-    A mounted key belongs to root, so only root meets this: fsGroup lets its group read every mounted Secret.
-    """
-    status = os.stat(key)
-    if status.st_uid != os.getuid() or not status.st_mode & 0o077:
-        return key
-    copy = os.path.join(folder, os.path.basename(key))
-    with open(key, "rb") as source, open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-        shutil.copyfileobj(source, target)
-    return copy
 
 
 def kubexec_agent(path: str) -> str:

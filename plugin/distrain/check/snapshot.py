@@ -41,7 +41,7 @@ class Load:
     marks: dict[str, Marks] = field(default_factory=dict)
     between: int = 0
 
-    def taken(self, node: str) -> Units:
+    def total(self, node: str) -> Units:
         """Return the sum of what pods take of a node: most of a cluster's ask for the very same as others."""
         requests = self.requests.get(node, ())
         counts, total = Counter(map(id, requests)), Units()
@@ -141,7 +141,7 @@ class Snapshot:
 
     def _left(self, node: kube.Node) -> Units:
         free = allocatable(node)
-        for resource, amount in self.taken.taken(node.metadata.name).items():
+        for resource, amount in self.taken.total(node.metadata.name).items():
             free[resource] = free.get(resource, 0) - amount
         return free
 

@@ -8,10 +8,6 @@ from distrain.release.plan import Plan
 from distrain.release.wait import Followed, until_started
 from distrain.releases import Operation
 
-# A pod has 30 s to end, and its node some time to say so.
-GONE_SECONDS = 180.0
-POLL_SECONDS = 0.5
-
 
 def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan, *, followed: Followed | None) -> None:
     """Make the next revision and tell its notes; with `followed` wait until its job has started.
