@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -24,6 +25,11 @@ SUFFIXES = {
 }
 # Kubernetes keeps larger ones as this.
 LARGEST = 2**63 - 1
+
+
+def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
+    for resource, amount in more.items():
+        total[resource] = total.get(resource, 0) + amount * times
 
 
 @lru_cache(maxsize=4096)

@@ -1,19 +1,15 @@
 """Read a Kubernetes cluster. What is posted are questions; the few methods that write say so, and have no callers but
 those that change a release.
 
-Answers are decoded with msgspec straight into `kube`'s structs, page by page, and the next page is on its way
-meanwhile: the pods of a large cluster are a gigabyte, of which nothing is kept but what somebody makes of it.
+Answers are decoded with msgspec straight into `kube`'s structs.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -21,35 +17,22 @@ import msgspec
 
 from distrain import kube
 from distrain.access import access
-from distrain.connection import IMPATIENT, JSON, NEXT_STEP, Answer, Connection, Patience
-from distrain.errors import DistrainError, ForbiddenError, UnreachableError
+from distrain.ahead import Ahead
+from distrain.answers import NotFoundError, decoded, refusal
+from distrain.connection import IMPATIENT, JSON, Answer, Connection
 from distrain.kube_pods import CountedPod
-from distrain.reader import Reader, is_worthwhile
+from distrain.listing import Listing, Sum, again
 from distrain.target import Target
 
-PAGE_SIZE = 500
 # How many lists are asked for at once, where there are many small ones.
 CONNECTIONS = 4
-# A list is kept for minutes by its server; one that expires this often is read too slowly.
-TRIES = 3
 # The groups whose served versions decide what the chart renders.
 GROUPS = ("kubeflow.org", "monitoring.coreos.com")
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 ANY = "*/*"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-# A list ends its metadata before its items begin.
-ITEMS = b',"items":['
 
 T = TypeVar("T")
-
-
-class Head(msgspec.Struct):
-    """What stands before the items of a list."""
-
-    metadata: kube.PageMetadata = msgspec.field(default_factory=kube.PageMetadata)
-
-
-HEAD = msgspec.json.Decoder(Head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +43,6 @@ class Capabilities:
     apis: tuple[str, ...]
 
 
-class NotFoundError(UnreachableError):
-    """The cluster has no such thing."""
-
-
-class ExpiredError(UnreachableError):
-    """The server no longer has the state of which it gave the first pages of a list."""
-
-
 class Cluster:
     """A cluster reached with the user's kubeconfig, or as the pod that we run in."""
 
@@ -75,7 +50,7 @@ class Cluster:
         self._access = access(target)
         self._connections: list[Connection] = []
         self._own = threading.local()
-        self._nodes: _Ahead | None = None
+        self._nodes: Ahead | None = None
 
     @property
     def _connection(self) -> Connection:
@@ -105,7 +80,7 @@ class Cluster:
     def begin_nodes(self) -> None:
         """Ask for the nodes while the caller does something else."""
         connection = self._connection
-        self._nodes = _Ahead(self._read_nodes, connection)
+        self._nodes = Ahead(self._read_nodes, connection)
 
     def nodes(self) -> list[kube.Node]:
         begun, self._nodes = self._nodes, None
@@ -113,36 +88,33 @@ class Cluster:
         return found
 
     def _read_nodes(self, connection: Connection) -> list[kube.Node]:
-        return _again(lambda: list(self._pages(connection, "/api/v1/nodes", kube.Node, "nodes", {})))
+        return again(lambda: list(self._listing("/api/v1/nodes", kube.Node, "nodes", {}).items(connection)))
 
-    def over_pods(self, use: Callable[[Iterator[CountedPod]], T], nodes: Sequence[str] | None = None) -> T:
-        """Return what `use` makes of every pod, of all namespaces, that has not ended.
+    def over_pods(self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None) -> Sum:
+        """Return what `use` makes of every pod, of all namespaces, that has not ended, whichever comes first.
 
-        With `nodes` it is of the pods on those nodes, and of the ones that have none. A list that expires on the way
-        is read from the start, and `use` called anew: no pod counts twice.
+        With `nodes` it is of the pods on those nodes, and of the ones that have none. The pods of a large cluster
+        are shared with a second process, and the sum is returned of what both made of theirs. A list that expires on
+        the way is read from the start, and `use` called anew: no pod counts twice.
         """
-        read = self.pods if nodes is None else lambda: self._pods_on(nodes)
-        return _again(lambda: use(read()))
-
-    def pods(self) -> Iterator[CountedPod]:
-        """Yield every pod, of all namespaces, that has not ended; raises ExpiredError where `over_pods` begins anew."""
-        return self._pods(self._connection, {"fieldSelector": NOT_ENDED}, long=True)
+        if nodes is not None:
+            return again(lambda: use(self._pods_on(nodes)))
+        return again(lambda: self._pods(NOT_ENDED).used((self._connection, Connection(self._access)), use))
 
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
         names = iter([*nodes, ""])
         # Each connection takes a name after the other.
-        asked = [_Ahead(self._pods_of, connection, names) for connection in self._several()]
+        asked = [Ahead(self._pods_of, connection, names) for connection in self._several()]
         for ahead in asked:
             yield from ahead.result()
 
     def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[CountedPod]:
-        selectors = (f"spec.nodeName={name},{NOT_ENDED}" for name in names)
-        lists = (self._pods(connection, {"resourceVersion": "0", "fieldSelector": selector}) for selector in selectors)
-        return [pod for pods in lists for pod in pods]
+        lists = (self._pods(f"spec.nodeName={name},{NOT_ENDED}", resourceVersion="0") for name in names)
+        return [pod for pods in lists for pod in pods.items(connection)]
 
-    def _pods(self, connection: Connection, query: dict[str, str], *, long: bool = False) -> Iterator[CountedPod]:
-        return self._pages(connection, "/api/v1/pods", CountedPod, "pods of all namespaces", query, long=long)
+    def _pods(self, selector: str, **query: str) -> Listing[CountedPod]:
+        return self._listing("/api/v1/pods", CountedPod, "pods of all namespaces", {**query, "fieldSelector": selector})
 
     def _several(self) -> list[Connection]:
         while len(self._connections) < CONNECTIONS:
@@ -184,7 +156,7 @@ class Cluster:
 
     def read_metadata(self, path: str, what: str) -> kube.Named:
         """Return an object's metadata alone: of a Secret no key is sent."""
-        return self._decoded(self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named), what)
+        return decoded(self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named), what, self.server)
 
     def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
         """Raises NotFoundError when the cluster has none."""
@@ -213,7 +185,7 @@ class Cluster:
         query = urlencode({"container": container, "tailLines": str(lines)})
         answer = self._connection.ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}", accept=ANY)
         if answer.status != 200:
-            raise self._refusal(answer, f"the log of {pod}")
+            raise refusal(answer, f"the log of {pod}", self.server)
         return bytes(answer.body).decode(errors="replace")
 
     def create_namespace(self, name: str) -> str | None:
@@ -222,14 +194,14 @@ class Cluster:
         answer = self._write("POST", "/api/v1/namespaces", made)
         if answer.status == 409:
             return None
-        return self._decoded(answer, msgspec.json.Decoder(kube.Named), f"namespace {name}").metadata.uid
+        return decoded(answer, msgspec.json.Decoder(kube.Named), f"namespace {name}", self.server).metadata.uid
 
     def delete_namespace(self, name: str, uid: str) -> None:
         """Write: delete this very namespace; one that is gone already is fine."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         answer = self._write("DELETE", f"/api/v1/namespaces/{name}", options)
         if answer.status not in (200, 202, 404):
-            raise self._refusal(answer, f"namespace {name}")
+            raise refusal(answer, f"namespace {name}", self.server)
 
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
         return self._connection.ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
@@ -247,62 +219,10 @@ class Cluster:
             yield from (f"{version.group_version}/{kind}" for kind in kinds)
 
     def _list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
-        return _again(lambda: list(self._pages(self._connection, path, item, what, query)))
+        return again(lambda: list(self._listing(path, item, what, query).items(self._connection)))
 
-    def _pages(
-        self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str], *, long: bool = False
-    ) -> Iterator[T]:
-        """Yield a list's items, a page at a time, while the next page is read; for a long list by another process.
-
-        The state that the first page tells of is that of all; raises ExpiredError when the server has it no more.
-        """
-        decoder = msgspec.json.Decoder(kube.Page[item])  # type: ignore[valid-type]
-        patience = Patience()
-
-        def ask(token: str | None) -> Answer:
-            paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
-            return connection.ask(f"{path}?{urlencode({**query, **paging})}", patience=patience)
-
-        def items(answer: Answer) -> Sequence[T]:
-            # Of a long list nobody keeps an item, so its text may be overwritten by the page after the next.
-            kept = answer if long else replace(answer, body=memoryview(bytes(answer.body)))
-            return self._decoded(kept, decoder, what).items or ()
-
-        def next_token(answer: Answer) -> str | None:
-            return self._continuation(answer, what)
-
-        answer = ask(None)
-        token = next_token(answer)
-        if not token:
-            yield from items(answer)
-            return
-        reader = None
-        if long and is_worthwhile():
-            # The process goes on with this connection, which is of no more use to us.
-            reader = Reader(ask, next_token, token)
-            connection.close()
-        try:
-            with _no_collection():
-                while True:
-                    following = (reader.page if reader else _Ahead(ask, token).result) if token else None
-                    yield from items(answer)
-                    if following is None:
-                        return
-                    answer = following()
-                    if answer.status == 410:
-                        raise ExpiredError(f"{what}: the list expired while it was read; try again")
-                    token = next_token(answer)
-        finally:
-            if reader:
-                reader.close()
-
-    def _continuation(self, answer: Answer, what: str) -> str | None:
-        """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""
-        if answer.status != 200:
-            raise self._refusal(answer, what)
-        head, items, _ = bytes(answer.body[:4096]).partition(ITEMS)
-        start = head + b"}" if items else answer.body
-        return self._decoded(Answer(200, memoryview(start)), HEAD, what).metadata.next or None
+    def _listing(self, path: str, item: type[T], what: str, query: dict[str, str]) -> Listing[T]:
+        return Listing(self.server, path, item, what, query)
 
     def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> kube.ReviewStatus:
         """Ask the cluster about ourselves. It keeps nothing of such a review."""
@@ -315,85 +235,9 @@ class Cluster:
 
     def _ask(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
         body = None if question is None else json.dumps(question).encode()
-        return self._decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer), what)
-
-    def _decoded(self, answer: Answer, decoder: msgspec.json.Decoder[T], what: str) -> T:
-        if answer.status not in (200, 201):
-            raise self._refusal(answer, what)
-        try:
-            return decoder.decode(answer.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
-
-    def _refusal(self, answer: Answer, what: str) -> DistrainError:
-        status, words = answer.status, _message(bytes(answer.body))
-        if status == 404:
-            return NotFoundError(f"{what}: {words}")
-        if status == 401:
-            return UnreachableError(f"the cluster at {self.server} does not accept your credentials; {NEXT_STEP}")
-        if status == 403:
-            return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows `list` on them")
-        return UnreachableError(f"{what} cannot be read: {self.server} answers {status}: {words}; try again")
+        return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer), what, self.server)
 
 
 def connect(target: Target) -> Cluster:
     """Prepare to read the target's cluster; raises UnreachableError when its kubeconfig cannot be used."""
     return Cluster(target)
-
-
-class _Ahead(threading.Thread):
-    """A call that is made while its caller does something else."""
-
-    def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
-        super().__init__(daemon=True)
-        self._call: Callable[[], Any] = partial(call, *arguments)
-        self._result: Any = None
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._result = self._call()
-        except BaseException as error:
-            self._error = error
-
-    def result(self) -> Any:
-        """Return what the call returned, or raise what it raised."""
-        self.join()
-        if self._error:
-            raise self._error
-        return self._result
-
-
-def _again(read: Callable[[], T]) -> T:
-    """Read, from the start where the list expired in the middle."""
-    for _ in range(TRIES - 1):
-        try:
-            return read()
-        except ExpiredError:
-            continue
-    return read()
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python from looking for cycles, of which decoded JSON has none, after every few hundred objects."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _message(body: bytes) -> str:
-    """Return the words of a Kubernetes Status, or the start of whatever a proxy in between answered."""
-    try:
-        return msgspec.json.decode(body, type=kube.Status).message or "no reason given"
-    except msgspec.DecodeError:
-        return _line(body[:200].decode(errors="replace"))
-
-
-def _line(words: object) -> str:
-    return " ".join(str(words).split())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from distrain import kube, kube_pods
-from distrain.amounts import Units, all_thousandths, whole
+from distrain.amounts import Units, add, all_thousandths, whole
 from distrain.kube_pods import decoded
 
 # Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
@@ -92,7 +92,7 @@ def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], *,
     if spec.resources is not None:
         total.update(_pod_level(spec, spec.resources))
     if spec.overhead:
-        _add(total, all_thousandths(spec.overhead))
+        add(total, all_thousandths(spec.overhead))
     return total
 
 
@@ -104,7 +104,7 @@ def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -
     """
     total: Units = {}
     for container in spec.containers or ():
-        _add(total, need_of(container))
+        add(total, need_of(container))
     if not spec.init_containers:
         return total
     peak: Units = {}
@@ -112,10 +112,10 @@ def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -
     for container in spec.init_containers:
         need = need_of(container)
         if container.restart_policy == "Always":
-            _add(total, need)
-            _add(sidecars, need)
+            add(total, need)
+            add(sidecars, need)
             need = {}
-        _add(need, sidecars)
+        add(need, sidecars)
         _raise_to(peak, need)
     _raise_to(total, peak)
     return total
@@ -183,11 +183,6 @@ def _is_huge(resource: str) -> bool:
 
 def _of_the_pod(amounts: Units) -> Units:
     return {name: amount for name, amount in amounts.items() if name.startswith(POD_LEVEL)}
-
-
-def _add(total: Units, more: Mapping[str, int]) -> None:
-    for resource, amount in more.items():
-        total[resource] = total.get(resource, 0) + amount
 
 
 def _raise_to(total: Units, floor: Mapping[str, int]) -> None:

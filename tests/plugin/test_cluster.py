@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from distrain.cluster import PAGE_SIZE, Cluster, NotFoundError, connect
+from distrain.answers import NotFoundError
+from distrain.cluster import Cluster, connect
 from distrain.errors import ForbiddenError, UnreachableError
+from distrain.listing import PAGE_SIZE
 from distrain.target import Target
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
 from tests.plugin.objects import node, pod
@@ -22,9 +24,9 @@ def _cluster(api: FakeApi, folder: Path) -> Cluster:
 def test_long_lists_are_read_page_by_page(api: FakeApi, tmp_path: Path) -> None:
     api.answers["/api/v1/pods"] = [pod(f"p{number}", on="a") for number in range(2 * PAGE_SIZE + 1)]
 
-    found = list(_cluster(api, tmp_path).pods())
+    found = _cluster(api, tmp_path).over_pods(lambda pods: [each.metadata.name for each in pods])
 
-    assert [found[0].metadata.name, found[-1].metadata.name] == ["p0", f"p{2 * PAGE_SIZE}"]
+    assert sorted(found) == sorted(f"p{number}" for number in range(2 * PAGE_SIZE + 1))
     assert len(api.requests) == 3
     assert all("fieldSelector=status.phase" in request for request in api.requests)
 
@@ -58,7 +60,7 @@ def test_what_may_not_be_listed_is_named(api: FakeApi, tmp_path: Path, plural: s
     cluster = _cluster(api, tmp_path)
 
     with pytest.raises(ForbiddenError, match=rf"^{read} cannot be read: .*; ask for a role that allows `list`"):
-        _ = cluster.nodes(), list(cluster.pods())
+        _ = cluster.nodes(), cluster.over_pods(list)
 
 
 def test_refused_credentials_are_unreachable(api: FakeApi, tmp_path: Path) -> None:

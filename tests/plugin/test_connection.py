@@ -13,13 +13,16 @@ from urllib.request import urlopen
 import pytest
 
 from distrain import kube_pods
-from distrain.cluster import PAGE_SIZE, TRIES, Cluster, connect
+from distrain.cluster import Cluster, connect
 from distrain.errors import UnreachableError
+from distrain.listing import PAGE_SIZE, TRIES
 from distrain.target import Target
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import node, pod
 
 PODS = "/api/v1/pods"
+# Of three pages, which two processes share.
+NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
 def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
@@ -32,8 +35,19 @@ def _names(pods: Iterator[kube_pods.CountedPod]) -> list[str]:
 
 @pytest.fixture
 def three_pages(api: FakeApi) -> FakeApi:
-    api.answers[PODS] = [pod(f"p{number}", on="a") for number in range(2 * PAGE_SIZE + 1)]
+    api.answers[PODS] = [pod(name, on="a") for name in NAMES]
     return api
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distrain.listing._has_processors", lambda: False)
+
+
+@pytest.fixture(params=[True, False], ids=["two", "one"])
+def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes share long lists, where there are as many processors."""
+    monkeypatch.setattr("distrain.listing._has_processors", lambda: request.param)
 
 
 @pytest.fixture
@@ -43,7 +57,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-def test_one_connection_serves_all_questions(three_pages: FakeApi, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("one_process")
+def test_one_connection_serves_all_questions_of_a_process(three_pages: FakeApi, tmp_path: Path) -> None:
     three_pages.answers["/api/v1/nodes"] = [node("a")]
     cluster = _cluster(three_pages, tmp_path)
 
@@ -53,12 +68,13 @@ def test_one_connection_serves_all_questions(three_pages: FakeApi, tmp_path: Pat
     assert (len(three_pages.requests), three_pages.connections) == (4, 1)
 
 
+@pytest.mark.usefixtures("one_process")
 def test_list_in_chunks_is_read_whole(three_pages: FakeApi, tmp_path: Path) -> None:
     three_pages.in_chunks = True
 
     names = _cluster(three_pages, tmp_path).over_pods(_names)
 
-    assert names == [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
+    assert sorted(names) == sorted(NAMES)
     assert three_pages.connections == 1
 
 
@@ -75,7 +91,7 @@ def test_list_that_expires_is_read_from_the_start(three_pages: FakeApi, tmp_path
 
     names = _cluster(three_pages, tmp_path).over_pods(_names)
 
-    assert names == [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
+    assert sorted(names) == sorted(NAMES)
     assert ["continue=" in request for request in three_pages.requests] == [False, True, True, False, True, True]
 
 
@@ -92,7 +108,7 @@ def test_page_that_fails_is_asked_for_again(three_pages: FakeApi, tmp_path: Path
 
     names = _cluster(three_pages, tmp_path).over_pods(_names)
 
-    assert names == [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
+    assert sorted(names) == sorted(NAMES)
 
 
 def test_refusal_is_not_asked_again(api: FakeApi, tmp_path: Path, pauses: list[float]) -> None:
@@ -159,21 +175,15 @@ def test_failure_beside_others_is_told(api: FakeApi, tmp_path: Path) -> None:
         _cluster(api, tmp_path).over_pods(_names, ["a", "b", "c", "d", "e"])
 
 
-@pytest.fixture(params=[True, False], ids=["process", "thread"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long lists are read by a process of its own, or where there is one processor by a thread."""
-    monkeypatch.setattr("distrain.cluster.is_worthwhile", lambda: request.param)
-
-
-@pytest.mark.usefixtures("way")
-def test_pages_come_in_order_however_they_are_read(three_pages: FakeApi, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+def test_every_page_is_read_once_by_one_process_and_by_two(three_pages: FakeApi, tmp_path: Path) -> None:
     cluster = _cluster(three_pages, tmp_path)
 
     for _ in range(2):
-        assert cluster.over_pods(_names) == [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
+        assert sorted(cluster.over_pods(_names)) == sorted(NAMES)
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("troubles", "words"),
     [
@@ -189,23 +199,6 @@ def test_failure_in_the_middle_of_a_list_is_told(
 
     with pytest.raises(UnreachableError, match=words):
         _cluster(three_pages, tmp_path).over_pods(_names)
-
-
-def test_process_that_reads_ends_with_its_user(three_pages: FakeApi, tmp_path: Path) -> None:
-    before = _children()
-    pods = _cluster(three_pages, tmp_path).pods()
-    next(pods)
-    assert _children() > before
-
-    pods.close()  # type: ignore[attr-defined]
-
-    assert _children() == before
-
-
-def _children() -> set[str]:
-    """Return the processes that this one has started and not waited for."""
-    lists = Path("/proc/self/task").glob("*/children")
-    return {number for each in lists for number in each.read_text().split()}
 
 
 @pytest.fixture

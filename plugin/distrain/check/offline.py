@@ -16,7 +16,7 @@ import msgspec
 from distrain import kube, kube_pods
 from distrain.check.obstacles import Prepared, prepare
 from distrain.check.report import Report, gpus_of, namespace_of, report
-from distrain.check.snapshot import Snapshot, take
+from distrain.check.snapshot import Snapshot, over, take
 from distrain.check.surroundings import Surroundings, claims_of, priority_classes_of, references
 from distrain.errors import ValuesError
 from distrain.job import Job
@@ -78,7 +78,7 @@ def examined(
     """Return what the judgement rests on; nodes in `more` are taken to be there."""
     namespace = namespace_of(job, namespace)
     prepared = prepare(job, namespace, _surroundings(found, job, namespace), gpu_resource or gpus_of(job))
-    return prepared, take([*found.nodes, *more], found.pods, prepared.rules, release)
+    return prepared, take([*found.nodes, *more], over(found.pods), prepared.rules, release)
 
 
 def contents(cluster: bytes) -> Contents:

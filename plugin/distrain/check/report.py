@@ -108,7 +108,7 @@ def examined(
     prepared = prepare(job, namespace, around, gpu_resource or gpus_of(job))
     nodes = [*cluster.nodes(), *more]
     chosen = candidates(prepared.job, nodes)
-    snapshot = cluster.over_pods(lambda pods: take(nodes, pods, prepared.rules, release), chosen)
+    snapshot = take(nodes, lambda use: cluster.over_pods(use, chosen), prepared.rules, release)
     elsewhere = [] if chosen is None else [unread(len(nodes) - len(chosen))]
     return replace(prepared, unseen=(*prepared.unseen, *elsewhere)), snapshot
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from distrain import kube
+from distrain.answers import NotFoundError
 from distrain.check.labels import Labels, is_empty
-from distrain.cluster import Cluster, NotFoundError
+from distrain.cluster import Cluster
 from distrain.controllers import ObjectName
 from distrain.errors import ForbiddenError
 from distrain.job import Job

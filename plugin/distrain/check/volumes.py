@@ -86,6 +86,12 @@ def _is_reached(volume: PersistentVolume, node: kube.Node) -> bool:
     return not (affinity and affinity.required) or admission.selects(affinity.required, _nameless(node))
 
 
+def claims_of(volumes: Iterable[kube.Volume] | None) -> set[str]:
+    """Name the claims among a pod's volumes."""
+    used = (volume.persistent_volume_claim for volume in volumes or ())
+    return {claim.claim_name for claim in used if claim is not None}
+
+
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
     """Tell whether a claim may be bound to the volume, wherever that is."""
     spec = volume.spec

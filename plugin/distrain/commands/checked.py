@@ -13,7 +13,7 @@ from distrain.check import report as reports
 from distrain.check.assumed import assumed_nodes
 from distrain.check.obstacles import Prepared
 from distrain.check.report import gpus_of, report
-from distrain.check.snapshot import Snapshot
+from distrain.check.snapshot import Snapshot, over
 from distrain.check.summary import summary
 from distrain.check.why import why
 from distrain.cluster import Cluster
@@ -86,7 +86,7 @@ def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
         """Without a file, which would state the nodes, there are those that are assumed."""
-        return measured(assumed_nodes(options.assume_nodes, gpu_resource), (), namespace, render(), gpu_resource)
+        return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
 
     complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
     rendering = helm.render(_running(options) or "check", complete, namespace, None, has_valid_values=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distrain import console
+from distrain.check.snapshot import over
 from distrain.commands.source import text_of
 from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
@@ -85,5 +86,5 @@ def _stated(options: argparse.Namespace) -> Measure | None:
         from distrain.target import namespace_alone
 
         found, namespace = offline.read_file(snapshot_file), namespace_alone(options.namespace)
-        return lambda render, gpu_resource: measured(found.nodes, found.pods, namespace, render(), gpu_resource)
+        return lambda render, gpu_resource: measured(found.nodes, over(found.pods), namespace, render(), gpu_resource)
     return None

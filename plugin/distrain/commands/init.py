@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from distrain import console, kube, kube_pods
+from distrain import console, kube
 from distrain.check import offline
+from distrain.check.snapshot import OverPods, over
 from distrain.cluster import Capabilities
 from distrain.commands.arguments import meant
 from distrain.commands.cluster import connected
@@ -148,7 +149,7 @@ def _ground(options: argparse.Namespace) -> Ground:
         return _usual(options.node_gpus)
     if options.snapshot:
         found = offline.read_file(options.snapshot)
-        return _measured(found.nodes, lambda use: use(found.pods), namespace_alone(options.namespace))
+        return _measured(found.nodes, over(found.pods), namespace_alone(options.namespace))
     try:
         target, cluster = connected(options)
         capabilities = cluster.capabilities()
@@ -165,13 +166,12 @@ def _usual(node_gpus: int) -> Ground:
 
 def _measured(
     nodes: Sequence[kube.Node],
-    over_pods: Callable[[Callable[[Iterable[kube_pods.CountedPod]], MeasuredNodes]], MeasuredNodes],
+    over_pods: OverPods,
     namespace: str,
     capabilities: Capabilities | None = None,
 ) -> Ground:
     def measure(render: Callable[[], Job], gpu_resource: str) -> MeasuredNodes:
-        job = render()
-        return over_pods(lambda pods: measured(nodes, pods, namespace, job, gpu_resource))
+        return measured(nodes, over_pods, namespace, render(), gpu_resource)
 
     return Ground(of_nodes(nodes), measure, capabilities)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from distrain import kube, kube_pods
+from distrain import kube
 from distrain.amounts import Units, allocatable, text
 from distrain.check.problem import Node
 from distrain.check.report import judge
 from distrain.check.rules import rules_of
-from distrain.check.snapshot import Snapshot, take
+from distrain.check.snapshot import OverPods, Snapshot, take
 from distrain.derive.room import GIBIBYTE
 from distrain.derive.split import MOST_WORKERS, Split
 from distrain.job import MASTER, WORKER, Job, PodRole
@@ -100,20 +100,19 @@ def measured_in(
     cluster: Cluster, namespace: str, job: Job, gpu_resource: str, release: str | None = None
 ) -> MeasuredNodes:
     """Return what the nodes of a cluster hold, as `measured` does."""
-    nodes = cluster.nodes()
-    return cluster.over_pods(lambda pods: measured(nodes, pods, namespace, job, gpu_resource, release))
+    return measured(cluster.nodes(), cluster.over_pods, namespace, job, gpu_resource, release)
 
 
 def measured(
-    nodes: Iterable[kube.Node],
-    pods: Iterable[kube_pods.CountedPod],
+    nodes: Sequence[kube.Node],
+    over_pods: OverPods,
     namespace: str,
     job: Job,
     gpu_resource: str,
     release: str | None = None,
 ) -> MeasuredNodes:
     """Return what the nodes hold beside the pods, less those of `release`, for a job in this namespace."""
-    return MeasuredNodes(take(nodes, pods, rules_of(job, namespace), release), job, gpu_resource)
+    return MeasuredNodes(take(nodes, over_pods, rules_of(job, namespace), release), job, gpu_resource)
 
 
 def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from distrain import kube
+from distrain.answers import NotFoundError
 from distrain.check import snapshot
 from distrain.check.rules import JobRules
 from distrain.check.snapshot import Snapshot
-from distrain.cluster import Cluster, NotFoundError
+from distrain.cluster import Cluster
 from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
 
@@ -69,9 +70,7 @@ def take(
         served=served,
         deployments=_part(cluster.deployments),
         nodes=nodes,
-        snapshot=nodes
-        if isinstance(nodes, Unread)
-        else _part(lambda: cluster.over_pods(lambda pods: snapshot.take(nodes, pods, rules))),
+        snapshot=nodes if isinstance(nodes, Unread) else _part(lambda: snapshot.take(nodes, cluster.over_pods, rules)),
         storage_classes=_part(cluster.storage_classes),
         namespaces=_part(cluster.namespaces),
         own=_part(lambda: _own(cluster, namespace)),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from distrain import kube
-from distrain.cluster import Cluster, NotFoundError
+from distrain.answers import NotFoundError
+from distrain.cluster import Cluster
 from distrain.errors import ForbiddenError, RefusedError, UnreachableError
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, REPLICAS, ROLE_LABEL, WORKER, Job, from_manifest
 from distrain.release.changes import objects

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from distrain import kube
-from distrain.cluster import Cluster, NotFoundError
+from distrain.answers import NotFoundError
+from distrain.cluster import Cluster
 from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.job import Job
 from distrain.release.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable

@@ -1,0 +1,144 @@
+"""A list of objects, asked for page by page.
+
+The pods of a large cluster are a gigabyte, of which nothing is kept but what somebody makes of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from distrain import kube
+from distrain.ahead import Ahead
+from distrain.answers import decoded, refusal
+from distrain.connection import Answer, Connection, Patience
+from distrain.errors import UnreachableError
+
+PAGE_SIZE = 500
+# A list is kept for minutes by its server; one that expires this often is read too slowly.
+TRIES = 3
+# A list ends its metadata before its items begin.
+ITEMS = b',"items":['
+
+Item = TypeVar("Item")
+T = TypeVar("T")
+
+
+class Summable(Protocol):
+    """What two processes have made of a list's halves can be added."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+Sum = TypeVar("Sum", bound=Summable)
+
+
+class Head(msgspec.Struct):
+    """What stands before the items of a list."""
+
+    metadata: kube.PageMetadata = msgspec.field(default_factory=kube.PageMetadata)
+
+
+HEAD = msgspec.json.Decoder(Head)
+
+
+class ExpiredError(UnreachableError):
+    """The server no longer has the state of which it gave the first pages of a list."""
+
+
+class Listing(Generic[Item]):
+    """The list at a path of an API server; `what` names it in a message.
+
+    The state that the first page tells of is that of all; raises ExpiredError when the server has it no more.
+    """
+
+    def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
+        self._server, self._path, self._what, self._query = server, path, what, query
+        self._decoder = msgspec.json.Decoder(kube.Page[item])  # type: ignore[valid-type]
+        self._patience = Patience()
+
+    def items(self, connection: Connection) -> Iterator[Item]:
+        """Yield the items, while the next page is read."""
+        return self._following(connection, self._ask(connection))
+
+    def used(self, connections: tuple[Connection, Connection], use: Callable[[Iterator[Item]], Sum]) -> Sum:
+        """Return what `use` makes of all items, none of which it may keep: a long list's in two processes."""
+
+        def use_pages(pages: Iterator[Answer]) -> Sum:
+            return use(item for page in pages for item in self._items(page))
+
+        one, other = (partial(self._ask, connection) for connection in connections)
+        first = one()
+        if not self._next_token(first) or not _has_processors():
+            return use(self._following(connections[0], first))
+        # Its import takes 35 ms, and most clusters are small.
+        from distrain.sharing import shared
+
+        with _no_collection():
+            ours, theirs = shared(first, (one, other), self._next_token, use_pages)
+        total: Sum = ours + theirs
+        return total
+
+    def _following(self, connection: Connection, answer: Answer) -> Iterator[Item]:
+        with _no_collection():
+            while token := self._next_token(answer):
+                following = Ahead(self._ask, connection, token)
+                yield from self._items(answer)
+                answer = following.result()
+            yield from self._items(answer)
+
+    def _ask(self, connection: Connection, token: str | None = None) -> Answer:
+        paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
+        answer = connection.ask(f"{self._path}?{urlencode({**self._query, **paging})}", patience=self._patience)
+        if token and answer.status == 410:
+            raise ExpiredError(f"{self._what}: the list expired while it was read; try again")
+        return answer
+
+    def _items(self, answer: Answer) -> Sequence[Item]:
+        # Parts of an item stay text, which may be kept longer than the connection keeps the page.
+        whole = replace(answer, body=memoryview(bytes(answer.body)))
+        return decoded(whole, self._decoder, self._what, self._server).items or ()
+
+    def _next_token(self, answer: Answer) -> str | None:
+        """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""
+        if answer.status != 200:
+            raise refusal(answer, self._what, self._server)
+        head, items, _ = bytes(answer.body[:4096]).partition(ITEMS)
+        start = memoryview(head + b"}") if items else answer.body
+        return decoded(Answer(200, start), HEAD, self._what, self._server).metadata.next or None
+
+
+def again(read: Callable[[], T]) -> T:
+    """Read, from the start where the list expired in the middle."""
+    for _ in range(TRIES - 1):
+        try:
+            return read()
+        except ExpiredError:
+            continue
+    return read()
+
+
+def _has_processors() -> bool:
+    """Tell whether there is a second processor; elsewhere than on Linux a process cannot always be forked safely."""
+    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for cycles, of which decoded JSON has none, after every few hundred objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
