@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from distrain.check.report import Report
 from distrain.cluster import Cluster
@@ -14,8 +15,10 @@ from distrain.release import namespace
 from distrain.release.interrupts import Interrupts
 from distrain.release.namespace import MadeNamespace
 from distrain.release.wait import Followed, until_started
-from distrain.releases import Operation, Releases
 from distrain.target import Target
+
+if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` installs nothing
+    from distrain.releases import Operation, Releases
 
 MAY_WAIT = ("depends", "busy")
 
