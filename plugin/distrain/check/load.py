@@ -42,8 +42,10 @@ class Load:
 
     def total(self, node: str) -> Units:
         """Return the sum of what pods take of a node: most of a cluster's ask for the very same as others."""
-        requests = self.requests.get(node, ())
-        counts, total = Counter(map(id, requests)), Units()
+        total = Units()
+        if not (requests := self.requests.get(node)):
+            return total
+        counts = Counter(map(id, requests))
         for number, request in {id(request): request for request in requests}.items():
             add(total, request, counts[number])
         return total

@@ -72,12 +72,9 @@ class Snapshot:
 
     def _judged(self, rules: RoleRules) -> Role:
         role, nodes, marks = rules.role, self._by_name(), self.taken.of(rules.role.name)
-        late = self.late_refusals(self.nodes, role)
-        admitting = [
-            node.metadata.name
-            for node, cause in zip(self.nodes, late, strict=True)
-            if cause is None and refusal(node, role.spec) is None
-        ]
+        taking = [node for node in self.nodes if refusal(node, role.spec) is None]
+        late = self.late_refusals(taking, role)
+        admitting = [node.metadata.name for node, cause in zip(taking, late, strict=True) if cause is None]
         return Role(
             role.name,
             role.replicas,
