@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain.errors import HelmError, ValuesError
-from distrain.helm_run import OLDEST, Runs, executable, refuse_old, version_of
+from distrain.helm_run import OLDEST, Runs, Source, executable, refuse_old, version_of
 
 if TYPE_CHECKING:
     import semver
@@ -35,14 +35,6 @@ VALUES_TEMPLATE = """\
 {{- $given := .Files.Get "given.yaml" | fromYaml }}
 {{ toJson (dict "isRecent" $isRecent "values" .Values "defaults" $defaults "given" $given) }}
 """.replace("OLDEST", OLDEST)
-
-
-class Source(NamedTuple):
-    """A chart's folder and Helm's own flags for values, as given; `stdin` is what `-f -` stands for."""
-
-    chart: Path
-    flags: tuple[str, ...]
-    stdin: bytes | None = None
 
 
 class Values(NamedTuple):

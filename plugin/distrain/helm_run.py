@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from subprocess import PIPE
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError
 
@@ -30,6 +31,14 @@ NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use|release: a
 NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
 # A rendering is over before its garbage would matter; to collect it takes a fifth of the time.
 WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+
+
+class Source(NamedTuple):
+    """A chart's folder and Helm's own flags for values, as given; `stdin` is what `-f -` stands for."""
+
+    chart: Path
+    flags: tuple[str, ...]
+    stdin: bytes | None = None
 
 
 class Runs:

@@ -14,8 +14,7 @@ from typing import Any
 from pyhelm3 import Command, Error, ReleaseNotFoundError
 
 from distrain.errors import HelmError
-from distrain.helm import Source
-from distrain.helm_run import failure, words_of
+from distrain.helm_run import Source, failure, words_of
 from distrain.target import Target
 
 # A label that Helm keeps beside a revision, by which who made it knows it again.

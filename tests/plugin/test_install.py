@@ -14,7 +14,7 @@ import yaml
 from distrain import kube
 from distrain.commands import install as command
 from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, UnreachableError
-from distrain.helm import Source
+from distrain.helm_run import Source
 from distrain.release import install
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts

@@ -17,7 +17,7 @@ import yaml
 from distrain import console
 from distrain.commands import upgrade as command
 from distrain.errors import DistrainError, HelmError, StartError, StoppedError
-from distrain.helm import Source
+from distrain.helm_run import Source
 from distrain.job import Resource
 from distrain.release import upgrade
 from distrain.release.install import Release, Tools

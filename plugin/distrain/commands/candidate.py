@@ -16,7 +16,8 @@ from distrain.derive.complete import Given
 from distrain.derive.measured import measured_in
 from distrain.derive.room import Room
 from distrain.errors import ValuesError
-from distrain.helm import Helm, Source, find
+from distrain.helm import Helm, find
+from distrain.helm_run import Source
 from distrain.job import Job, from_manifest
 from distrain.release.install import Release, refuse_taken_name
 from distrain.target import Target

@@ -13,7 +13,8 @@ from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK
 from distrain.errors import UnreachableError
-from distrain.helm import Helm, Source
+from distrain.helm import Helm
+from distrain.helm_run import Source
 
 if TYPE_CHECKING:
     from distrain.job import Job

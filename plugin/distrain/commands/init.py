@@ -20,7 +20,8 @@ from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import MeasuredNodes, measured
 from distrain.derive.room import StatedNodes
 from distrain.errors import DistrainError, UnreachableError, ValuesError
-from distrain.helm import Helm, Source, find
+from distrain.helm import Helm, find
+from distrain.helm_run import Source
 from distrain.init.beginning import Wish, models, text
 from distrain.init.surroundings import Surroundings, of_nodes, stated
 from distrain.job import Job

@@ -15,7 +15,8 @@ from distrain.commands.candidate import Candidate, Place, checked_values, comple
 from distrain.commands.install import followed_job, judge, started, tools_of
 from distrain.commands.source import source_of
 from distrain.errors import StoppedError, ValuesError
-from distrain.helm import Source, find
+from distrain.helm import find
+from distrain.helm_run import Source
 from distrain.release.current import Current, read, training
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
 from distrain.release.size import Values, reused

@@ -21,7 +21,8 @@ from distrain.derive.footer import stale_lines, with_footer, without_footer
 from distrain.derive.room import Room
 from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 from distrain.errors import ValuesError
-from distrain.helm import Helm, Source, Values
+from distrain.helm import Helm, Values
+from distrain.helm_run import Source
 from distrain.loader import LOADER
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from distrain.check.report import Report
 from distrain.cluster import Cluster
 from distrain.errors import DistrainError, DoesNotFitError, HelmError, NameInUseError, StoppedError
-from distrain.helm import Source
+from distrain.helm_run import Source
 from distrain.release import namespace
 from distrain.release.interrupts import Interrupts
 from distrain.release.namespace import MadeNamespace
