@@ -141,12 +141,16 @@ class Helm:
         capabilities: Capabilities | None,
         *,
         has_valid_values: bool = False,
+        has_test: bool = True,
     ) -> Rendering:
         """Begin the manifest for a cluster of these capabilities, or for none; needs no permission in it.
 
-        `has_valid_values`: the schema has accepted them before, and a third of the time is saved.
+        `has_valid_values`: the schema has accepted them before, and a third of the time is saved. A fifth of the rest is
+        saved without the job of `helm test`, which none of the judged pods belongs to.
         """
         command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags]
+        if not has_test:
+            command += ["--set", "test.enabled=false"]
         if has_valid_values:
             command.append("--skip-schema-validation")
         if capabilities:

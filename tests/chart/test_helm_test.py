@@ -201,12 +201,13 @@ def test_pod_is_restricted_whatever_the_job_is(helm: Path, security: str) -> Non
 @pytest.mark.parametrize(
     "assignments",
     [
+        pytest.param(["test.enabled=false"], id="left-out"),
         pytest.param(["strategy=parameter-server"], id="tensorflow"),
         pytest.param(["strategy=parameter-server", "framework=mxnet"], id="mxnet"),
         pytest.param(["job.enabled=false", "rbac.aggregateToKubeflowEdit=true", "rbac.kinds={MPIJob}"], id="no-job"),
     ],
 )
-def test_what_makes_no_all_reduce_has_no_test(helm: Path, assignments: list[str]) -> None:
+def test_some_releases_have_no_test(helm: Path, assignments: list[str]) -> None:
     assert made(helm, *assignments) == []
     assert made(helm) != []
 

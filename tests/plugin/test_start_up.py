@@ -18,6 +18,7 @@ GIVEN = Path(__file__).with_name("golden") / "given.yaml"
 CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
+CHECK = {"distrain.check", "distrain.derive.measured"}
 WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
 
 
@@ -26,7 +27,7 @@ WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
     [
         pytest.param(["--help"], CLUSTER | HELM | SCHEMA | WORK, id="help"),
         pytest.param(["check", "--help"], CLUSTER | HELM | SCHEMA | WORK, id="help-of-a-command"),
-        pytest.param(["derive", "-f", str(GIVEN), "--node-gpus", "8"], CLUSTER | HELM | SCHEMA, id="derive"),
+        pytest.param(["derive", "-f", str(GIVEN), "--node-gpus", "8"], CLUSTER | HELM | SCHEMA | CHECK, id="derive"),
     ],
 )
 def test_command_imports_nothing_that_it_does_not_need(arguments: list[str], unwanted: set[str]) -> None:

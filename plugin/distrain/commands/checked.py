@@ -89,7 +89,9 @@ def _rendered(options: argparse.Namespace, namespace: str) -> _Asked:
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
 
     complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
-    rendering = helm.render(_running(options) or "check", complete, namespace, None, has_valid_values=True)
+    rendering = helm.render(
+        _running(options) or "check", complete, namespace, None, has_valid_values=True, has_test=False
+    )
     job = from_manifest(rendering.manifest(), "--chart")
     return _Asked(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distrain import console
-from distrain.check.snapshot import over
 from distrain.commands.source import text_of
 from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
@@ -83,6 +82,7 @@ def _stated(options: argparse.Namespace) -> Measure | None:
         return lambda render, gpu_resource: StatedNodes(node_gpus)
     if snapshot_file:
         from distrain.check import offline
+        from distrain.check.snapshot import over
         from distrain.derive.measured import measured
         from distrain.target import namespace_alone
 

@@ -141,7 +141,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     def render() -> Job:
         from distrain.job import from_manifest
 
-        rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True)
+        rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
         return from_manifest(rendering.manifest(), "--chart")
 
     workers = work.full["workers"]
@@ -191,7 +191,7 @@ def _figures(given: Given, body: str) -> list[Figure]:
     """Return the figures of the job that the chart makes of the text."""
     source = Source(given.source.chart, ("--values", "-"), body.encode())
     # The schema has accepted what is given, and what is derived keeps to it.
-    rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True)
+    rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
     # Imported while Helm works, as it takes as long.
     from distrain.derive.figures import figures, size_of, trainer_of
     from distrain.job import from_manifest
