@@ -145,8 +145,8 @@ class Helm:
     ) -> Rendering:
         """Begin the manifest for a cluster of these capabilities, or for none; needs no permission in it.
 
-        `has_valid_values`: the schema has accepted them before, and a third of the time is saved. A fifth of the rest is
-        saved without the job of `helm test`, which none of the judged pods belongs to.
+        `has_valid_values`: the schema has accepted them before, and a third of the time is saved. A fifth of the rest
+        is saved without the job of `helm test`, which none of the judged pods belongs to.
         """
         command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags]
         if not has_test:
