@@ -33,6 +33,9 @@ def main(argv: Sequence[str]) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
+        if config.deterministic:
+            # PyTorch warns, on every rank, that looking for unused parameters costs time.
+            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)
         dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from distrain_trainer.checkpoint import Run, World
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, evaluation_batches
-from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError
+from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError, told_to_end_within
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
 from distrain_trainer.pytorch_checkpoint import TorchState
@@ -43,7 +42,7 @@ def lost_ranks_named() -> Iterator[None]:
         finding = str(error).splitlines()[0]
         if not isinstance(error, dist.DistError) and "gloo" not in finding:
             raise
-        time.sleep(SECONDS_FOR_RANK_0)
+        told_to_end_within(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
 
 
