@@ -31,6 +31,10 @@ class StorageError(TrainerError):
     """The folder or bucket of data.uri, output.uri or checkpoint.uri cannot be read or written."""
 
 
+class UnreachableError(StorageError):
+    """No answer came from the bucket's server."""
+
+
 class ConflictError(StorageError):
     """Another process has changed a file since this one read it."""
 
