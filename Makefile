@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-full clean
+.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-chaos bench-full clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -53,6 +53,10 @@ bench: setup ## measure rendering, the plugin's start, reading a cluster, data, 
 
 bench-check: setup ## hold the plugin's check to kube-scheduler's code over 100,000 clusters; CHECK_ARGS="--from 5000"
 	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.comparison $(CHECK_ARGS)
+
+bench-chaos: setup ## kill trainings 300 times, and compare their weights; again goes on; CHAOS_ARGS="--points 40"
+	@$(PYTHON) -m lab build
+	@PYTHONPATH=trainer $(PYTHON) -m tests.trainer.bench_chaos $(CHAOS_ARGS)
 
 bench-full: setup ## run the rest of each matrix of which the tests try one path
 	@$(PYTHON) -m lab build

@@ -1,6 +1,6 @@
 """Run inside the image: a training again and again, with a signal to one of its ranks each time.
 
-    python3 interrupted.py SIGTERM@9,SIGKILL@20,end COMMAND...
+    python3 interrupted.py SIGTERM@9,SIGUSR1@20,end COMMAND...
 
 A signal is sent once the log shows its step or a later one, to another rank each time; `end` waits for the end. What
 the runs print is passed on. Exits with the last one's code.

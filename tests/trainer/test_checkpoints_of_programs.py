@@ -1,10 +1,8 @@
-"""Whole runs that are killed, stopped and resumed, on loopback inside the framework's image."""
+"""Whole runs that are stopped and resumed, on loopback inside the framework's image."""
 
 from __future__ import annotations
 
-import random
 import re
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run
 
 SAMPLES = 1437
 EPOCHS = 3
-STEPS = 23 * EPOCHS
 ARGUMENTS = (*("--data", DIGITS_IN_IMAGE, "--batch-size", "32", "--epochs", str(EPOCHS)), "--log-every", "1")
 STOPPED = r"^stopped at step (\d+) \((\d+) samples\) after (SIG\w+); resumes there$"
 
@@ -29,32 +26,6 @@ def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: st
         return ["python3", "/interrupted.py", plan, *program.program.starter(ranks)]
 
     return program(*ARGUMENTS, *options, ranks=ranks, mounts=mounts, starter=starter)
-
-
-def model_of(folder: Path) -> bytes:
-    """Return the weights that a run has left, less the date that Keras writes beside them."""
-    if (folder / "model.pt").exists():
-        return (folder / "model.pt").read_bytes()
-    with zipfile.ZipFile(folder / "model.keras") as model:
-        return model.read("model.weights.h5")
-
-
-@pytest.mark.parametrize("name", ["tensorflow-horovod", "pytorch-ddp"])
-def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
-    name: str, digits: Path, tmp_path: Path
-) -> None:
-    program = ProgramInImage.named(name, digits)
-    steps = sorted(random.SystemRandom().sample(range(6, STEPS - 20), 2))
-    plan = ",".join([*(f"SIGKILL@{step}" for step in steps), "end"])
-
-    unbroken = interrupted(program, tmp_path / "unbroken", "end", "--deterministic")
-    killed = interrupted(program, tmp_path / "killed", plan, "--deterministic")
-
-    assert unbroken.returncode == 0, unbroken.stderr
-    assert killed.returncode == 0, killed.stdout + killed.stderr
-    assert "resumed from" not in unbroken.stdout
-    assert len(re.findall(r"^resumed from \d+-\d+: step \d+, .* on 2 ranks \(before 2\)$", killed.stdout, re.M)) >= 1
-    assert model_of(tmp_path / "killed") == model_of(tmp_path / "unbroken"), plan
 
 
 @pytest.mark.shared

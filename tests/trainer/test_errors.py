@@ -3,11 +3,59 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+import distrain_trainer
 from distrain_trainer import errors
+
+# Rank 1 of a job: rank 0 has five seconds to tell what all ranks meet.
+RANK_1 = """
+import os, signal, threading
+from distrain_trainer.checkpoint.stopping import StopRequest
+from distrain_trainer.errors import LostPeerError, end_rank
+StopRequest().listen()
+print(flush=True)
+if {is_told}:
+    os.kill(os.getpid(), signal.SIGTERM)
+else:
+    threading.Timer(1, os.kill, [os.getpid(), signal.SIGTERM]).start()
+end_rank(LostPeerError("rank 0 is gone"))
+"""
+
+
+def start_rank_1(*, is_told: bool) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(distrain_trainer.__file__).parents[1]), "RANK": "1"}
+    command = [sys.executable, "-c", RANK_1.format(is_told=is_told)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_rank_that_waits_for_another_ones_line_ends_when_it_is_told_to() -> None:
+    process = start_rank_1(is_told=False)
+    begun = time.monotonic()
+
+    said = process.communicate(timeout=10)[1]
+
+    assert (said, process.returncode) == ("", 1)
+    assert time.monotonic() - begun < errors.SECONDS_FOR_RANK_0 - 1
+
+
+def test_rank_that_was_told_to_end_says_at_once_what_came_in_the_way() -> None:
+    process = start_rank_1(is_told=True)
+    begun = time.monotonic()
+
+    said = process.communicate(timeout=10)[1]
+
+    assert said == "distrain: rank 0 is gone\n"
+    assert time.monotonic() - begun < errors.SECONDS_FOR_RANK_0 - 1
 
 
 def test_torchrun_and_kubernetes_are_told_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import errno
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.stub import Stubber
 
-from distrain_trainer.errors import ConflictError, StorageError
-from distrain_trainer.storage import S3Store, Store, open_store
+from distrain_trainer.errors import ConflictError, StorageError, UnreachableError
+from distrain_trainer.storage import S3Store, Store, once_reachable, open_store
 
 
 @pytest.fixture(autouse=True)
@@ -257,6 +260,47 @@ def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monke
 
     # Three attempts and the pauses between them: with the real 15 s, 55 s at most.
     assert time.monotonic() - started < 1.5 + 10
+
+
+class Refusal(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(403)
+        self.end_headers()
+        self.wfile.write(b"<Error><Code>AccessDenied</Code></Error>")
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+def test_server_that_starts_later_is_waited_for_and_its_refusal_is_final(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusal, bind_and_activate=False) as server:
+        server.server_bind()  # Until it listens, connections are refused.
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+        read = partial(open_store("s3://datasets/digits", value="data.uri").read, "a.gz")
+        with pytest.raises(UnreachableError):
+            read()
+        threading.Timer(1, server.server_activate).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        with pytest.raises(StorageError, match=r"^data\.uri: the keys of s3\.secretName may not read"):
+            once_reachable(read)
+
+        server.shutdown()
+    said = f"s3.endpoint: {endpoint} cannot be reached (Connection refused); correct it, or start the server"
+    assert capsys.readouterr().err == f"{said}; trying again for 60 s\n"
+
+
+def test_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+    monkeypatch.setattr("distrain_trainer.storage.SECONDS_TO_BE_REACHED", 0.1)
+    monkeypatch.setattr("distrain_trainer.storage.SECONDS_BETWEEN_TRIES", 0.1)
+    store = open_store("s3://datasets/digits", value="data.uri")
+
+    with pytest.raises(UnreachableError, match=r"cannot be reached \(Connection refused\)"):
+        once_reachable(lambda: store.read("a.gz"))
 
 
 def test_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:

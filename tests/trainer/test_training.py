@@ -140,12 +140,6 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
             id="wrong-key",
         ),
         pytest.param(
-            "--data s3://datasets/digits",
-            {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"},
-            r"s3\.endpoint: http://127\.0\.0\.1:1 cannot be reached \(Connection refused\)",
-            id="unreachable",
-        ),
-        pytest.param(
             "--data s3://datasets/digits --output s3://absent/run1",
             {},
             r'output\.uri: bucket "absent" does not exist',

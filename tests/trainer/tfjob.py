@@ -7,6 +7,7 @@ Running). With `--without-operator` they must end of themselves. One that does n
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -61,7 +62,7 @@ def main(workers: int, servers: int, command: list[str], *, operator: bool) -> i
 
 
 def start(workers: int, servers: int, command: list[str]) -> list[Process]:
-    chief, *others = addresses(1 + servers + workers)
+    chief, _, *others = addresses(2 + servers + workers)
     cluster = {"chief": [chief], "ps": others[:servers], "worker": others[servers:]}
     return [
         Process(f"{task} {index}", command, {"cluster": cluster, "task": {"type": task, "index": index}})
@@ -71,12 +72,17 @@ def start(workers: int, servers: int, command: list[str]) -> list[Process]:
 
 
 def addresses(count: int) -> list[str]:
-    """Return free ports: each is another's as long as all are held."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
-    for one in held:
-        one.close()
-    return found
+    """Return free ports, the second one above the first: each is another's as long as all are held."""
+    while True:
+        held = [socket.create_server(("127.0.0.1", 0))]
+        with contextlib.suppress(OSError):
+            held.append(socket.create_server(("127.0.0.1", held[0].getsockname()[1] + 1)))
+            held += [socket.create_server(("127.0.0.1", 0)) for _ in range(count - 2)]
+        found = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
+        for one in held:
+            one.close()
+        if len(found) == count:
+            return found
 
 
 arguments = [argument for argument in sys.argv[1:] if argument != "--without-operator"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from distrain_trainer.config import Config, parse
 from distrain_trainer.data import Dataset, load
 from distrain_trainer.errors import ArgumentError, FinishedError, end_rank, holds_weights_only, rank_from_environment
-from distrain_trainer.storage import open_store
+from distrain_trainer.storage import once_reachable, open_store
 from distrain_trainer.user_model import find, is_users
 
 # By framework and strategy. PyTorch's own all-reduce is started by torchrun, Horovod's by mpirun.
@@ -33,9 +33,12 @@ def main(argv: Sequence[str]) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
+        if config.deterministic:
+            # PyTorch warns, on every rank, that looking for unused parameters costs time.
+            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)
-        dataset = None if holds_weights_only() else read_input(config)
-        require_writable_output(config)
+        dataset = None if holds_weights_only() else once_reachable(lambda: read_input(config))
+        once_reachable(lambda: require_writable_output(config))
         # Only now: a mistake above shows before the framework's seconds of loading.
         importlib.import_module(program).main(config, dataset)
     except FinishedError:

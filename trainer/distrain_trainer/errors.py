@@ -31,6 +31,10 @@ class StorageError(TrainerError):
     """The folder or bucket of data.uri, output.uri or checkpoint.uri cannot be read or written."""
 
 
+class UnreachableError(StorageError):
+    """No answer came from the bucket's server."""
+
+
 class ConflictError(StorageError):
     """Another process has changed a file since this one read it."""
 
@@ -106,8 +110,8 @@ def end_rank(error: BaseException) -> NoReturn:
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)
-    if rank_from_environment() != 0:
-        time.sleep(SECONDS_FOR_RANK_0)
+    if rank_from_environment() != 0 and told_to_end_within(SECONDS_FOR_RANK_0):
+        _exit(error.exit_code if isinstance(error, TrainerError) else 1)
     if isinstance(error, TrainerError):
         code = error.exit_code
         line = f"distrain: {' '.join(str(error).split())}"
@@ -117,6 +121,21 @@ def end_rank(error: BaseException) -> NoReturn:
         code = 1
         traceback.print_exception(error)
     _exit(code)
+
+
+class Told:
+    """Whether a signal has told this process to end."""
+
+    to_end = False
+
+
+def told_to_end_within(seconds: float) -> bool:
+    """Wait, and return whether this process is told to end meanwhile. Where it was before, nobody is to wait for it."""
+    deadline = time.monotonic() + seconds
+    was_told = Told.to_end
+    while not Told.to_end and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return Told.to_end and not was_told
 
 
 def _exit(code: int) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -20,13 +21,24 @@ SECONDS_TO_START = 1800.0
 
 
 class Watch:
-    """Ends this process with a line when one of the named processes, each listening at host:port, is gone."""
+    """Ends this process with a line when one of the named processes, each listening at host:port, is gone.
 
-    def __init__(self, peers: Mapping[str, str]) -> None:
+    Whoever ends so passes on to the `speaker`, a host:port, who is gone: the speaker may not have noticed it yet, and
+    would else name who has ended on account of it.
+    """
+
+    def __init__(self, peers: Mapping[str, str], *, speaker: str = "") -> None:
+        self._peers, self._speaker = peers, speaker
         self._stopped = threading.Event()
         self._telling = threading.Lock()
         for name, address in peers.items():
             threading.Thread(target=self._follow, args=(name, address), daemon=True).start()
+
+    def hear(self, port: int) -> None:
+        """By the speaker: take what others pass on, from now on. Where the port is taken it does without."""
+        with contextlib.suppress(OSError):
+            listener = socket.create_server(("", port), backlog=1024)
+            threading.Thread(target=self._hear, args=(listener,), daemon=True).start()
 
     def stop(self) -> None:
         """Let the others end: they may now."""
@@ -44,8 +56,24 @@ class Watch:
         try:
             wait_until_gone(name, address, self._stopped)
         except LostPeerError as error:
-            self._telling.acquire()  # For good: who is gone first is the cause of the others' end.
-            end_rank(error)
+            self._end(name, error)
+
+    def _hear(self, listener: socket.socket) -> None:
+        while not self._stopped.is_set():
+            connection, _ = listener.accept()
+            with contextlib.suppress(OSError), connection:
+                connection.settimeout(SECONDS_TO_ANSWER)
+                name = connection.recv(100).decode(errors="replace")
+                if name in self._peers and not self._stopped.is_set():
+                    self._end(name, is_gone(name, self._peers[name]))
+
+    def _end(self, name: str, error: LostPeerError) -> NoReturn:
+        self._telling.acquire()  # For good: who is gone first is the cause of the others' end.
+        if self._speaker:
+            host, _, port = self._speaker.rpartition(":")
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), SECONDS_TO_ANSWER) as to:
+                to.sendall(name.encode())
+        end_rank(error)
 
 
 def wait_until_gone(name: str, address: str, stopped: threading.Event) -> None:
@@ -67,4 +95,8 @@ def wait_until_gone(name: str, address: str, stopped: threading.Event) -> None:
                 f"{name} at {address} has not started in {SECONDS_TO_START:.0f} s; see its log, and its pod's events"
             )
         if answered and (refusals >= REFUSALS or now - answered > SECONDS_OF_SILENCE) and not stopped.is_set():
-            raise LostPeerError(f"{name} at {address} is gone; see why in its log, and its pod's events")
+            raise is_gone(name, address)
+
+
+def is_gone(name: str, address: str) -> LostPeerError:
+    return LostPeerError(f"{name} at {address} is gone; see why in its log, and its pod's events")

@@ -10,18 +10,25 @@ import fcntl
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from distrain_trainer.errors import ConflictError, StorageError
+from distrain_trainer.errors import ConflictError, StorageError, UnreachableError, rank_from_environment
+
+T = TypeVar("T")
 
 # Three attempts of this, in seconds, with the pauses between them, stay under a minute.
 ATTEMPTS = 3
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 15
+# How long a run that begins waits for a server that is away, or starts itself.
+SECONDS_TO_BE_REACHED = 60.0
+SECONDS_BETWEEN_TRIES = 2.0
 # As many as threads that read at once.
 CONNECTIONS = 32
 
@@ -74,6 +81,21 @@ def open_store(uri: str, *, value: str) -> Store:
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         return S3Store(uri=uri, value=value, bucket=bucket, prefix=prefix.strip("/"), client=_s3_client(uri, value))
     return FolderStore(uri=uri, value=value)
+
+
+def once_reachable(ask: Callable[[], T]) -> T:
+    """Return what `ask` returns, and ask again for a while where no answer comes. Raises StorageError."""
+    begun, is_said = time.monotonic(), False
+    while True:
+        try:
+            return ask()
+        except UnreachableError as error:
+            if time.monotonic() - begun > SECONDS_TO_BE_REACHED:
+                raise
+            if not is_said and rank_from_environment() == 0:
+                print(f"{error}; trying again for {SECONDS_TO_BE_REACHED:.0f} s", file=sys.stderr, flush=True)
+            is_said = True
+            time.sleep(SECONDS_BETWEEN_TRIES)
 
 
 @dataclass(frozen=True)
@@ -255,7 +277,7 @@ class S3Store:
         except ClientError as error:
             raise StorageError(self._refused(verb, error.response["Error"])) from None
         except BotoCoreError as error:
-            raise StorageError(self._failed(verb, error)) from None
+            raise self._failed(verb, error) from None
 
     def _refused(self, verb: str, error: dict[str, str]) -> str:
         """Say what the server's answer means for the one who wrote the values."""
@@ -271,18 +293,24 @@ class S3Store:
             )
         return f"{self.value}: {where} does not {verb} {self.uri}: {code} {error.get('Message', '')}"
 
-    def _failed(self, verb: str, error: Exception) -> str:
+    def _failed(self, verb: str, error: Exception) -> StorageError:
         """Say why no answer came at all."""
         from botocore import exceptions
 
         where = self.client.meta.endpoint_url
         if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
-            return f"s3.secretName: no S3 keys are set, and {self.uri} needs them; name a Secret with {KEYS}"
+            return StorageError(
+                f"s3.secretName: no S3 keys are set, and {self.uri} needs them; name a Secret with {KEYS}"
+            )
         if isinstance(error, exceptions.SSLError):
-            return f"s3.endpoint: the certificate of {where} is not trusted; correct it, or set s3.insecureTLS=true"
+            return StorageError(
+                f"s3.endpoint: the certificate of {where} is not trusted; correct it, or set s3.insecureTLS=true"
+            )
         if isinstance(error, (exceptions.ConnectionError, exceptions.HTTPClientError)):
-            return f"s3.endpoint: {where} cannot be reached ({_innermost(error)}); correct it, or start the server"
-        return f"{self.value}: cannot {verb} {self.uri}: {error}"
+            return UnreachableError(
+                f"s3.endpoint: {where} cannot be reached ({_innermost(error)}); correct it, or start the server"
+            )
+        return StorageError(f"{self.value}: cannot {verb} {self.uri}: {error}")
 
 
 def _s3_client(uri: str, value: str) -> Any:

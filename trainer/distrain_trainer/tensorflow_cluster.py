@@ -61,6 +61,12 @@ class Cluster:
         tasks = WATCHED[self.task]
         return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
 
+    @property
+    def speaker(self) -> str:
+        """Where the chief hears which process is gone: at the port above its server's."""
+        host, _, port = self.addresses["chief"][0].rpartition(":")
+        return f"{host}:{int(port) + 1}"
+
     def hear(self) -> list[tuple[str, int]]:
         """Return who hears words that this process has to do with: the others hear the chief's."""
         if self.task == "chief":
@@ -106,7 +112,9 @@ class Member:
         # Letters and weights pass through the server; the GPU is left to the model, which runs beside it.
         self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
         self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
-        self._watch = Watch(cluster.watched())
+        self._watch = Watch(cluster.watched(), speaker="" if cluster.task == "chief" else cluster.speaker)
+        if cluster.task == "chief":
+            self._watch.hear(int(cluster.speaker.rpartition(":")[2]))
         self.graph = tf.Graph()
         with self.graph.as_default():
             self._make_signs()

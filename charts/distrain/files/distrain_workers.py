@@ -71,8 +71,16 @@ class Ssh:
             return (error.strerror or str(error)).lower()
 
     def environment(self) -> dict:
-        """Return what mpirun must know to start ranks there."""
-        return {"OMPI_MCA_plm_rsh_args": self.arguments, "PRTE_MCA_plm_ssh_args": self.arguments}
+        """Return what mpirun must know to start ranks there.
+
+        Its daemons stay children of ssh: of one that dies before it has called back, mpirun would else never hear.
+        """
+        return {
+            "OMPI_MCA_plm_rsh_args": self.arguments,
+            "OMPI_MCA_orte_leave_session_attached": "1",
+            "PRTE_MCA_plm_ssh_args": self.arguments,
+            "PRTE_MCA_prte_leave_session_attached": "1",
+        }
 
     def why_not_run(self, host: str, command: str) -> str:
         """Run a command on a worker. Return why it failed, or nothing when it did not."""

@@ -20,7 +20,7 @@ from distrain_trainer.data import Dataset, Position
 from distrain_trainer.errors import CheckpointError, FencedError, FinishedError, StoppedError, StorageError
 from distrain_trainer.log import Log
 from distrain_trainer.results import LoggedStep
-from distrain_trainer.storage import open_store
+from distrain_trainer.storage import once_reachable, open_store
 from distrain_trainer.watchdog import Watchdog
 
 VALUE = "checkpoint.uri"
@@ -95,16 +95,18 @@ class Run:
         """By rank 0: return the checkpoint to go on from, if there is one, or FINISHED."""
         store = open_store(self.config.checkpoint, value=VALUE)
         mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
-        self.hold = holds.take(store, mine, resumes=self.config.resume == "auto", say=self.log.print)
+        resumes, say = self.config.resume == "auto", self.log.print
+        self.hold = once_reachable(lambda: holds.take(store, mine, resumes=resumes, say=say))
         if self.hold is None:
             return FINISHED
         self.hold.beat()
         every, keep = self.config.checkpoint_every, self.config.checkpoint_keep
         self.saver = Saver(self.hold, keep=keep, every=every, ranks=self.world.size)
         head = self.hold.head
-        if head.checkpoint is None:
+        newest, since = head.checkpoint, head.since
+        if newest is None:
             return None
-        found = shelf.newest_good(store, newest=head.checkpoint, first_generation=head.since, say=self.log.print)
+        found = once_reachable(lambda: shelf.newest_good(store, newest=newest, first_generation=since, say=say))
         if found is not None:
             difference = manifests.difference(found.manifest.subject, self.subject)
             if difference is not None:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
+from distrain_trainer.errors import Told
+
 # What the ranks reduce to its largest: the reason of each, or none.
 NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, FENCED = range(5)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
@@ -39,4 +41,5 @@ class StopRequest:
         threading.Thread(target=wait, daemon=True).start()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
+        Told.to_end = True
         self.reason = self.reason or SIGNALS[signal.Signals(number)]

@@ -1,0 +1,143 @@
+"""`make bench-chaos`: trainings that are killed at random, over and over, each held against an unbroken one.
+
+What came of each is kept in the cache, by the code's hash: after Ctrl-C, or a day later, it goes on where it was.
+Prints a table, and exits with 1 when the weights of one run differ from those of the unbroken one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lab.digits import write_digits
+from lab.paths import CACHE_DIR, CHART, REPOSITORY
+
+from .chaos import CASES, Case, Kill, Outcome, random_plan, steps_for, train
+from .conftest import SCRIPTS
+
+KILLS_PER_RUN = 5
+SECONDS_BETWEEN = 1.0
+HEADINGS = ("case", "killed", "points", "identical", "worst lost, intervals", "restart / cold start", "worst")
+Line = Mapping[str, Any]
+
+
+def main() -> int:
+    """Make the points that are missing, and tell of all. Returns 1 when a training came out otherwise."""
+    parser = argparse.ArgumentParser(prog="make bench-chaos")
+    parser.add_argument("--points", type=int, default=300, help="kill points in all")
+    points = parser.parse_args().points
+    results = CACHE_DIR / "chaos" / f"{code_hash()}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    print(f"results: {results}", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        digits = Path(name)
+        digits.chmod(0o755)
+        write_digits(digits)
+        for case in missing(results, points):
+            line = one_run(case, read(results), digits)
+            with results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(told(line), flush=True)
+    lines = [line for line in read(results) if line["kills"]]
+    print("\n".join(table(lines)))
+    return int(not all(line["identical"] for line in lines))
+
+
+def code_hash() -> str:
+    """Return the hash of all that decides what comes out."""
+    files = [*(REPOSITORY / "trainer").rglob("*"), *(CHART / "files").iterdir()]
+    files += [SCRIPTS / "chaos.py", SCRIPTS / "killed.py"]
+    parts = [path.read_bytes() for path in sorted(files) if path.is_file() and "__pycache__" not in path.parts]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def read(results: Path) -> list[Line]:
+    return [json.loads(line) for line in results.read_text("utf-8").splitlines()] if results.exists() else []
+
+
+def missing(results: Path, points: int) -> Iterator[Case]:
+    """Return what to run next until there are so many points: the unbroken one of a case first, and cases in turn."""
+    while True:
+        lines = read(results)
+        made = {case: sum(len(line["kills"]) for line in lines if line["case"] == str(case)) for case in CASES}
+        case = min(CASES, key=lambda each: made[each])
+        if sum(made.values()) >= points:
+            return
+        yield case
+
+
+def one_run(case: Case, lines: list[Line], digits: Path) -> Line:
+    """Train once: unbroken, where that was not done yet, else with kills."""
+    expected = next((line["weights"] for line in lines if line["case"] == str(case) and not line["plan"]), None)
+    plan = random_plan(case, KILLS_PER_RUN, random.Random()) if expected else []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "out"
+        Path(name).chmod(0o755)
+        steps = steps_for(KILLS_PER_RUN)
+        outcome = train(case, plan, steps=steps, every=SECONDS_BETWEEN, folder=folder, digits=digits)
+    if outcome.run.returncode:
+        sys.exit(f"{case}, {plan}: exit code {outcome.run.returncode}\n{outcome.run.stdout}\n{outcome.run.stderr}")
+    return line_of(case, plan, outcome, expected)
+
+
+def line_of(case: Case, plan: list[tuple[str, int, float]], outcome: Outcome, expected: str | None) -> Line:
+    weights = hashlib.sha256(outcome.weights).hexdigest()
+    return {
+        "case": str(case),
+        "plan": plan,
+        "weights": weights,
+        "identical": expected in (None, weights),
+        "cold_start": outcome.cold_start,
+        "kills": [asdict(kill) for kill in outcome.kills],
+    }
+
+
+def told(line: Line) -> str:
+    if not line["plan"]:
+        return f"{line['case']}: unbroken"
+    verdict = "the same weights" if line["identical"] else f"OTHER WEIGHTS after {line['plan']}"
+    return f"{line['case']}: killed {', '.join(kill['victim'] for kill in line['kills'])}: {verdict}"
+
+
+def table(lines: list[Line]) -> list[str]:
+    """Return a row per case and kind of process that was killed."""
+    found: dict[tuple[str, str], list[tuple[Line, Kill]]] = {}
+    for line in lines:
+        for kill in (Kill(**each) for each in line["kills"]):
+            found.setdefault((line["case"], kill.victim.split()[0]), []).append((line, kill))
+    rows = [(case, victim, *figures(points)) for (case, victim), points in sorted(found.items())]
+    return [" | ".join(row) for row in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
+
+
+def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
+    lost = [seconds_lost(kill) / SECONDS_BETWEEN for _, kill in points]
+    seconds = [(line["cold_start"], kill.seconds_to_step) for line, kill in points]
+    ratios = [to_step / cold for cold, to_step in seconds if to_step is not None] or [float("nan")]
+    identical = sum(line["identical"] for line, _ in points)
+    return (
+        str(len(points)),
+        str(identical),
+        f"{max(lost):.2f}",
+        f"{statistics.median(ratios):.2f}",
+        f"{max(ratios):.2f}",
+    )
+
+
+def seconds_lost(kill: Kill) -> float:
+    """Return how long the steps took that were made once more; the next kill tells, where that came before them."""
+    if kill.seconds_to_step is None:
+        return 0.0
+    return max(0, kill.last_step - (kill.resumed_step or 0)) * kill.step_seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Trainings that are killed at random, and the unbroken ones that they are held against; on loopback, in the image."""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.paths import CHART
+
+from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_in_image
+
+BATCH_SIZE = 32
+# So many steps a kill takes at most: ten are not logged after a start, and after some more comes the next one.
+STEPS_PER_KILL, STEPS_BESIDES = 32, 30
+MOST_LINES = 10
+# One in so many kills comes while the run is about to start again.
+STARTS = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and its number of ranks."""
+
+    name: str
+    ranks: int
+
+    @property
+    def victims(self) -> list[str]:
+        starters = ["torchrun"] if self.name == "pytorch-ddp" else ["mpirun", "orted"]
+        return [*(f"rank {rank}" for rank in range(self.ranks)), *starters]
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.ranks} ranks"
+
+
+CASES = [Case(name, ranks) for name in ("tensorflow-horovod", "pytorch-ddp") for ranks in (2, 3)]
+Plan = list[tuple[str, int, float]]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What killed.py says of one."""
+
+    victim: str
+    lines: int
+    share: float
+    at: float
+    last_step: int
+    step_seconds: float
+    resumed_step: int | None
+    seconds_to_step: float | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    run: Run
+    weights: bytes
+    cold_start: float
+    kills: list[Kill]
+
+
+def random_plan(case: Case, kills: int, chance: random.Random) -> Plan:
+    """Return so many kills, each of a victim and at a moment that are as likely as any other."""
+
+    def lines(number: int) -> int:
+        return 0 if number and chance.randrange(STARTS) == 0 else chance.randint(1, MOST_LINES)
+
+    return [(chance.choice(case.victims), lines(number), round(chance.random(), 3)) for number in range(kills)]
+
+
+def steps_for(kills: int) -> int:
+    """Return how many steps a training needs to be killed so often."""
+    return STEPS_BESIDES + STEPS_PER_KILL * kills
+
+
+def train(case: Case, plan: Plan, *, steps: int, every: float, folder: Path, digits: Path) -> Outcome:
+    """Train to the end, with the plan's kills on the way. What is written goes to a folder that is made."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    program = PROGRAMS[case.name]
+    command = [*started(case), *program.arguments, "--data", DIGITS_IN_IMAGE, "--batch-size", str(BATCH_SIZE)]
+    command += ["--steps", str(steps), "--log-every", "1", "--deterministic"]
+    command += ["--checkpoint", "/out/checkpoints", "--checkpoint-every", str(every), "--output", "/out"]
+    run = run_in_image(
+        program.framework,
+        ["python3", "/killed.py", json.dumps(plan), str(case.ranks), *command],
+        digits,
+        env=None,
+        mounts={SCRIPTS / "killed.py": "/killed.py", CHART / "files": "/opt/distrain/bin", folder: "/out"},
+        timeout=120 + 60 * (len(plan) + 1),
+    )
+    if run.returncode:
+        return Outcome(run, b"", 0, [])
+    told = json.loads(run.stdout.splitlines()[-1].removeprefix("chaos: "))
+    return Outcome(run, weights_in(folder), told["cold_start"], [Kill(**kill) for kill in told["kills"]])
+
+
+def started(case: Case) -> list[str]:
+    """Return what starts the ranks: distrain-launch's part is added inside."""
+    module = ["-m", "distrain_trainer"]
+    if case.name == "pytorch-ddp":
+        # As in the chart, but for so many restarts, at a port of its own.
+        options = [
+            "--standalone",
+            "--local-addr=127.0.0.1",
+            f"--nproc-per-node={case.ranks}",
+            "--max-restarts=1000",
+            "--monitor-interval=1",
+        ]
+        return ["torchrun", *options, *module]
+    # The ranks of one worker outnumber its processors: they must not be bound to one, nor wait for each other busily.
+    return ["mpirun", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--", "python3", *module]
+
+
+def weights_in(folder: Path) -> bytes:
+    """Return the weights that a run has left, less the date that Keras writes beside them."""
+    if (folder / "model.pt").exists():
+        return (folder / "model.pt").read_bytes()
+    with zipfile.ZipFile(folder / "model.keras") as model:
+        return model.read("model.weights.h5")

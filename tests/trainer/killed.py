@@ -1,0 +1,204 @@
+"""Run inside the image: a training of which one process after another is killed, until it is finished.
+
+    python3 killed.py PLAN RANKS COMMAND...
+
+The plan is a JSON list of [victim, lines, share]. A victim is killed once the log has shown so many steps since the
+last start, and then a share of 0.15 s later; with no lines, that share of a start after the last kill.
+`rank N`, and what starts ranks on a worker, are started again as in the pods: by distrain-launch through a worker's
+sshd, or by torchrun. With `torchrun` itself all of its container ends, and is started again. What the runs print is
+passed on, and then a line `chaos: ` with what came of each kill. Exits with the last run's code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SCRIPTS = Path("/opt/distrain/bin")
+# Marks all that this run starts, and nobody else's: processes of other tests are seen, and have our user.
+MARK = f"CHAOS={uuid.uuid4()}"
+STEP = re.compile(r"(\d+)\timages/sec: ([\d.]+)")
+RESUMED = re.compile(r"resumed from \S+: step (\d+),")
+HEADER = "Step\tImg/sec"
+SECONDS_AFTER_LINE = 0.15
+# What starts again is quicker than the first time.
+PART_OF_START = 0.7
+
+
+@dataclass
+class Kill:
+    """What was planned, and what came of it. Seconds count from the kill; none where the next kill came before."""
+
+    victim: str
+    lines: int
+    share: float
+    at: float = 0.0
+    last_step: int = 0
+    step_seconds: float = 0.0
+    resumed_step: int | None = None
+    seconds_to_step: float | None = None
+
+
+class Chaos:
+    def __init__(self, plan: list[tuple[str, int, float]], batch_size: int) -> None:
+        self.left = [Kill(*each) for each in plan]
+        self.done: list[Kill] = []
+        self.batch_size = batch_size
+        self.begun = time.monotonic()
+        self.cold_start = 0.0
+        self.step, self.step_seconds, self.lines = 0, 0.0, 0
+        self.trains = self.is_armed = self.is_over = False
+        self.dead: set[int] = set()
+
+    def hear(self, line: str) -> None:
+        """Take in a line of the log, and see whether it is time for the next kill."""
+        if line.startswith(HEADER):
+            self.trains = True
+        elif resumed := RESUMED.match(line):
+            if self.done:
+                self.done[-1].resumed_step = int(resumed[1])
+        elif self.trains and (found := STEP.match(line)):
+            self.step, self.step_seconds = int(found[1]), self.batch_size / float(found[2])
+            self.lines += 1
+            self._count_seconds()
+            if self.left and not self.is_armed and 0 < self.left[0].lines <= self.lines:
+                self._arm(SECONDS_AFTER_LINE * self.left[0].share)
+
+    def _count_seconds(self) -> None:
+        now = time.monotonic()
+        self.cold_start = self.cold_start or now - self.begun
+        if self.done and self.done[-1].seconds_to_step is None:
+            self.done[-1].seconds_to_step = now - self.done[-1].at
+
+    def _arm(self, seconds: float) -> None:
+        self.is_armed = True
+        timer = threading.Timer(seconds, self._kill, [self.left.pop(0)])
+        timer.daemon = True
+        timer.start()
+
+    def _kill(self, kill: Kill) -> None:
+        processes = victims(kill.victim, self.dead)
+        while not processes and not self.is_over:
+            time.sleep(0.02)
+            processes = victims(kill.victim, self.dead)
+        if self.is_over:
+            return
+        # Those that die with it are no victims of the next kill.
+        self.dead |= {pid for name, pids in marked().items() if name != "torchrun" for pid in pids}
+        for pid in processes:
+            send_kill(pid)
+        kill.at, kill.last_step, kill.step_seconds = time.monotonic(), self.step, self.step_seconds
+        self.done.append(kill)
+        self.trains, self.lines, self.is_armed = False, 0, False
+        if self.left and not self.left[0].lines:
+            self._arm(PART_OF_START * self.cold_start * self.left[0].share)
+
+    def run(self, command: list[str]) -> int:
+        """Run a command to its end. Return its exit code."""
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            self.hear(line)
+        return process.wait()
+
+    def outcome(self) -> str:
+        return f"chaos: {json.dumps({'cold_start': self.cold_start, 'kills': [asdict(kill) for kill in self.done]})}"
+
+
+def main() -> int:
+    plan, ranks, *command = sys.argv[1:]
+    batch_size = int(command[command.index("--batch-size") + 1])
+    chaos = Chaos(json.loads(plan), batch_size)
+    worker = None
+    if command[0] == "mpirun":
+        worker, launcher = start_worker(int(ranks))
+        command = [*launcher, *command]
+        chaos.begun = time.monotonic()
+    while (code := chaos.run(command)) == -signal.SIGKILL:
+        pass
+    chaos.is_over = True
+    if worker is not None:
+        worker.terminate()
+        worker.wait()
+    print(chaos.outcome(), flush=True)
+    return code
+
+
+def start_worker(ranks: int) -> tuple[subprocess.Popen[bytes], list[str]]:
+    """Start a worker's process 1 on loopback. Return it, and the command of the launcher up to mpirun."""
+    folder = Path(tempfile.mkdtemp())
+    key = folder / "id_rsa"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-f", str(key)], check=True)
+    shutil.copy(f"{key}.pub", folder / "authorized_keys")
+    # No address of an interface: mpirun starts ranks there through ssh, as on another machine.
+    host = "127.0.0.2"
+    with socket.create_server((host, 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "hostfile").write_text(f"{host} slots={ranks}\n")
+    options = [f"--ssh-port={port}", f"--ssh-folder={folder}"]
+    worker = subprocess.Popen([str(SCRIPTS / "distrain-worker"), *options, "--grace=11"], env=environment())
+    # Of failures within a second there is one: the launcher waits no longer before the tenth restart.
+    restarts = ["--max-restarts=1000", "--restart-window=1", f"--hostfile={folder}/hostfile"]
+    return worker, [str(SCRIPTS / "distrain-launch"), *options, *restarts]
+
+
+def environment() -> dict[str, str]:
+    name, _, value = MARK.partition("=")
+    return {**os.environ, name: value}
+
+
+def victims(which: str, dead: set[int]) -> list[int]:
+    """Return the processes to kill, if they are there: one, or torchrun and all that ends with its container."""
+    found = marked()
+    if which == "torchrun":
+        # First itself, or it would start the others again.
+        return [pid for each in ("torchrun", *found) for pid in found[each]] if which in found else []
+    return [pid for pid in found.get(which, []) if pid not in dead][:1]
+
+
+def marked() -> dict[str, list[int]]:
+    """Return this run's processes by what they are: rank N, mpirun, orted, torchrun."""
+    found: dict[str, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
+            arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:  # It has just ended, or is not ours.
+            continue
+        name = name_of(variables, arguments)
+        if MARK in variables and name:
+            found.setdefault(name, []).append(int(folder.name))
+    return found
+
+
+def name_of(variables: list[str], arguments: list[str]) -> str:
+    for variable in variables:
+        name, _, value = variable.partition("=")
+        if name in ("OMPI_COMM_WORLD_RANK", "RANK") and "distrain_trainer" in arguments[:4]:
+            return f"rank {value}"
+    programs = {os.path.basename(argument) for argument in arguments[:2]}
+    return next((each for each in ("mpirun", "orted", "torchrun") if each in programs), "")
+
+
+def send_kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

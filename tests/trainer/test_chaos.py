@@ -1,0 +1,33 @@
+"""Processes of a training are killed at random, and its weights come out as if nothing had happened."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from .chaos import CASES, Case, random_plan, steps_for, train
+
+# Of each number of ranks: 20 in all. TensorFlow takes twice as long to start.
+KILLS = {"tensorflow-horovod": 4, "pytorch-ddp": 6}
+# Of no matter which size: as many checkpoints as can be written.
+SECONDS_BETWEEN = 0.1
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
+    case: Case, digits: Path, tmp_path: Path
+) -> None:
+    kills = KILLS[case.name]
+    plan, steps = random_plan(case, kills, random.Random()), steps_for(kills)
+
+    unbroken = train(case, [], steps=steps, every=SECONDS_BETWEEN, folder=tmp_path / "unbroken", digits=digits)
+    killed = train(case, plan, steps=steps, every=SECONDS_BETWEEN, folder=tmp_path / "killed", digits=digits)
+
+    assert unbroken.run.returncode == 0, unbroken.run.stderr
+    assert killed.run.returncode == 0, (plan, killed.run.stdout + killed.run.stderr)
+    assert "resumed from" not in unbroken.run.stdout
+    assert len(killed.kills) == kills, (plan, killed.run.stdout)
+    assert f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
+    assert killed.weights == unbroken.weights, plan
