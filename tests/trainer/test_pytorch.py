@@ -56,15 +56,6 @@ def test_resnet50_trains(program: ProgramInImage) -> None:
     assert run.stderr == ""
 
 
-def test_ranks_that_start_again_in_torchruns_store_find_nothing_of_those_before(digits: Path) -> None:
-    run = python(digits, "/two_starts.py", mounts={SCRIPTS / "two_starts.py": "/two_starts.py"})
-
-    assert run.returncode == 0, run.stderr
-    assert sorted(run.stdout.splitlines()) == [
-        f"start {start}, rank {rank}: False" for start in (0, 1) for rank in (0, 1)
-    ]
-
-
 def weights_after(
     program: ProgramInImage, folder: Path, *, ranks: int, batch_size: int, optimizer: str
 ) -> list[Weights]:

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from distrain_trainer.checkpoint import Run, World
@@ -80,29 +76,9 @@ def join() -> None:
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     with stdout_silenced():
         if "WORLD_SIZE" in os.environ:
-            # Distributed: RANK, MASTER_ADDR and the like say how.
-            store, rank, ranks = next(rendezvous("env://"))
-            if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-                store = store_of_this_start(store, rank, ranks)
-            dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
+            dist.init_process_group(backend)  # Distributed: RANK, MASTER_ADDR and the like say how.
         else:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
-
-
-def store_of_this_start(store: Any, rank: int, ranks: int) -> Any:
-    """Return a part of torchrun's store that only the ranks of this start have to do with.
-
-    torchrun keeps one store for all starts, in which ranks would find the addresses of those that have died. So each
-    takes a name of its own, and those of all that are here stand for this start, once everyone has seen the same ones.
-    """
-    store.set(f"name/{ranks}/{rank}", uuid.uuid4().hex)
-    while True:
-        names = store.multi_get([f"name/{ranks}/{each}" for each in range(ranks)])
-        start = hashlib.sha256(b"".join(names)).hexdigest()
-        store.set(f"{start}/{rank}", "seen")
-        if store.check([f"{start}/{each}" for each in range(ranks)]):
-            return dist.PrefixStore(start, store)
-        time.sleep(0.05)
 
 
 def world() -> World:
