@@ -18,6 +18,8 @@ STEPS_PER_KILL, STEPS_BESIDES = 32, 30
 MOST_LINES = 10
 # One in so many kills comes while the run is about to start again.
 STARTS = 5
+# torchrun keeps one store for all starts else, in which ranks find the addresses of those that have died.
+AS_IN_THE_CHART = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def train(case: Case, plan: Plan, *, steps: int, every: float, folder: Path, dig
         program.framework,
         ["python3", "/killed.py", json.dumps(plan), str(case.ranks), *command],
         digits,
-        env=None,
+        env=AS_IN_THE_CHART,
         mounts={SCRIPTS / "killed.py": "/killed.py", CHART / "files": "/opt/distrain/bin", folder: "/out"},
         timeout=120 + 60 * (len(plan) + 1),
     )
