@@ -231,6 +231,14 @@ class Cluster:
         if answer.status not in (200, 202, 404):
             raise self._refusal(answer, f"namespace {name}")
 
+    def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
+        """Write: give a pod annotations; one that is gone is fine."""
+        answer = self._write(
+            "PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", {"metadata": {"annotations": annotations}}
+        )
+        if answer.status not in (200, 404):
+            raise self._refusal(answer, f"pod {name}")
+
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
         return self._connection.ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
 
