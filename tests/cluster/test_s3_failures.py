@@ -37,6 +37,18 @@ def _steps(namespace: Namespace) -> int:
     return len(STEP.findall(namespace.launcher_log()))
 
 
+# Before the run of the other tests, which has the release's name.
+def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
+    upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 100})
+    wait_for_checkpoint(namespace, seconds=300)
+
+    first = workers(namespace)[0]["metadata"]["uid"]
+    with faults.refusing_s3(REFUSING_PORT), faults.redirected(first, NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
+        assert namespace.wait_for_end(seconds=900) == "Failed"
+
+    assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]
+
+
 def test_run_goes_on_while_s3_does_not_answer(run: Namespace) -> None:
     before, told = head(run), len(_words(run))
     assert before
@@ -62,15 +74,3 @@ def test_run_goes_on_while_s3_refuses_its_keys(run: Namespace) -> None:
 
     assert "refuses the keys of this Secret" in _words(run)[-1]
     assert wait_for_checkpoint(run, head(run)).generation == before.generation
-
-
-def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
-    """With another release of the name than the module's, which is over by then."""
-    upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 300})
-    wait_for_checkpoint(namespace, seconds=300)
-
-    first = workers(namespace)[0]["metadata"]["uid"]
-    with faults.refusing_s3(REFUSING_PORT), faults.redirected(first, NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
-        assert namespace.wait_for_end(seconds=500) == "Failed"
-
-    assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]
