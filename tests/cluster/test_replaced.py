@@ -1,4 +1,4 @@
-"""A run that another job goes on with, or none, since there is nothing left to do or no room yet."""
+"""A run that another job goes on with, and one with which none does, as it is finished."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from tests.cluster.training import (
     RESUMED,
     Head,
     head,
-    rescale,
     upgrade,
     wait_for_checkpoint,
-    wait_for_step,
-    workers,
 )
 
 ANOTHER_VALUE = {"trainer.learningRate": 0.005}
@@ -101,25 +98,3 @@ def test_finished_run_is_not_run_again(namespace: Namespace, helm4: Path, on_s3:
     after = head(namespace)
     assert after
     assert (after.generation, after.samples, after.state) == (end.generation, end.samples, "finished")
-
-
-# Takes all GPUs of the lab.
-@pytest.mark.full
-def test_run_that_grows_to_more_than_fits_goes_on_and_says_what_it_waits_for(
-    namespace: Namespace, helm4: Path, on_s3: list[str]
-) -> None:
-    upgrade(namespace, helm4, on_s3, {"workers.gpus": 1, "workers.replicas": 2})
-    before = wait_for_checkpoint(namespace)
-
-    refused = namespace.distrain("rescale", "run1", "--workers", "9", "--yes")
-    upgrade(namespace, helm4, on_s3, {"workers.gpus": 1, "workers.replicas": 9})
-    waiting = "distrain-launch: waiting for 1 of 7 more workers, training goes on with 2: "
-    wait_until("its words", lambda: waiting in namespace.launcher_log(), seconds=GROWING, pause=1)
-
-    assert refused.returncode != 0
-    assert "9 workers" in refused.stderr
-    after = wait_for_checkpoint(namespace, head(namespace))
-    assert after.generation == before.generation
-    rescale(namespace, 3)
-    wait_for_step(namespace, ranks=3)
-    wait_until("3 workers", lambda: len(workers(namespace)) == 3)

@@ -29,6 +29,7 @@ from tests.cluster.training import (
 )
 
 LONGEST_PAUSE = 15
+LAUNCHER = "app.kubernetes.io/component=launcher"
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +51,44 @@ def test_second_rescale_before_the_first_is_done_is_the_one_that_counts(run: Nam
 
 def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(run: Namespace) -> None:
     pods, starts = workers(run), len(RESUMED.findall(run.launcher_log()))
-    name = pods[0]["metadata"]["name"]
-    # As `kubectl drain` does it.
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": run.name}}
 
-    path = f"/api/v1/namespaces/{run.name}/pods/{name}/eviction"
-    client.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    _evict(run, pods[0]["metadata"]["name"])
 
     wait_until("another start", lambda: len(RESUMED.findall(run.launcher_log())) > starts, pause=1)
     wait_for_step(run, ranks=len(pods))
     assert_no_step_was_lost(run)
     assert "  Exit code:    143" in run.launcher_log()
     assert "starting again (restart" not in run.launcher_log()
+
+
+def _evict(namespace: Namespace, name: str) -> None:
+    """Have a pod go as `kubectl drain` does."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace.name}}
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{name}/eviction"
+    client.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+@pytest.mark.full
+def test_evicted_launcher_stops_the_ranks_at_a_step_boundary_and_the_next_goes_on(run: Namespace) -> None:
+    (launcher,) = _launchers(run)
+
+    _evict(run, launcher.removeprefix("pod/"))
+
+    wait_until("the stop", lambda: _state(run) == "stopped", seconds=60)
+    stopped = head(run)
+    wait_until("the next launcher", lambda: launcher not in _launchers(run), pause=0.5)
+    wait_for_step(run, ranks=len(workers(run)))
+    assert stopped
+    assert RESUMED.findall(run.launcher_log())[0][1] == str(stopped.samples)
+
+
+def _launchers(namespace: Namespace) -> list[str]:
+    return client.kubectl("-n", namespace.name, "get", "pods", "-l", LAUNCHER, "-o", "name").split()
+
+
+def _state(namespace: Namespace) -> str:
+    found = head(namespace)
+    return found.state if found else ""
 
 
 @pytest.mark.full
