@@ -82,6 +82,19 @@ def test_evicted_launcher_stops_the_ranks_at_a_step_boundary_and_the_next_goes_o
     assert RESUMED.findall(run.launcher_log())[0][1] == str(stopped.samples)
 
 
+@pytest.mark.full
+def test_size_that_is_rolled_back_is_a_rescale(run: Namespace, helm4: Path) -> None:
+    size = len(workers(run))
+    rescale(run, size + 1)
+    wait_for_step(run, ranks=size + 1)
+
+    rolled_back = run.helm(helm4, "rollback", "run1")
+
+    assert rolled_back.returncode == 0, rolled_back.stderr
+    wait_for_step(run, ranks=size)
+    assert_no_step_was_lost(run)
+
+
 def _launchers(namespace: Namespace) -> list[str]:
     return client.kubectl("-n", namespace.name, "get", "pods", "-l", LAUNCHER, "-o", "name").split()
 
