@@ -39,12 +39,12 @@ def _steps(namespace: Namespace) -> int:
 
 # Before the run of the other tests, which has the release's name.
 def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
-    upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 100})
-    wait_for_checkpoint(namespace, seconds=300)
+    upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 20})
 
-    first = workers(namespace)[0]["metadata"]["uid"]
-    with faults.refusing_s3(REFUSING_PORT), faults.redirected(first, NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
-        assert namespace.wait_for_end(seconds=900) == "Failed"
+    with faults.refusing_s3(REFUSING_PORT):
+        wait_until("its HEAD", lambda: head(namespace) is not None, seconds=300)
+        with faults.redirected(workers(namespace)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
+            assert namespace.wait_for_end(seconds=900) == "Failed"
 
     assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]
 
