@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -128,7 +129,7 @@ def _silence(namespace: Namespace) -> float:
 def test_lost_worker_that_is_no_longer_wanted_is_not_waited_for(run: Namespace) -> None:
     size = len(workers(run))
 
-    faults.send(signal.SIGKILL, workers(run)[-1]["metadata"]["uid"], "distrain-worker")
+    os.kill(faults.processes(workers(run)[-1]["metadata"]["uid"], "distrain-worker")[0], signal.SIGKILL)
     rescale(run, size - 1)
 
     wait_for_step(run, ranks=size - 1)
