@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -73,9 +74,9 @@ def test_rescale_before_the_first_step_trains_at_the_new_size(
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 1})
 
     wait_for_checkpoint(namespace)
-    log = namespace.launcher_log()
-    assert "distrain-launch: 2 -> 1 workers after the ranks stopped at a step boundary\n" in log
-    assert "starting again (restart" not in log
+    # A worker that leaves before it has a rank fails the start, which is made good.
+    starts = re.findall(r"mpirun -np (\d+) ", namespace.launcher_log())
+    assert (starts[0], starts[-1]) == ("2", "1")
 
 
 @pytest.mark.full
