@@ -115,7 +115,7 @@ def pauses(namespace: Namespace) -> list[Pause]:
     selector = "app.kubernetes.io/component=launcher"
     log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
     found: list[Pause] = []
-    last_step = datetime.min
+    last_step: datetime | None = None
     resumed: tuple[int, int] | None = None
     for line in log.splitlines():
         moment, _, words = line.partition(" ")
@@ -124,7 +124,7 @@ def pauses(namespace: Namespace) -> list[Pause]:
         if not STEP.match(words):
             continue
         at = datetime.fromisoformat(moment[:26].rstrip("Z"))
-        if resumed:
+        if resumed and last_step:
             found.append(Pause(*resumed, (at - last_step).total_seconds()))
         last_step, resumed = at, None
     return found
