@@ -17,6 +17,8 @@ from distrain_root import readable_by_user_alone
 SECONDS_TO_ANSWER = 3
 SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
+# Of a worker that takes a connection and says nothing: its machine has too much to do.
+IS_SLOW = "sshd says nothing"
 
 
 class LaunchError(Exception):
@@ -64,8 +66,11 @@ class Ssh:
             with socket.create_connection((host, self.port), timeout=SECONDS_TO_ANSWER) as connection:
                 # With a greeting of its own, the visit leaves no error in the worker's log.
                 connection.sendall(b"SSH-2.0-distrain\r\n")
-                if not connection.recv(256).startswith(b"SSH-"):
-                    return "what answers is not sshd"
+                try:
+                    if not connection.recv(256).startswith(b"SSH-"):
+                        return "what answers is not sshd"
+                except socket.timeout:
+                    return IS_SLOW
                 self.pods[host] = connection.getpeername()[0]
                 return ""
         except socket.gaierror:
