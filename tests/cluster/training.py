@@ -61,7 +61,7 @@ def remove_checkpoints(namespace: Namespace) -> None:
         s3.delete_object(Bucket=BUCKET, Key=item["Key"])
 
 
-def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 180) -> Head:
+def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 300) -> Head:
     """Wait until the run has saved more than it had, and return how far it is.
 
     Raises LabError after the limit, with what its pods do.
