@@ -1,12 +1,14 @@
 """`make demo`: one real distributed run, from a bare machine or on the cluster of $KUBECONFIG, told as it goes.
 
-main() is the story. It returns 0 only when the run succeeded, its accuracy is right, and model and log are in S3.
+main() is the story. It returns 0 only when the run went on at another size and succeeded, its accuracy is right, and
+model and log are in S3.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -23,6 +25,13 @@ from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 
 RELEASE = "demo"
 WANTED_ACCURACY = 0.95
+# One more than values/mnist.yaml has.
+MORE_WORKERS = 3
+# Enough for the third worker to come. Other machines may be many times faster than two cores, and where pods may not be
+# patched, kubelet takes a minute and a half to tell of it.
+EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 60, 600
+STEP = re.compile(r"\d+\timages/sec: ")
+RESUMED = re.compile(r"resumed from .*")
 VALUES = REPOSITORY / "values" / "mnist.yaml"
 # By framework: the job that values/mnist.yaml becomes, the pod whose log tells of it, and the model's file.
 LAUNCHER = "app.kubernetes.io/component=launcher"
@@ -61,6 +70,9 @@ class Site:
             "s3.secretName": self.secret,
             "data.uri": f"s3://{self.bucket}/digits",
             "output.uri": f"s3://{self.bucket}/models",
+            "checkpoint.uri": f"s3://{self.bucket}/checkpoints",
+            "trainer.epochs": EPOCHS_ON_LAB if self.is_lab else EPOCHS_ELSEWHERE,
+            "trainer.logEvery": 100,
         }
         return [argument for key, value in values.items() if value for argument in ("--set", f"{key}={value}")]
 
@@ -81,8 +93,10 @@ def main() -> None:
     _helm(site, "distrain", "check", *arguments)
     _say("Train", f"helm distrain install {RELEASE} -f values/mnist.yaml --wait")
     _helm(site, "distrain", "install", RELEASE, *arguments, "--wait")
-    _follow(site)
-    _say("Is it right?", f"results at s3://{site.bucket}/{_output_prefix(site)}")
+    went_on = _follow(site)
+    _say("Did it go on?", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS}")
+    print(f"  {went_on}")
+    _say("Is it right?", f"results at s3://{site.bucket}/{_prefix(site, 'models')}")
     _judge(site)
     print(_next_steps(site))
 
@@ -175,44 +189,76 @@ def _install_plugin(site: Site) -> None:
 
 
 def _remove_last_run(site: Site) -> None:
-    """Uninstall what an earlier demo left, and its results, so that none of it can pass for this one's."""
+    """Uninstall what an earlier demo left, and its files, so that none of it can pass for this one's."""
     _helm(site, "uninstall", RELEASE, "--ignore-not-found", "--wait")
-    for name in _stored(site):
-        site.s3.delete_object(Bucket=site.bucket, Key=f"{_output_prefix(site)}{name}")
+    for folder in ("models", "checkpoints"):
+        for key in _stored(site, folder):
+            site.s3.delete_object(Bucket=site.bucket, Key=key)
 
 
-def _follow(site: Site) -> None:
-    """Show the run's log until it ends, then wait for the operator's verdict."""
+def _follow(site: Site) -> str:
+    """Show the run's log until it ends, and ask for another worker once it trains; wait for the operator's verdict.
+
+    Returns the line with which the run went on at the new size.
+    """
     kind, pod, _ = RUNS[site.framework]
     selector = f"app.kubernetes.io/instance={RELEASE},{pod}"
-    _run(
-        site, [_tool(site, "kubectl", "kubectl"), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector]
-    )
+    went_on = ""
+    with subprocess.Popen(
+        [_tool(site, "kubectl", "kubectl"), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector],
+        env=_environment(site),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as log:
+        assert log.stdout
+        is_rescaled = False
+        for line in log.stdout:
+            print(line, end="", flush=True)
+            if not is_rescaled and STEP.match(line):
+                is_rescaled = True
+                _rescale(site)
+            went_on = line.strip() if RESUMED.match(line) else went_on
     job = _kubectl(site, "get", kind, "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
     _kubectl(site, "wait", "--for=condition=Succeeded", job, "--timeout=60s")
+    if not went_on:
+        raise LabError(
+            f"the run was over before its {MORE_WORKERS}. worker came; is it that fast? More epochs would help"
+        )
+    return went_on
+
+
+def _rescale(site: Site) -> None:
+    _say("Rescale it while it trains", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS} --yes")
+    _helm(site, "distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
+    _say("Go on", "the same job, with one worker more once that is there")
 
 
 def _judge(site: Site) -> None:
-    stored = _stored(site)
+    stored = {key.rpartition("/")[2]: size for key, size in _stored(site, "models").items()}
+    where = f"s3://{site.bucket}/{_prefix(site, 'models')}"
     missing = {RUNS[site.framework][-1], "log.txt", "results.json"} - set(stored)
     if missing:
-        raise LabError(f"s3://{site.bucket}/{_output_prefix(site)}: {', '.join(sorted(missing))} missing after the run")
-    results = json.load(site.s3.get_object(Bucket=site.bucket, Key=f"{_output_prefix(site)}results.json")["Body"])
+        raise LabError(f"{where}: {', '.join(sorted(missing))} missing after the run")
+    key = f"{_prefix(site, 'models')}results.json"
+    results = json.load(site.s3.get_object(Bucket=site.bucket, Key=key)["Body"])
     for name, size in stored.items():
         print(f"  {name:13} {size:>9,} bytes")
-    accuracy = results["accuracy"]
-    print(f"  test accuracy {accuracy:.4f} on {results['world_size']} ranks; wanted at least {WANTED_ACCURACY}")
+    accuracy, ranks = results["accuracy"], results["world_size"]
+    print(f"  test accuracy {accuracy:.4f} on {ranks} ranks; wanted at least {WANTED_ACCURACY} on {MORE_WORKERS}")
     if accuracy < WANTED_ACCURACY:
         raise LabError(f"test accuracy is {accuracy:.4f}, below {WANTED_ACCURACY}")
+    if ranks != MORE_WORKERS:
+        raise LabError(f"the run ended on {ranks} ranks, not on {MORE_WORKERS}; its log says why")
 
 
-def _stored(site: Site) -> dict[str, int]:
-    listing = site.s3.list_objects_v2(Bucket=site.bucket, Prefix=_output_prefix(site))
-    return {item["Key"].rpartition("/")[2]: item["Size"] for item in listing.get("Contents", [])}
+def _stored(site: Site, folder: str) -> dict[str, int]:
+    """Return the size of each file of the run in a folder of the bucket, by its key."""
+    listing = site.s3.list_objects_v2(Bucket=site.bucket, Prefix=_prefix(site, folder))
+    return {item["Key"]: item["Size"] for item in listing.get("Contents", [])}
 
 
-def _output_prefix(site: Site) -> str:
-    return f"models/{site.namespace}/{RELEASE}/"
+def _prefix(site: Site, folder: str) -> str:
+    return f"{folder}/{site.namespace}/{RELEASE}/"
 
 
 def _next_steps(site: Site) -> str:

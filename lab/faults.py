@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lab import cluster, namespaces
+from lab import cluster, namespaces, s3
 from lab.errors import LabError
-from lab.waiting import wait_until
+from lab.namespaces import NODE_ADDRESS
+from lab.waiting import wait_for_port, wait_until
 
 
 def processes(pod_uid: str, *words: str) -> list[int]:
@@ -44,25 +46,28 @@ def halted(pod_uid: str, *words: str) -> Iterator[int]:
 
 
 @contextmanager
-def cut(pod_uid: str, address: str) -> Iterator[None]:
-    """Drop all that a pod sends to an address, and all that comes from there: no connection is closed, none answers."""
-    pid = processes(pod_uid)[0]
-    rules = [("OUTPUT", "--destination"), ("INPUT", "--source")]
-    for chain, side in rules:
-        _iptables(pid, "--insert", chain, side, address)
-    try:
+def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
+    """Drop all that a pod sends to an address, and all that comes from there: no connection is closed, none answers.
+
+    With a port it is what goes to that TCP port alone.
+    """
+    sides = [("OUTPUT", "--destination", "--dport"), ("INPUT", "--source", "--sport")]
+    rules = [[chain, side, address, *_tcp(flag, port)] for chain, side, flag in sides]
+    with _ruled(pod_uid, [[*rule, "--jump", "DROP"] for rule in rules]):
         yield
-    finally:
-        with suppress(LabError):  # a pod that is gone has taken its rules along
-            for chain, side in rules:
-                _iptables(pid, "--delete", chain, side, address)
+
+
+@contextmanager
+def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]:
+    """Lead what a pod sends to a TCP port of an address to another port there."""
+    chain = ["OUTPUT", "--table", "nat", "--destination", address, *_tcp("--dport", port)]
+    with _ruled(pod_uid, [[*chain, "--jump", "DNAT", "--to-destination", f"{address}:{to}"]]):
+        yield
 
 
 def restart(component: str) -> None:
     """Kill a component of the cluster, such as kubelet, and start it again as it was."""
-    pid = namespaces.pid(component)
-    if pid is None:
-        raise LabError(f"{component} does not run")
+    pid = _started(component)
     command = _text(pid, "cmdline").rstrip("\0").split("\0")
     os.kill(pid, signal.SIGKILL)
     wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
@@ -73,8 +78,48 @@ def restart(component: str) -> None:
         cluster.advertise_gpus()
 
 
+@contextmanager
+def refusing_s3(port: int) -> Iterator[None]:
+    """Serve S3 on the node, to nobody who has the lab's keys."""
+    name, server = "refusing-s3", s3.Server.new(f"{NODE_ADDRESS}:{port}")
+    with tempfile.TemporaryDirectory() as folder:
+        namespaces.start(name, server.command(Path(folder) / "s3"), server.environment())
+        try:
+            wait_for_port(NODE_ADDRESS, port)
+            yield
+        finally:
+            os.kill(_started(name), signal.SIGKILL)
+
+
+def _started(name: str) -> int:
+    """Return the id of what the lab has started by this name: the child of what enters the lab's namespaces."""
+    entering = namespaces.pid(name)
+    children = _text(entering, f"task/{entering}/children").split() if entering else []
+    if not children:
+        raise LabError(f"{name} does not run")
+    return int(children[0])
+
+
+def _tcp(flag: str, port: int | None) -> list[str]:
+    return [] if port is None else ["--protocol", "tcp", flag, str(port)]
+
+
+@contextmanager
+def _ruled(pod_uid: str, rules: list[list[str]]) -> Iterator[None]:
+    """Put rules first in their chains of a pod's network, and take them away again."""
+    pid = processes(pod_uid)[0]
+    for rule in rules:
+        _iptables(pid, "--insert", *rule)
+    try:
+        yield
+    finally:
+        with suppress(LabError):  # a pod that is gone has taken its rules along
+            for rule in rules:
+                _iptables(pid, "--delete", *rule)
+
+
 def _iptables(pid: int, *rule: str) -> None:
-    command = ["nsenter", "--target", str(pid), "--net", "iptables", "--wait", *rule, "--jump", "DROP"]
+    command = ["nsenter", "--target", str(pid), "--net", "iptables", "--wait", *rule]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LabError(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -203,6 +203,14 @@ class Cluster:
         if answer.status not in (200, 202, 404):
             raise refusal(answer, f"namespace {name}", self.server)
 
+    def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
+        """Write: give a pod annotations; one that is gone is fine."""
+        answer = self._write(
+            "PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", {"metadata": {"annotations": annotations}}
+        )
+        if answer.status not in (200, 404):
+            raise refusal(answer, f"pod {name}", self.server)
+
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
         return self._connection.ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
 

@@ -32,6 +32,7 @@ WORTH_TELLING = 1.0
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 BUFFER = 2**20
 JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,7 @@ class _Http(HTTPConnection):
         for name, value in headers:
             self.putheader(name, value)
         if body is not None:
-            self.putheader("Content-Type", JSON)
+            self.putheader("Content-Type", MERGE_PATCH if question.method == "PATCH" else JSON)
             self.putheader("Content-Length", str(len(body)))
         self.endheaders(body)
 

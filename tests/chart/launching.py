@@ -51,6 +51,7 @@ SHORTER = {
     "LONGEST_PAUSE = 10": 0,
     "SECONDS_BETWEEN_CHECKS = 10": 0.1,
     "SECONDS_OF_SILENCE = 30": 1.0,
+    "SECONDS_TO_ANSWER = 3": 0.5,
 }
 # An mpirun whose ranks stop at a step boundary when they are asked to, and are finished when the test says so.
 TRAINING = """

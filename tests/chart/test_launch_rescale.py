@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -248,6 +249,18 @@ def test_worker_that_falls_silent_ends_the_wait_of_the_others(workers: Workers) 
     follow(launcher, "starting again (restart 1 of 1 in 3600 s): no sign of 127.0.1.2 (connection refused) for ")
     follow(launcher, "2 -> 1 workers after a failure")
     workers.finish(launcher)
+
+
+def test_worker_whose_sshd_is_slow_is_not_lost(workers: Workers) -> None:
+    launcher = workers.start(0, options=(LIVE, "--max-restarts=0", "--lost-worker-timeout=0.3"))
+    workers.fall_silent(0)
+
+    # It takes connections and greets nobody, for longer than a worker may be silent.
+    with socket.create_server((address(0), workers.bench.port)), contextlib.suppress(subprocess.TimeoutExpired):
+        launcher.wait(3)
+    workers.answer(0)
+
+    assert "no sign of" not in workers.finish(launcher)
 
 
 def test_run_of_fixed_size_looks_at_no_list(workers: Workers) -> None:

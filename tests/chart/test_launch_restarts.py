@@ -86,6 +86,17 @@ def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: B
     )
 
 
+def test_stop_for_a_worker_that_was_made_anew_is_no_failure(bench: Bench) -> None:
+    # In the place of /proc/1/stat: the last field tells when process 1 has started.
+    agent = bench.put_program("kubexec.sh", f'#!/bin/sh\necho "1 (init) S {"0 " * 18}1$(cat pod 2>/dev/null)"\n')
+    program = f"{COUNT}; test $try = 2 && exit 0; echo 2 >pod; exit 143"
+
+    code, output = bench.run(program, "--rescale=live", "--rsh=kubexec", f"--kubexec={agent}")
+
+    assert code == 0, output
+    assert "the ranks stopped at a step boundary for localhost (made anew)\n" in output
+
+
 def test_killed_mpirun_is_started_again(bench: Bench) -> None:
     launcher = bench.start(f"echo $$ >pid; {TRAINING}", "--max-restarts=1")
     follow(launcher, "training on 4")

@@ -19,6 +19,7 @@ from lab.paths import CACHE_DIR, KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster import made_pods
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
+from tests.cluster.training import remove_checkpoints
 
 FOLDER = Path(__file__).parent
 # What a test module names the operators by that it wants, if not the usual ones.
@@ -149,3 +150,4 @@ def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     # A container that is ended while it starts may not hear of it, and would have its 30 s.
     client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)
+    remove_checkpoints(module_namespace)

@@ -12,6 +12,7 @@ from lab import client
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
+from tests.cluster.training import wait_for_step
 
 # Long enough to be upgraded while it trains.
 RUN = settings(
@@ -54,7 +55,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
     assert int(lost[2]) >= 1
     assert rescaled.returncode == 0, rescaled.stderr
     assert sum("-worker-" in name for name in namespace.running_pods()) == 3
-    wait_until("a step of 3 workers", lambda: _has_step(namespace), seconds=300, pause=1)
+    wait_for_step(namespace, ranks=3)
 
 
 def test_installation_without_an_image_is_taken_back(namespace: Namespace) -> None:

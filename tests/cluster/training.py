@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from lab import cluster
+from lab import client, cluster
 from lab.errors import LabError
+from lab.paths import CHART
 from lab.waiting import wait_until
-from tests.cluster.testbed import BUCKET, Namespace
+from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
 
 CHECKPOINTS = f"s3://{BUCKET}/checkpoints"
 # What a run needs to be long enough for anything that is done to it, and to checkpoint often.
 LONG = {"trainer.epochs": 100_000, "trainer.logEvery": 1, "checkpoint.uri": CHECKPOINTS, "checkpoint.every": 5}
 
+MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", "workers.gpus": 0, **LONG}
+# Checkpoint, samples, and the ranks now and before; and the samples at a stop.
+RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
+STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
+STEP = re.compile(r"^\d+\timages/sec: ", re.M)
+# A default kubelet tells the launcher of new workers within this time.
+GROWING = 240
+
 
 @dataclass(frozen=True)
 class Head:
-    """How far a run has come: which start of it holds the checkpoints, and the samples of the newest one."""
+    """How far a run has come: which start of it holds the checkpoints, and the samples of the newest one.
+
+    `heartbeat` is when it was last written, in Unix seconds.
+    """
 
     generation: int
     samples: int
     state: str
+    heartbeat: float
 
 
 def head(namespace: Namespace) -> Head | None:
@@ -34,10 +50,18 @@ def head(namespace: Namespace) -> Head | None:
         return None
     found: dict[str, Any] = json.loads(body)
     samples = int((found["checkpoint"] or "0-0").partition("-")[2])
-    return Head(found["generation"], samples, found["state"])
+    return Head(found["generation"], samples, found["state"], found["heartbeat"])
 
 
-def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 180) -> Head:
+def remove_checkpoints(namespace: Namespace) -> None:
+    """Let the next run begin anew."""
+    s3 = cluster.s3_server().boto3_client()
+    found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"checkpoints/{namespace.name}/")
+    for item in found.get("Contents", []):
+        s3.delete_object(Bucket=BUCKET, Key=item["Key"])
+
+
+def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 300) -> Head:
     """Wait until the run has saved more than it had, and return how far it is.
 
     Raises LabError after the limit, with what its pods do.
@@ -55,3 +79,74 @@ def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seco
     found = head(namespace)
     assert found
     return found
+
+
+def upgrade(namespace: Namespace, helm: Path, on_s3: list[str], values: dict[str, Any]) -> None:
+    """Install or upgrade release run1 to a long MPIJob with these values on top."""
+    arguments = ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({**MPIJOB, **values})]
+    done = namespace.helm(helm, "upgrade", "--install", "run1", str(CHART), *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def wait_for_step(namespace: Namespace, *, ranks: int, seconds: float = GROWING) -> None:
+    """Wait until the run has gone on with so many ranks, and made a step. Raises LabError after the limit."""
+
+    def goes_on() -> bool:
+        _, *since = re.split(r"^(?=resumed from )", namespace.launcher_log(), flags=re.M)
+        return bool(since) and f", on {ranks} ranks " in since[-1] and STEP.search(since[-1]) is not None
+
+    try:
+        wait_until(f"a step of {ranks} ranks", goes_on, seconds=seconds, pause=1)
+    except LabError as error:
+        raise LabError(f"{error}\n{namespace.story()}") from None
+
+
+@dataclass(frozen=True)
+class Pause:
+    """How long no step was made, in seconds, while the ranks became others; ranks before and after."""
+
+    before: int
+    after: int
+    seconds: float
+
+
+def pauses(namespace: Namespace) -> list[Pause]:
+    """Return the pauses that the launcher's log tells of, by the time of its lines."""
+    selector = "app.kubernetes.io/component=launcher"
+    log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
+    found: list[Pause] = []
+    last_step: datetime | None = None
+    resumed: tuple[int, int] | None = None
+    for line in log.splitlines():
+        moment, _, words = line.partition(" ")
+        if match := RESUMED.match(words):
+            resumed = int(match[4]), int(match[3])
+        if not STEP.match(words):
+            continue
+        at = datetime.fromisoformat(moment[:26].rstrip("Z"))
+        if resumed and last_step:
+            found.append(Pause(*resumed, (at - last_step).total_seconds()))
+        last_step, resumed = at, None
+    return found
+
+
+def workers(namespace: Namespace) -> list[dict[str, Any]]:
+    """Return the workers' pods in the order of their names."""
+    labels = "app.kubernetes.io/component=worker"
+    found = namespace.cluster.kubectl(f"get pods -l {labels} --namespace {namespace.name}")
+    assert isinstance(found, list)
+    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+def rescale(namespace: Namespace, size: int) -> None:
+    """Rescale with the plugin, which has the launcher see new workers at once."""
+    rescaled = namespace.distrain("rescale", "run1", "--workers", str(size), "--yes")
+    assert rescaled.returncode == 0, rescaled.stderr
+
+
+def assert_no_step_was_lost(namespace: Namespace) -> None:
+    """Hold that each start of the launcher's log went on where the one before had stopped."""
+    log = namespace.launcher_log()
+    resumed = [found[1] for found in RESUMED.findall(log)]
+    assert resumed
+    assert STOPPED.findall(log)[: len(resumed)] == resumed

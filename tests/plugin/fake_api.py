@@ -212,7 +212,7 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
             self.wfile.write(b"0\r\n\r\n")
 
-        do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
+        do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             pass

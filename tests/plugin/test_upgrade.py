@@ -19,7 +19,7 @@ from distrain.commands import upgrade as command
 from distrain.errors import DistrainError, HelmError, StartError, StoppedError
 from distrain.helm_run import Source
 from distrain.job import Resource
-from distrain.release import upgrade
+from distrain.release import hostfile, upgrade
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts
 from distrain.release.plan import Plan
@@ -82,6 +82,7 @@ def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.Monk
     state = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
     launcher["status"]["containerStatuses"] = [state]
     cluster.answers[PODS] = [launcher]
+    monkeypatch.setattr(hostfile, "SECONDS_FOR_PODS", 0)
     monkeypatch.setattr(
         command, "upgrade", lambda _, release, __, planned, **___: found.upgrades.append((release, planned))
     )
@@ -142,6 +143,26 @@ def test_total_of_a_rescale_is_spread_anew(run: Run, running: Running) -> None:
 
     given = yaml.safe_load(running.upgrades[0][0].source.stdin)
     assert given == {**VALUES, "gpus": 16, "workers": {"replicas": 16, "gpus": 1}}
+
+
+@pytest.mark.parametrize("status", [pytest.param(200, id="allowed"), pytest.param(403, id="forbidden")])
+def test_launcher_at_another_size_has_its_pod_annotated_where_that_is_allowed(
+    run: Run, running: Running, status: int
+) -> None:
+    running.api.answers[f"{PODS}/launcher-x"] = {} if status == 200 else status
+
+    outcome = run("rescale", "run1", "--workers", "3", "--yes")
+
+    assert outcome.code == 0
+    assert running.api.requests[-1] == f"PATCH {PODS}/launcher-x"
+    assert running.api.headers[-1]["Content-Type"] == "application/merge-patch+json"
+
+
+def test_job_of_the_same_size_has_no_pod_annotated(run: Run, running: Running) -> None:
+    outcome = run("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--yes")
+
+    assert outcome.code == 0
+    assert not any(request.startswith("PATCH") for request in running.api.requests)
 
 
 def test_job_that_does_not_fit_at_the_new_size_is_refused_after_the_plan(run: Run, running: Running) -> None:

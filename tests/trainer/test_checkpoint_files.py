@@ -43,6 +43,17 @@ def test_last_ones_are_kept(tmp_path: Path) -> None:
     assert names(tmp_path) == ["1-50", "1-40"]
 
 
+def test_unfinished_one_takes_no_whole_ones_place(tmp_path: Path) -> None:
+    saved(tmp_path, 2, checkpoint_keep=3)
+    torn = tmp_path / "1-25"
+    torn.mkdir()
+    (torn / "state.npz").write_bytes(b"half")
+
+    saved(tmp_path, 1, checkpoint_keep=3)
+
+    assert names(tmp_path) == ["2-30", "1-20", "1-10"]
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,24 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(saver, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(saver, "LONGEST_PAUSE", 0.04)
     return Disk(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of 128 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Fill the rest of a disk, and return the file that does."""
+    with contextlib.suppress(OSError), (folder / "others").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    return folder / "others"
 
 
 def steps_until(run: Run, condition: Callable[[], object]) -> None:
@@ -102,6 +122,42 @@ def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
     trouble, saved, *_ = capsys.readouterr().out.splitlines()
     assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", trouble)
     assert saved.startswith("checkpoint: saved 1-")
+
+
+def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(saver, "LONGEST_PAUSE", saver.FIRST_PAUSE)
+    run = begin(small_disk, Counter(size=1000), checkpoint_every=0.05)
+    others = fill(small_disk)
+    steps_until(run, lambda: "not saved" in "".join(run.saver.lines if run.saver else ()))
+
+    others.unlink()
+    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+    run.finish()
+
+    trouble, saved, *_, end = capsys.readouterr().out.splitlines()
+    assert trouble.startswith("checkpoint: step ")
+    assert ": No space left on device; free some of it); training goes on, and tries again" in trouble
+    assert saved.startswith("checkpoint: saved 1-")
+    assert end.startswith("finished: ")
+    assert not [*small_disk.rglob("*.part")]
+
+
+def test_run_that_ends_on_a_full_disk_says_that_its_end_is_not_marked(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("distrain_trainer.checkpoint.run.SECONDS_TO_FINISH", 0)
+    run = begin(small_disk)
+    make_step(run)
+    fill(small_disk)
+
+    run.finish()
+
+    assert re.fullmatch(
+        r"checkpoint: the end of the training is not marked \(.*HEAD cannot be written: .*\)",
+        capsys.readouterr().out.splitlines()[-1],
+    )
 
 
 def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -142,6 +142,9 @@ class FolderStore:
             unfinished.replace(path)
             _sync_folder(path.parent)
         except OSError as error:
+            # On a disk that is full it would keep it so.
+            with suppress(OSError):
+                unfinished.unlink()
             raise self._cannot_write(path, error) from None
 
     def _cannot_write(self, path: Path, error: OSError) -> StorageError:

@@ -6,7 +6,7 @@ Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and 
 import threading
 import time
 
-from distrain_workers import LaunchError, names, read_hostfile, say, who_fails
+from distrain_workers import IS_SLOW, LaunchError, names, read_hostfile, say, who_fails
 
 SECONDS_BETWEEN_LOOKS = 2
 SECONDS_BETWEEN_CHECKS = 10
@@ -108,7 +108,7 @@ class Watch(threading.Thread):
         self.last_check = now
         silent = dict(who_fails(list(self.slots), self.way.why_no_answer, self.way.tries_at_once))
         for host in self.slots:
-            if host not in silent:
+            if silent.get(host, IS_SLOW) == IS_SLOW:
                 self.last_answers[host] = now
             elif now - self.last_answers[host] >= SECONDS_OF_SILENCE and not self.lost:
                 self.lost = f"no sign of {names([(host, silent[host])])} for {now - self.last_answers[host]:.0f} s"

@@ -17,6 +17,8 @@ from distrain_root import readable_by_user_alone
 SECONDS_TO_ANSWER = 3
 SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
+# Of a worker that takes a connection and says nothing: its machine has too much to do.
+IS_SLOW = "sshd says nothing"
 
 
 class LaunchError(Exception):
@@ -52,6 +54,8 @@ class Ssh:
     is_cheap = True
 
     def __init__(self, options: argparse.Namespace) -> None:
+        # Host -> what tells this pod from a later one of the name, as of its last answer.
+        self.pods = {}
         self.port = options.ssh_port
         self.place = f" on port {self.port}"
         self.arguments = ssh_arguments(options.ssh_folder, self.port)
@@ -62,7 +66,13 @@ class Ssh:
             with socket.create_connection((host, self.port), timeout=SECONDS_TO_ANSWER) as connection:
                 # With a greeting of its own, the visit leaves no error in the worker's log.
                 connection.sendall(b"SSH-2.0-distrain\r\n")
-                return "" if connection.recv(256).startswith(b"SSH-") else "what answers is not sshd"
+                try:
+                    if not connection.recv(256).startswith(b"SSH-"):
+                        return "what answers is not sshd"
+                except socket.timeout:
+                    return IS_SLOW
+                self.pods[host] = connection.getpeername()[0]
+                return ""
         except socket.gaierror:
             return "no address yet"
         except socket.timeout:
@@ -105,12 +115,17 @@ class Kubexec:
     place = ""
 
     def __init__(self, options: argparse.Namespace) -> None:
+        self.pods = {}
         self.agent = kubexec_agent(options.kubexec)
 
     def why_no_answer(self, host: str) -> str:
         # A worker that is told to end leaves the file, and could be reached for a while yet.
         leaving = 'test ! -e "${TMPDIR:-/tmp}/distrain-leaving" || { echo "is leaving" >&2; exit 1; }'
-        return self.why_not_run(host, leaving)
+        reason, stat = run([self.agent, host, f"{leaving}; cat /proc/1/stat"], SECONDS_FOR_KUBECTL)
+        if not reason:
+            # When its process 1 has started.
+            self.pods[host] = stat.rpartition(")")[2].split()[19:20]
+        return reason
 
     def why_not_run(self, host: str, command: str) -> str:
         return run([self.agent, host, command], SECONDS_FOR_KUBECTL)[0]

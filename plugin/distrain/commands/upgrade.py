@@ -17,6 +17,7 @@ from distrain.commands.source import source_of
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm import find
 from distrain.helm_run import Source
+from distrain.release import hostfile
 from distrain.release.current import Current, read, training
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
 from distrain.release.size import Values, reused
@@ -66,6 +67,9 @@ def _carry_out(options: argparse.Namespace, found: Candidate, planned: Plan) -> 
     # A program that reads the plan gets nothing else on stdout.
     tools = replace(tools, answer=console.say) if options.output == "json" else tools
     upgrade(tools, found.release, operation, planned, followed=followed)
+    if planned.resizes and not planned.replaces:
+        release = found.release
+        hostfile.refresh(found.cluster, found.job, release.name, release.target.namespace, planned.revision + 1)
     if followed:
         console.say(started(found))
     return 0

@@ -90,12 +90,13 @@ def _candidates(store: Store, newest: str, first_generation: int) -> Iterator[st
 
 
 def prune(store: Store, *, keep: int, current: str) -> None:
-    """Delete what is older than the last `keep` checkpoints; never the current one. What cannot be deleted stays."""
+    """Delete all but the current one and the whole ones before it, `keep` in all. What cannot be deleted stays."""
     with contextlib.suppress(StorageError):
         files = list(store.names())
         older = [name for name in names(store) if place(name) < place(current)]
-        for name in older[keep - 1 :]:
+        kept = [name for name in older if f"{name}/{MANIFEST}" in files][: keep - 1]
+        for name in older:
             # The manifest first: what is left of it is seen to be damaged.
             for file in sorted(files, key=lambda file: not file.endswith(MANIFEST)):
-                if file.startswith(f"{name}/"):
+                if name not in kept and file.startswith(f"{name}/"):
                     store.delete(file)

@@ -1,0 +1,152 @@
+"""A live run is given another size, or loses a worker, at the moments that are the least convenient for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import client, faults
+from lab.cluster import S3_PORT
+from lab.namespaces import NODE_ADDRESS
+from lab.waiting import wait_until
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import (
+    LONG,
+    RESUMED,
+    assert_no_step_was_lost,
+    head,
+    pauses,
+    rescale,
+    upgrade,
+    wait_for_checkpoint,
+    wait_for_step,
+    workers,
+)
+
+LONGEST_PAUSE = 15
+LAUNCHER = "app.kubernetes.io/component=launcher"
+
+
+@pytest.fixture(scope="module")
+def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
+    """A run of two workers that has a checkpoint; each test does something to it."""
+    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2})
+    wait_for_checkpoint(module_namespace, seconds=300)
+    yield module_namespace
+    module_namespace.helm(helm4, "uninstall", "run1", "--wait")
+
+
+def test_second_rescale_before_the_first_is_done_is_the_one_that_counts(run: Namespace) -> None:
+    rescale(run, 4)
+    rescale(run, 3)
+
+    wait_for_step(run, ranks=3)
+    assert_no_step_was_lost(run)
+
+
+def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(run: Namespace) -> None:
+    pods, starts = workers(run), len(RESUMED.findall(run.launcher_log()))
+
+    _evict(run, pods[0]["metadata"]["name"])
+
+    wait_until("another start", lambda: len(RESUMED.findall(run.launcher_log())) > starts, pause=1)
+    wait_for_step(run, ranks=len(pods))
+    assert_no_step_was_lost(run)
+    assert "  Exit code:    143" in run.launcher_log()
+    assert "starting again (restart" not in run.launcher_log()
+
+
+def _evict(namespace: Namespace, name: str) -> None:
+    """Have a pod go as `kubectl drain` does."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace.name}}
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{name}/eviction"
+    client.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+@pytest.mark.full
+def test_evicted_launcher_stops_the_ranks_at_a_step_boundary_and_the_next_goes_on(run: Namespace) -> None:
+    (launcher,) = _launchers(run)
+
+    _evict(run, launcher.removeprefix("pod/"))
+
+    wait_until("the stop", lambda: _state(run) == "stopped", seconds=60)
+    stopped = head(run)
+    wait_until("the next launcher", lambda: launcher not in _launchers(run), pause=0.5)
+    wait_for_step(run, ranks=len(workers(run)))
+    assert stopped
+    assert RESUMED.findall(run.launcher_log())[0][1] == str(stopped.samples)
+
+
+@pytest.mark.full
+def test_size_that_is_rolled_back_is_a_rescale(run: Namespace, helm4: Path) -> None:
+    size = len(workers(run))
+    rescale(run, size + 1)
+    wait_for_step(run, ranks=size + 1)
+
+    rolled_back = run.helm(helm4, "rollback", "run1")
+
+    assert rolled_back.returncode == 0, rolled_back.stderr
+    wait_for_step(run, ranks=size)
+    assert_no_step_was_lost(run)
+
+
+def _launchers(namespace: Namespace) -> list[str]:
+    return client.kubectl("-n", namespace.name, "get", "pods", "-l", LAUNCHER, "-o", "name").split()
+
+
+def _state(namespace: Namespace) -> str:
+    found = head(namespace)
+    return found.state if found else ""
+
+
+@pytest.mark.full
+def test_rescale_while_a_checkpoint_is_written_loses_no_step(run: Namespace) -> None:
+    size, first = len(workers(run)), workers(run)[0]["metadata"]["uid"]
+
+    with faults.cut(first, NODE_ADDRESS, S3_PORT):
+        # For so long that a checkpoint is due, is being written, and does not come to an end.
+        wait_until("an unfinished checkpoint", lambda: _silence(run) > 2 * LONG["checkpoint.every"], pause=0.5)
+        rescale(run, size - 1)
+    wait_for_step(run, ranks=size - 1)
+
+    assert_no_step_was_lost(run)
+
+
+def _silence(namespace: Namespace) -> float:
+    """Return the seconds since the run last wrote its HEAD."""
+    found = head(namespace)
+    assert found
+    return time.time() - found.heartbeat
+
+
+@pytest.mark.full
+def test_lost_worker_that_is_no_longer_wanted_is_not_waited_for(run: Namespace) -> None:
+    size = len(workers(run))
+
+    os.kill(faults.processes(workers(run)[-1]["metadata"]["uid"], "distrain-worker")[0], signal.SIGKILL)
+    rescale(run, size - 1)
+
+    wait_for_step(run, ranks=size - 1)
+
+
+@pytest.mark.full
+def test_training_pauses_for_less_than_15_s_at_each_new_size(
+    run: Namespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = (2, 4, 1, 3)
+
+    for size in sizes:
+        rescale(run, size)
+        wait_for_step(run, ranks=size)
+
+    found = pauses(run)[1 - len(sizes) :]
+    with capsys.disabled():
+        print(*(f"\n| {pause.before} -> {pause.after} | {pause.seconds:.1f} s |" for pause in found))
+    assert [(pause.before, pause.after) for pause in found] == [(2, 4), (4, 1), (1, 3)]
+    assert max(pause.seconds for pause in found) <= LONGEST_PAUSE

@@ -1,0 +1,76 @@
+"""S3 is gone for a minute, or refuses, while a run trains: it goes on, says so, and tries again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import faults
+from lab.cluster import S3_PORT
+from lab.namespaces import NODE_ADDRESS
+from lab.waiting import wait_until
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import STEP, head, upgrade, wait_for_checkpoint, workers
+
+pytestmark = pytest.mark.full
+
+REFUSING_PORT = 7072
+NOT_SAVED = "training goes on, and tries again"
+
+
+@pytest.fixture(scope="module")
+def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
+    """A run of two workers that has a checkpoint."""
+    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2})
+    wait_for_checkpoint(module_namespace, seconds=300)
+    yield module_namespace
+    module_namespace.helm(helm4, "uninstall", "run1", "--wait")
+
+
+def _words(namespace: Namespace) -> list[str]:
+    return [line for line in namespace.launcher_log().splitlines() if NOT_SAVED in line]
+
+
+def _steps(namespace: Namespace) -> int:
+    return len(STEP.findall(namespace.launcher_log()))
+
+
+# Before the run of the other tests, which has the release's name.
+def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
+    upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 20})
+
+    with faults.refusing_s3(REFUSING_PORT):
+        wait_until("its HEAD", lambda: head(namespace) is not None, seconds=300)
+        with faults.redirected(workers(namespace)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
+            assert namespace.wait_for_end(seconds=900) == "Failed"
+
+    assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]
+
+
+def test_run_goes_on_while_s3_does_not_answer(run: Namespace) -> None:
+    before, told = head(run), len(_words(run))
+    assert before
+
+    with faults.cut(workers(run)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT):
+        wait_until("its words", lambda: len(_words(run)) > told, pause=1)
+        steps = _steps(run)
+        wait_until("more steps", lambda: _steps(run) > steps + 100, pause=1)
+
+    assert "cannot be reached" in _words(run)[-1]
+    assert wait_for_checkpoint(run, head(run)).generation == before.generation
+
+
+def test_run_goes_on_while_s3_refuses_its_keys(run: Namespace) -> None:
+    before, told = head(run), len(_words(run))
+    assert before
+
+    refused = faults.redirected(workers(run)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT)
+    with faults.refusing_s3(REFUSING_PORT), refused:
+        wait_until("its words", lambda: len(_words(run)) > told, pause=1)
+        steps = _steps(run)
+        wait_until("more steps", lambda: _steps(run) > steps + 100, pause=1)
+
+    assert "refuses the keys of this Secret" in _words(run)[-1]
+    assert wait_for_checkpoint(run, head(run)).generation == before.generation
