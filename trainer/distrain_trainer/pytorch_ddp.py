@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,6 +44,8 @@ def lost_ranks_named() -> Iterator[None]:
         finding = str(error).splitlines()[0]
         if not isinstance(error, dist.DistError) and "gloo" not in finding:
             raise
+        # torchrun may have found out meanwhile, and need not wait.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
 

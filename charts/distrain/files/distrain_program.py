@@ -68,11 +68,14 @@ class Program:
         return True
 
     def look_for_cause(self, chunk: bytes) -> None:
-        """Keep what the first rank to fail names as its cause."""
         lines = (self.rest + chunk).splitlines(keepends=True)
         # A line's beginning is enough to know it.
         is_unfinished = lines and chunk and lines[-1][-1:] not in b"\r\n"
         self.rest = lines.pop()[:4096] if is_unfinished else b""
+        self.read(lines)
+
+    def read(self, lines: list) -> None:
+        """Keep what the first rank to fail names as its cause."""
         self.cause = self.cause or first_cause(lines)
 
     def terminate(self) -> bool:

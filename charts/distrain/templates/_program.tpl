@@ -23,11 +23,8 @@ args:
 command: [/opt/distrain/bin/distrain-worker]
 args:
   {{- include "distrain.mpi.workerArgs" .root | nindent 2 }}
-{{- else if include "distrain.job.is" (dict "root" .root "a" "elastic") -}}
-command:
-  {{- include "distrain.program.torchrun" .root | nindent 2 }}
 {{- else -}}
-command: [/opt/distrain/bin/distrain-run]
+command: [/opt/distrain/bin/{{ include "distrain.job.is" (dict "root" .root "a" "elastic") | empty | ternary "distrain-run" "distrain-torchrun" }}]
 args:
   - --max-restarts={{ int64 .root.Values.job.maxRestarts }}
   - --restart-window={{ int64 .root.Values.job.restartWindow }}
