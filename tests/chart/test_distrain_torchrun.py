@@ -107,18 +107,23 @@ def test_sigterm_reaches_torchrun_and_is_waited_for(bench: Bench) -> None:
     assert bench.cause == "distrain: stopped by SIGTERM"
 
 
-def test_lost_meeting_point_is_waited_for(bench: Bench) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = bench.start(
-        f"{COUNT}; test $try = 2 && exit 0; exit 1", "--max-restarts=1", meeting_point=f"127.0.0.1:{port}"
-    )
-    follow(process, "starting again")
+def test_meeting_point_without_an_address_is_waited_for(bench: Bench) -> None:
+    process = bench.start("echo training", meeting_point="worker-0.invalid:23456")
+
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=1)
+    process.terminate()
+    assert process.wait(timeout=5) == 143
 
-    with socket.create_server(("127.0.0.1", port)):
-        assert process.wait(timeout=10) == 0
+
+def test_meeting_point_whose_torchrun_has_yet_to_start_is_not_waited_for(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    process = bench.start("echo training", meeting_point=f"127.0.0.1:{port}")
+
+    follow(process, "training")
+    assert process.wait(timeout=5) == 0
 
 
 def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:

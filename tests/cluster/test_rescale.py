@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,9 @@ import pytest
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings
-from tests.cluster.training import LONG, head, wait_for_checkpoint
+from tests.cluster.training import LONG, RESUMED, STOPPED, head, wait_for_checkpoint
 
 MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", "workers.gpus": 0, **LONG}
-RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
-STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 # A default kubelet tells the launcher of new workers within this time.
 GROWING = 240
 

@@ -39,8 +39,10 @@ distrain.env.own
 {{- if eq (include "distrain.job.kind" .root) "PyTorchJob" -}}
 {{- /* torchrun looks for a lost rank every second; older ones would every five. */}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
+{{- end -}}
+{{- if include "distrain.job.is" (dict "root" .root "a" "elastic") -}}
 {{- /*
-From 2.5 on it tells the ranks of the first workers' store for ever, and workers that come later of none:
+From 2.5 on torchrun tells the ranks of the first workers' store for ever, and workers that come later of none:
 https://github.com/pytorch/pytorch/issues/135712
 */}}
 {{- $env = append $env (dict "name" "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" "value" "1") -}}
