@@ -111,7 +111,5 @@ def test_images_s3_streams_images(helm: Path) -> None:
     rendered = of_file(helm, "images-s3")
 
     assert rendered.job["spec"]["nprocPerNode"] == "4"
-    assert {"--model=resnet50", "--data=s3://images", "--image-size=224"} <= set(
-        rendered.container("Worker")["args"]
-    )
+    assert {"--model=resnet50", "--data=s3://images", "--image-size=224"} <= set(rendered.container("Worker")["args"])
     assert "AWS_SECRET_ACCESS_KEY" in rendered.env("Worker")

@@ -67,6 +67,7 @@ def test_job_goes_on_at_each_new_size_and_loses_no_step(run: Namespace, helm4: P
     for size in (3, 1):
         rescale(run, helm4, KIND, on_s3, size)
         wait_for_ranks(run, KIND, size, seconds=SECONDS)
+        wait_for_checkpoint(run, head(run), seconds=SECONDS)
 
     story = log(run, KIND)
     resumed = RESUMED.findall(story)

@@ -51,6 +51,7 @@ def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
     for size in sizes:
         rescale(namespace, helm4, kind, on_s3, size)
         wait_for_ranks(namespace, kind, size, seconds=SECONDS)
+        wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
 
     story = log(namespace, kind)
     resumed = RESUMED.findall(story)
