@@ -21,8 +21,10 @@ TESTS = Path(__file__).parent
 SHARING = {
     "test_admission.py",
     "test_doctor.py",
+    "test_kills_kinds.py",
     "test_operators_pods.py",
     "test_rescale.py",
+    "test_rescale_kinds.py",
     "test_rbac.py",
     "test_scheduler.py",
     "test_traffic.py",
