@@ -3,6 +3,7 @@
 Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
 """
 
+import argparse
 import collections
 import contextlib
 import os
@@ -141,6 +142,20 @@ class Restarts:
             return first
         more = "" if first == last else f"; the last: {last}"
         return f"{first} (the first of {len(self.failures)} failures within {self.window:g} s{more})"
+
+
+def parse(name: str, argv: list) -> tuple:
+    """Return the options of what watches over a program, and the program's command."""
+    own, program = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
+    parser = argparse.ArgumentParser(usage=name + " [options] -- PROGRAM [its arguments]", allow_abbrev=False)
+    add = parser.add_argument
+    add("--max-restarts", type=int, default=0, help="how often a failed program is started again, within the window")
+    add("--restart-window", type=float, default=3600, help="seconds that a restart counts for")
+    add("--termination-log", default="/dev/termination-log", help="where the cause of a failure goes")
+    options = parser.parse_args(own)
+    if not program:
+        parser.error("needs a program after --")
+    return options, program
 
 
 def fail(cause: str, code: int, termination_log: str) -> int:
