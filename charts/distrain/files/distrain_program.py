@@ -68,6 +68,17 @@ class Program:
         self.look_for_cause(chunk)
         return True
 
+    def follow(self, is_pod: bool) -> None:
+        """Copy all output until the end, and end what is left in the pod: a torchrun's ranks are in other sessions."""
+        while self.process.poll() is None:
+            self.pass_on_output(1)
+        if is_pod:
+            with contextlib.suppress(ProcessLookupError):
+                # All but process 1 and this one.
+                os.kill(-1, signal.SIGKILL)
+        while self.pass_on_output(0.1):
+            pass
+
     def look_for_cause(self, chunk: bytes) -> None:
         lines = (self.rest + chunk).splitlines(keepends=True)
         # A line's beginning is enough to know it.
