@@ -110,7 +110,7 @@ def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: flo
         raise LabError(f"{error}\n{namespace.story()}") from None
 
 
-def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 240) -> None:
+def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420) -> None:
     """Wait until the ranks have started again and saved more than before. Raises LabError after the limit."""
 
     def has_begun() -> bool:
