@@ -22,7 +22,7 @@ POD_SECURITY = "baseline"
 SECONDS = 300
 # The youngest process of a pod that has this in its command line: the one that trains, or holds weights.
 TRAINER = "distrain_trainer"
-# In a PyTorchJob's pods, torchrun and what starts it have that in theirs too.
+# Of an elastic job's pods, torchrun and what starts it have that in theirs too.
 RANK = "-u -m distrain_trainer"
 
 Fault = Callable[[Namespace], AbstractContextManager[None]]
@@ -138,12 +138,11 @@ FAULTS = {
         "hung worker": hung("worker", 1),
     },
     "master": {
-        "rank": killed("worker", 0, RANK),
-        "rank 0": killed("master", 0, RANK),
-        "torchrun": killed("worker", 0, "bin/torchrun"),
+        "rank": killed("worker"),
+        "rank 0": killed("master"),
         "master deleted": deleted("master"),
         "worker deleted": deleted("worker"),
-        "hung rank": hung("worker", 0, RANK),
+        "hung rank": hung("worker"),
         "cut network": cut("master", "worker"),
     },
 }
