@@ -19,7 +19,7 @@ from lab.waiting import wait_for_port, wait_until
 def processes(pod_uid: str, *words: str) -> list[int]:
     """Return the host's ids of a pod's processes whose command line holds all these words, the oldest first."""
     found = (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
-    return sorted(pid for pid in found if pod_uid in _text(pid, "cgroup") and _has(pid, words))
+    return sorted((pid for pid in found if pod_uid in _text(pid, "cgroup") and _has(pid, words)), key=_age)
 
 
 def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
@@ -123,6 +123,12 @@ def _iptables(pid: int, *rule: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LabError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def _age(pid: int) -> tuple[int, int]:
+    """Return what sorts processes by their start: their ids begin anew at times."""
+    fields = _text(pid, "stat").rpartition(")")[2].split()
+    return (int(fields[19]) if fields else 0, pid)
 
 
 def _has(pid: int, words: tuple[str, ...]) -> bool:

@@ -21,10 +21,12 @@ TESTS = Path(__file__).parent
 SHARING = {
     "test_admission.py",
     "test_doctor.py",
+    "test_kills_kinds.py",
     "test_operators_pods.py",
     "test_rbac.py",
     "test_replaced.py",
     "test_rescale.py",
+    "test_rescale_kinds.py",
     "test_rescale_moments.py",
     "test_s3_failures.py",
     "test_scheduler.py",

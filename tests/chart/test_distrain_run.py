@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,22 +24,22 @@ TRAINING = "trap 'echo saving; exit 143' TERM; echo training; while ! test -e fi
 class Bench:
     folder: Path
 
-    def start(self, program: str, *options: str) -> subprocess.Popen[str]:
+    def start(self, program: str, *options: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
         (self.folder / "log").write_text("")
         for script in ("distrain-run", "distrain_program.py"):
             text = (SCRIPTS / script).read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
             (self.folder / script).write_text(text)
         log = f"--termination-log={self.folder}/log"
         return subprocess.Popen(
-            [sys.executable, self.folder / "distrain-run", log, *options, "--", "sh", "-c", program],
+            [*before, sys.executable, self.folder / "distrain-run", log, *options, "--", "sh", "-c", program],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
-    def run(self, program: str, *options: str) -> tuple[int, str]:
-        process = self.start(program, *options)
+    def run(self, program: str, *options: str, before: Sequence[str] = ()) -> tuple[int, str]:
+        process = self.start(program, *options, before=before)
         output, _ = process.communicate(timeout=20)
         return process.returncode, output
 
@@ -116,6 +116,16 @@ def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
     assert process.wait(timeout=5) == 0
     # What process 1 of a pod would have ended.
     (bench.folder / "finish").touch()
+
+
+def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> None:
+    """torchrun's ranks are in sessions of their own."""
+    outlives = "setsid sleep 60 & echo $! >rank; kill -9 $$"
+    program = f"{COUNT}; if test $try = 1; then {outlives}; fi; ! kill -0 $(cat rank)"
+
+    code, output = bench.run(program, "--max-restarts=1", before=["unshare", "--pid", "--fork", "--kill-child"])
+
+    assert code == 0, output
 
 
 def test_command_line_without_a_program_is_refused() -> None:

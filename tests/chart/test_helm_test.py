@@ -60,9 +60,9 @@ def test_mpirun_starts_horovods_all_reduce(helm: Path) -> None:
 def test_torchrun_starts_torchs_all_reduce_on_all_workers_at_once(helm: Path) -> None:
     job, _ = job_and_own(helm, *KINDS["PyTorchJob"], "workers.minReplicas=1", "workers.maxReplicas=9")
 
-    command = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
+    arguments = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["args"]
 
-    assert command == ["torchrun", "--no-python", *ALLREDUCE, "--backend=torch"]
+    assert arguments[arguments.index("--") + 1 :] == ["torchrun", "--no-python", *ALLREDUCE, "--backend=torch"]
     assert job["spec"]["elasticPolicy"]["minReplicas"] == job["spec"]["elasticPolicy"]["maxReplicas"] == 2
 
 

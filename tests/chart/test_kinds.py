@@ -143,14 +143,14 @@ def test_scripts_are_those_that_the_pods_start_with(helm: Path, kind: str) -> No
 
     assert ("distrain-launch: |" in rendered.text) == (kind in MPI)
     assert ("distrain-run: |" in rendered.text) == (kind in REPLACED)
-    if kind in (*MPI, *REPLACED):
-        for role, pod in rendered.pods().items():
-            (path,) = rendered.container(role)["command"]
-            assert path.removeprefix("/opt/distrain/bin/") in rendered.scripts["data"]
-            assert rendered.scripts["metadata"]["name"] in str(pod["volumes"])
+    assert ("distrain-torchrun: |" in rendered.text) == (kind == "pytorchjob-elastic")
+    for role, pod in rendered.pods().items():
+        (path,) = rendered.container(role)["command"]
+        assert path.removeprefix("/opt/distrain/bin/") in rendered.scripts["data"]
+        assert rendered.scripts["metadata"]["name"] in str(pod["volumes"])
 
 
-@pytest.mark.parametrize("kind", REPLACED)
+@pytest.mark.parametrize("kind", [*REPLACED, "pytorchjob-elastic"])
 def test_program_is_started_again_in_its_pod(helm: Path, kind: str) -> None:
     rendered = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60"))
 
@@ -248,14 +248,29 @@ def test_chief_servers_and_scheduler_have_no_gpus(helm: Path) -> None:
             assert ("nvidia.com/gpu" in str(pod)) == (role == "Worker")
 
 
+def test_restarts_of_an_elastic_job_are_counted_by_the_pods(helm: Path) -> None:
+    """torchrun counts ranks that stop at a step boundary too."""
+    rendered = render_with(helm, (*KINDS["pytorchjob-elastic"], "job.maxRestarts=3"))
+
+    assert rendered.job["spec"]["elasticPolicy"]["maxRestarts"] == 1_000_000
+
+
+def test_workers_that_come_later_learn_where_rank_0_is(helm: Path) -> None:
+    """https://github.com/pytorch/pytorch/issues/135712"""
+    rendered = render_with(helm, KINDS["pytorchjob-elastic"])
+
+    assert {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"} in rendered.container("Worker")["env"]
+
+
 def test_elastic_policy_has_the_range_of_the_values(helm: Path) -> None:
-    values = ("workers.minReplicas=2", "workers.maxReplicas=8", "job.maxRestarts=5", "workers.gpus=4")
+    values = ("workers.minReplicas=2", "workers.maxReplicas=8", "workers.gpus=4")
 
     spec = render_with(helm, (*KINDS["pytorchjob-elastic"], *values)).job["spec"]
 
-    conf = {one["key"]: one["value"] for one in spec["elasticPolicy"].pop("rdzvConf")}
-    assert spec["elasticPolicy"] == {"minReplicas": 2, "maxReplicas": 8, "rdzvBackend": "c10d", "maxRestarts": 5}
-    assert (conf["last_call_timeout"], conf["join_timeout"]) == ("5", "1800")
+    policy = spec["elasticPolicy"]
+    conf = {one["key"]: one["value"] for one in policy["rdzvConf"]}
+    assert (policy["minReplicas"], policy["maxReplicas"], policy["rdzvBackend"]) == (2, 8, "c10d")
+    assert (conf["last_call_timeout"], conf["join_timeout"]) == ("3", "1800")
     assert spec["nprocPerNode"] == "4"
 
 

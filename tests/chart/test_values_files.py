@@ -103,14 +103,13 @@ def test_mnist_pytorch_elastic_may_change_its_size(helm: Path) -> None:
 
     assert size(rendered) == {"Worker": 2}
     policy = rendered.job["spec"]["elasticPolicy"]
-    assert (policy["minReplicas"], policy["maxReplicas"], policy["maxRestarts"]) == (1, 4, 3)
+    assert (policy["minReplicas"], policy["maxReplicas"]) == (1, 4)
+    assert "--max-restarts=3" in rendered.container("Worker")["args"]
 
 
 def test_images_s3_streams_images(helm: Path) -> None:
     rendered = of_file(helm, "images-s3")
 
     assert rendered.job["spec"]["nprocPerNode"] == "4"
-    assert {"--model=resnet50", "--data=s3://images", "--image-size=224"} <= set(
-        rendered.container("Worker")["command"]
-    )
+    assert {"--model=resnet50", "--data=s3://images", "--image-size=224"} <= set(rendered.container("Worker")["args"])
     assert "AWS_SECRET_ACCESS_KEY" in rendered.env("Worker")

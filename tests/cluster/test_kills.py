@@ -6,7 +6,6 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from lab import client, faults
 from lab.errors import LabError
 from lab.paths import CHART
 from tests.cluster.testbed import VALUES, Namespace, settings
-from tests.cluster.training import LONG, Head, head, wait_for_checkpoint
+from tests.cluster.training import LONG, Head, head, live_pod, wait_for_checkpoint
 
 VALUES_OF_RUN = {
     "framework": "tensorflow",
@@ -36,17 +35,6 @@ def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[
     wait_for_checkpoint(module_namespace, seconds=300)
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--wait")
-
-
-def _pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]:
-    pods = [
-        pod
-        for pod in namespace.get("pods")
-        if pod["metadata"]["labels"].get("app.kubernetes.io/component") == role
-        and pod["status"]["phase"] == "Running"
-        and "deletionTimestamp" not in pod["metadata"]
-    ]
-    return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[number]
 
 
 def _goes_on(namespace: Namespace, before: Head, *, starts_again: bool = True) -> None:
@@ -75,7 +63,7 @@ def _before(namespace: Namespace) -> Head:
 def test_killed_process_is_made_good(run: Namespace, role: str, words: tuple[str, ...]) -> None:
     before = _before(run)
 
-    faults.send(signal.SIGKILL, _pod(run, role)["metadata"]["uid"], *words)
+    faults.send(signal.SIGKILL, live_pod(run, role)["metadata"]["uid"], *words)
 
     _goes_on(run, before, starts_again=words[0] != "sshd")
 
@@ -84,7 +72,7 @@ def test_killed_process_is_made_good(run: Namespace, role: str, words: tuple[str
 def test_deleted_pod_is_made_good(run: Namespace, role: str) -> None:
     before = _before(run)
 
-    client.kubectl("-n", run.name, "delete", "pod", _pod(run, role)["metadata"]["name"], "--wait=false")
+    client.kubectl("-n", run.name, "delete", "pod", live_pod(run, role)["metadata"]["name"], "--wait=false")
 
     _goes_on(run, before)
 
@@ -92,13 +80,13 @@ def test_deleted_pod_is_made_good(run: Namespace, role: str) -> None:
 def test_hung_rank_is_made_good(run: Namespace) -> None:
     before = _before(run)
 
-    with faults.halted(_pod(run, "worker", 1)["metadata"]["uid"], TRAINER):
+    with faults.halted(live_pod(run, "worker", 1)["metadata"]["uid"], TRAINER):
         _goes_on(run, before)
 
 
 def test_cut_network_between_workers_is_made_good(run: Namespace) -> None:
     before = _before(run)
-    one, other = _pod(run, "worker", 0), _pod(run, "worker", 1)
+    one, other = live_pod(run, "worker", 0), live_pod(run, "worker", 1)
 
     with faults.cut(one["metadata"]["uid"], other["status"]["podIP"]), contextlib.suppress(LabError):
         wait_for_checkpoint(run, before, seconds=45)

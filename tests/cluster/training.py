@@ -81,6 +81,35 @@ def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seco
     return found
 
 
+def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420) -> None:
+    """Wait until the ranks have started again and saved more than before. Raises LabError after the limit."""
+
+    def has_begun() -> bool:
+        found = head(namespace)
+        return found is not None and found.generation > before.generation
+
+    try:
+        wait_until("another start of the ranks", has_begun, seconds=seconds, pause=0.5)
+    except LabError as error:
+        raise LabError(f"{error}\n{namespace.story()}") from None
+    begun = head(namespace)
+    assert begun is not None
+    assert begun.samples >= before.samples
+    wait_for_checkpoint(namespace, begun, seconds=seconds)
+
+
+def live_pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]:
+    """Return a role's pod that runs and is to stay, by its place among them."""
+    pods = [
+        pod
+        for pod in namespace.get("pods")
+        if pod["metadata"]["labels"].get("app.kubernetes.io/component") == role
+        and pod["status"]["phase"] == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+    return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[number]
+
+
 def upgrade(namespace: Namespace, helm: Path, on_s3: list[str], values: dict[str, Any]) -> None:
     """Install or upgrade release run1 to a long MPIJob with these values on top."""
     arguments = ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({**MPIJOB, **values})]

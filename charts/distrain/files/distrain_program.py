@@ -3,6 +3,7 @@
 Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
 """
 
+import argparse
 import collections
 import contextlib
 import os
@@ -67,12 +68,26 @@ class Program:
         self.look_for_cause(chunk)
         return True
 
+    def follow(self, is_pod: bool) -> None:
+        """Copy all output until the end, and end what is left in the pod: a torchrun's ranks are in other sessions."""
+        while self.process.poll() is None:
+            self.pass_on_output(1)
+        if is_pod:
+            with contextlib.suppress(ProcessLookupError):
+                # All but process 1 and this one.
+                os.kill(-1, signal.SIGKILL)
+        while self.pass_on_output(0.1):
+            pass
+
     def look_for_cause(self, chunk: bytes) -> None:
-        """Keep what the first rank to fail names as its cause."""
         lines = (self.rest + chunk).splitlines(keepends=True)
         # A line's beginning is enough to know it.
         is_unfinished = lines and chunk and lines[-1][-1:] not in b"\r\n"
         self.rest = lines.pop()[:4096] if is_unfinished else b""
+        self.read(lines)
+
+    def read(self, lines: list) -> None:
+        """Keep what the first rank to fail names as its cause."""
         self.cause = self.cause or first_cause(lines)
 
     def terminate(self) -> bool:
@@ -138,6 +153,20 @@ class Restarts:
             return first
         more = "" if first == last else f"; the last: {last}"
         return f"{first} (the first of {len(self.failures)} failures within {self.window:g} s{more})"
+
+
+def parse(name: str, argv: list) -> tuple:
+    """Return the options of what watches over a program, and the program's command."""
+    own, program = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
+    parser = argparse.ArgumentParser(usage=name + " [options] -- PROGRAM [its arguments]", allow_abbrev=False)
+    add = parser.add_argument
+    add("--max-restarts", type=int, default=0, help="how often a failed program is started again, within the window")
+    add("--restart-window", type=float, default=3600, help="seconds that a restart counts for")
+    add("--termination-log", default="/dev/termination-log", help="where the cause of a failure goes")
+    options = parser.parse_args(own)
+    if not program:
+        parser.error("needs a program after --")
+    return options, program
 
 
 def fail(cause: str, code: int, termination_log: str) -> int:

@@ -40,6 +40,13 @@ distrain.env.own
 {{- /* torchrun looks for a lost rank every second; older ones would every five. */}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
 {{- end -}}
+{{- if include "distrain.job.is" (dict "root" .root "a" "elastic") -}}
+{{- /*
+From 2.5 on torchrun tells the ranks of the first workers' store for ever, and workers that come later of none:
+https://github.com/pytorch/pytorch/issues/135712
+*/}}
+{{- $env = append $env (dict "name" "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" "value" "1") -}}
+{{- end -}}
 {{- if and (eq .role "launcher") (eq (include "distrain.job.kind" .root) "Plain") -}}
 {{- /* Open MPI cuts host names at the first dot, and <job>-worker-0 alone is no name in the cluster's DNS. */}}
 {{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}

@@ -6,7 +6,7 @@ What the job is, for all templates that ask.
   distrain.job.versions    the versions of a kind that the chart can write
   distrain.job.served      those of them that the cluster serves
   distrain.job.isReal      whether a real cluster answers, which `helm template` lacks
-  distrain.job.is          whether the job has a property: mpi, kubexec, elastic, fixed, replaced, scripts, trainingOperator
+  distrain.job.is          whether the job has a property: mpi, kubexec, elastic, fixed, replaced, trainingOperator
   distrain.job.slots       ranks per worker
   distrain.job.pods        number of pods that have to run at once
   distrain.job.resource    the job's resources, with the name given
@@ -97,7 +97,6 @@ distrain.job.is
   elastic           workers may come and go under torchrun
   fixed             they may not, as the environment of the pods tells their number
   replaced          another size is another job: the pods' environment tells the size, or the user wants it so
-  scripts           its pods start with scripts of the chart's; torchrun alone does without
   trainingOperator  the training-operator's common part runs the pods
 */}}
 {{- define "distrain.job.is" -}}
@@ -121,7 +120,6 @@ distrain.job.is
   "kubexec" (and (eq $kind "MPIJob") (ne $version "v2beta1"))
   "elastic" $elastic
   "fixed" $isFixed
-  "scripts" (not $elastic)
   "replaced" (or $isFixed (eq $mode "replace"))
   "trainingOperator" (and (eq $version "v1") (ne $kind "Plain"))
   | toJson
@@ -152,10 +150,8 @@ distrain.job.resource
 
 {{- define "distrain.job.documents" -}}
 {{- $job := dict "root" . "job" (include "distrain.names.job" .) -}}
-{{- if include "distrain.job.is" (dict "root" . "a" "scripts") }}
 ---
 {{ include "distrain.scripts.resource" $job }}
-{{- end }}
 ---
 {{ include "distrain.job.resource" $job }}
 {{- end }}

@@ -23,11 +23,8 @@ args:
 command: [/opt/distrain/bin/distrain-worker]
 args:
   {{- include "distrain.mpi.workerArgs" .root | nindent 2 }}
-{{- else if include "distrain.job.is" (dict "root" .root "a" "elastic") -}}
-command:
-  {{- include "distrain.program.torchrun" .root | nindent 2 }}
 {{- else -}}
-command: [/opt/distrain/bin/distrain-run]
+command: [/opt/distrain/bin/{{ include "distrain.job.is" (dict "root" .root "a" "elastic") | empty | ternary "distrain-run" "distrain-torchrun" }}]
 args:
   - --max-restarts={{ int64 .root.Values.job.maxRestarts }}
   - --restart-window={{ int64 .root.Values.job.restartWindow }}
@@ -41,18 +38,19 @@ distrain.program.torchrun
   Takes the root context. Renders a list.
 
   torchrun reads the number of pods, their ranks and their meeting point from the operator's PET_* variables. With one
-  rank per pod of a fixed size the operator's RANK and WORLD_SIZE are the program's own, and no torchrun is needed.
+  rank per pod of a fixed size the operator's RANK and WORLD_SIZE are the program's own, and no torchrun is needed: one
+  that starts again sooner than the Master's would meet the one that ends, and both then wait for each other for ever.
 */}}
 {{- define "distrain.program.torchrun" -}}
 {{- $single := eq (include "distrain.job.slots" .) "1" -}}
 {{- $elastic := include "distrain.job.is" (dict "root" . "a" "elastic") -}}
-{{- if not .Values.command -}}
+{{- if and $single (not $elastic) -}}
+{{- include "distrain.trainer.program" . -}}
+{{- else if not .Values.command -}}
 - torchrun
 - -m
 - distrain_trainer
 {{ include "distrain.trainer.arguments" . }}
-{{- else if and $single (not $elastic) -}}
-{{- include "distrain.trainer.program" . -}}
 {{- else -}}
 - torchrun
 - --no-python

@@ -16,12 +16,10 @@ distrain.volumes.all
 */}}
 {{- define "distrain.volumes.all" -}}
 {{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
-{{- if include "distrain.job.is" (dict "root" .root "a" "scripts") -}}
 - name: scripts
   configMap:
     name: {{ include "distrain.names.scripts" .job }}
     defaultMode: 0755
-{{ end -}}
 - name: tmp
   emptyDir: {}
 {{- if and $plain (ne .role "keygen") }}
@@ -58,11 +56,9 @@ distrain.volumes.all
 
 {{- define "distrain.volumes.mounts" -}}
 {{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
-{{- if include "distrain.job.is" (dict "root" .root "a" "scripts") -}}
 - name: scripts
   mountPath: /opt/distrain/bin
   readOnly: true
-{{ end -}}
 - name: tmp
   mountPath: /tmp
 {{- if and $plain (ne .role "keygen") }}

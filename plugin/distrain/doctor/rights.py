@@ -32,7 +32,7 @@ SSH_KEY = ("", "secrets")
 # The resources of a job beside the ServiceAccount that each has.
 RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
     "MPIJob": ((KUBEFLOW, "mpijobs"), ("", "configmaps")),
-    "PyTorchJob": ((KUBEFLOW, "pytorchjobs"),),
+    "PyTorchJob": ((KUBEFLOW, "pytorchjobs"), ("", "configmaps")),
     "TFJob": ((KUBEFLOW, "tfjobs"), ("", "configmaps")),
     "MXJob": ((KUBEFLOW, "mxjobs"), ("", "configmaps")),
     PLAIN: (

@@ -1,0 +1,81 @@
+"""Long runs of every kind of job, alike but for the kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import client
+from lab.errors import LabError
+from lab.paths import CHART
+from lab.waiting import wait_until
+from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.cluster.training import LONG, RESUMED, live_pod
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job as a run of it is installed: its values, kubectl's name for it, and the role that logs."""
+
+    file: str
+    framework: str
+    resources: str
+    speaker: str
+    values: dict[str, Any]
+
+    def settings(self, on_s3: list[str], **more: Any) -> list[str]:
+        """Return Helm's arguments for a long run of two workers on CPUs."""
+        usual = {
+            "framework": self.framework,
+            "image.repository": f"distrain/{self.framework}",
+            "workers.gpus": 0,
+            "workers.replicas": 2,
+            "rescale.lostWorkerTimeout": 10,
+            "job.maxRestarts": 50,
+        }
+        return ["-f", str(VALUES / self.file), *on_s3, *settings({**usual, **LONG, **self.values, **more})]
+
+
+SERVERS = {"strategy": "parameter-server", "servers.replicas": 1}
+KINDS = {
+    "elastic": Kind("mnist-pytorch-elastic.yaml", "pytorch", "pytorchjobs", "worker", {}),
+    "master": Kind("mnist-pytorch.yaml", "pytorch", "pytorchjobs", "master", {}),
+    "plain": Kind("mnist.yaml", "tensorflow", "jobs", "launcher", {"job.kind": "Plain"}),
+    "mpijob": Kind("mnist.yaml", "tensorflow", "mpijobs", "launcher", {}),
+    "mxjob": Kind("mnist-mxnet-ps.yaml", "mxnet", "mxjobs", "worker", {}),
+    "tfjob": Kind("mnist.yaml", "tensorflow", "tfjobs", "chief", SERVERS),
+}
+
+
+def install(namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], **more: Any) -> None:
+    """Install a run, or upgrade it."""
+    arguments = kind.settings(on_s3, **more)
+    done = namespace.helm(helm, "upgrade", "--install", "run1", str(CHART), *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def rescale(namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], size: int) -> None:
+    install(namespace, helm, kind, on_s3, **{"workers.replicas": size})
+
+
+def log(namespace: Namespace, kind: Kind) -> str:
+    """Return the log of rank 0's pod, nothing while there is none."""
+    try:
+        name = live_pod(namespace, kind.speaker)["metadata"]["name"]
+        return client.kubectl("-n", namespace.name, "logs", name)
+    except (IndexError, LabError):
+        return ""
+
+
+def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: float) -> None:
+    """Wait until the run goes on with so many ranks. Raises LabError after the limit, with what its pods do."""
+    try:
+        wait_until(
+            f"{ranks} ranks",
+            lambda: [found[2] for found in RESUMED.findall(log(namespace, kind))][-1:] == [str(ranks)],
+            seconds=seconds,
+            pause=1,
+        )
+    except LabError as error:
+        raise LabError(f"{error}\n{namespace.story()}") from None

@@ -1,0 +1,166 @@
+"""Whatever is killed, halted or cut off of a job that mpi-operator does not run, all of it goes on together."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from lab import client, faults
+from lab.errors import LabError
+from lab.waiting import wait_until
+from tests.cluster.runs_of_kinds import KINDS, install
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import head, live_pod, remove_checkpoints, wait_for_checkpoint, wait_for_restart
+
+# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+POD_SECURITY = "baseline"
+SECONDS = 300
+# The youngest process of a pod that has this in its command line: the one that trains, or holds weights.
+TRAINER = "distrain_trainer"
+# Of an elastic job's pods, torchrun and what starts it have that in theirs too.
+RANK = "-u -m distrain_trainer"
+
+Fault = Callable[[Namespace], AbstractContextManager[None]]
+
+
+@pytest.fixture(scope="module")
+def runs(
+    module_namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None
+) -> Iterator[Callable[[str], Namespace]]:
+    """Give a run of a kind that has a checkpoint; the faults of a kind, one after the other, share one."""
+    installed = []
+
+    def run(kind: str) -> Namespace:
+        if installed[-1:] != [kind]:
+            if installed:
+                _end_run(module_namespace, helm4)
+            install(module_namespace, helm4, KINDS[kind], on_s3)
+            installed.append(kind)
+            wait_for_checkpoint(module_namespace, seconds=SECONDS)
+        return module_namespace
+
+    yield run
+    _end_run(module_namespace, helm4)
+
+
+def _end_run(namespace: Namespace, helm: Path) -> None:
+    namespace.helm(helm, "uninstall", "run1", "--wait")
+    client.kubectl("-n", namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
+    wait_until("the pods' end", lambda: not namespace.get("pods"), pause=0.5)
+    remove_checkpoints(namespace)
+
+
+@contextlib.contextmanager
+def _killed(namespace: Namespace, role: str, number: int, word: str) -> Iterator[None]:
+    faults.send(signal.SIGKILL, live_pod(namespace, role, number)["metadata"]["uid"], word)
+    yield
+
+
+@contextlib.contextmanager
+def _deleted(namespace: Namespace, role: str, number: int) -> Iterator[None]:
+    name = live_pod(namespace, role, number)["metadata"]["name"]
+    client.kubectl("-n", namespace.name, "delete", "pod", name, "--wait=false")
+    yield
+
+
+@contextlib.contextmanager
+def _hung(namespace: Namespace, role: str, number: int, word: str) -> Iterator[None]:
+    with faults.halted(live_pod(namespace, role, number)["metadata"]["uid"], word):
+        yield
+
+
+@contextlib.contextmanager
+def _cut(namespace: Namespace, role: str, other: str) -> Iterator[None]:
+    before = head(namespace)
+    one, another = live_pod(namespace, role, 0), live_pod(namespace, other, -1)
+    with faults.cut(one["metadata"]["uid"], another["status"]["podIP"]), contextlib.suppress(LabError):
+        wait_for_checkpoint(namespace, before, seconds=45)
+    yield
+
+
+def killed(role: str, number: int = 0, word: str = TRAINER) -> Fault:
+    return functools.partial(_killed, role=role, number=number, word=word)
+
+
+def deleted(role: str, number: int = 0) -> Fault:
+    return functools.partial(_deleted, role=role, number=number)
+
+
+def hung(role: str, number: int = 0, word: str = TRAINER) -> Fault:
+    return functools.partial(_hung, role=role, number=number, word=word)
+
+
+def cut(role: str, other: str) -> Fault:
+    return functools.partial(_cut, role=role, other=other)
+
+
+FAULTS = {
+    "elastic": {
+        "rank": killed("worker", 1, RANK),
+        "torchrun": killed("worker", 1, "bin/torchrun"),
+        # The workers meet there: without it no other one goes on.
+        "torchrun of worker 0": killed("worker", 0, "bin/torchrun"),
+        "distrain-torchrun": killed("worker", 1, "distrain-torchrun"),
+        "worker deleted": deleted("worker", 1),
+        "worker 0 deleted": deleted("worker", 0),
+        "hung rank": hung("worker", 1, RANK),
+        "cut network": cut("worker", "worker"),
+    },
+    "plain": {
+        "worker deleted": deleted("worker", 1),
+        "rank": killed("worker", 1),
+        "mpirun": killed("launcher", 0, "mpirun"),
+        "launcher deleted": deleted("launcher"),
+        "hung rank": hung("worker", 1),
+        "cut network": cut("worker", "worker"),
+    },
+    "mxjob": {
+        "scheduler": killed("scheduler"),
+        "server": killed("server"),
+        "worker": killed("worker", 1),
+        "scheduler deleted": deleted("scheduler"),
+        "server deleted": deleted("server"),
+        "worker deleted": deleted("worker", 1),
+        "hung worker": hung("worker", 1),
+    },
+    "tfjob": {
+        "server": killed("server"),
+        "chief": killed("chief"),
+        "worker": killed("worker", 1),
+        "chief deleted": deleted("chief"),
+        "server deleted": deleted("server"),
+        "worker deleted": deleted("worker", 1),
+        "hung worker": hung("worker", 1),
+    },
+    "master": {
+        "rank": killed("worker"),
+        "rank 0": killed("master"),
+        "master deleted": deleted("master"),
+        "worker deleted": deleted("worker"),
+        "hung rank": hung("worker"),
+        "cut network": cut("master", "worker"),
+    },
+}
+# The others are for the full matrix.
+TRIED = {("plain", "worker deleted"), ("tfjob", "server"), ("master", "rank")}
+CASES = [
+    pytest.param(kind, fault, id=f"{kind}: {name}", marks=[] if (kind, name) in TRIED else pytest.mark.full)
+    for kind, named in FAULTS.items()
+    for name, fault in named.items()
+]
+
+
+@pytest.mark.parametrize(("kind", "fault"), CASES)
+def test_all_go_on_together_after(runs: Callable[[str], Namespace], kind: str, fault: Fault) -> None:
+    run = runs(kind)
+    # It trains, whatever the fault before has left.
+    before = wait_for_checkpoint(run, head(run), seconds=SECONDS)
+
+    with fault(run):
+        wait_for_restart(run, before)

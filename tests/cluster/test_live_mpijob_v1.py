@@ -1,0 +1,72 @@
+"""An MPIJob v1, whose launcher reaches its workers with kubectl: it changes its size, and loses a rank."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from lab import client, faults
+from lab.operators import Operators
+from tests.cluster.runs_of_kinds import KINDS, install, log, rescale, wait_for_ranks
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import (
+    RESUMED,
+    STOPPED,
+    head,
+    live_pod,
+    remove_checkpoints,
+    wait_for_checkpoint,
+    wait_for_restart,
+)
+
+OPERATORS = Operators(mpijob="v1")
+# The operator's init container, which brings kubectl, is refused under `restricted`.
+POD_SECURITY = "baseline"
+KIND = KINDS["mpijob"]
+SECONDS = 300
+
+
+@pytest.fixture
+def run(namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None) -> Namespace:
+    """A run of two workers that has a checkpoint."""
+    remove_checkpoints(namespace)
+    install(namespace, helm4, KIND, on_s3)
+    wait_for_checkpoint(namespace, seconds=SECONDS)
+    return namespace
+
+
+def test_killed_rank_is_made_good(run: Namespace) -> None:
+    before = head(run)
+    assert before
+
+    faults.send(signal.SIGKILL, live_pod(run, "worker", 1)["metadata"]["uid"], "distrain_trainer")
+
+    wait_for_restart(run, before)
+
+
+@pytest.mark.full
+def test_deleted_worker_is_made_good(run: Namespace) -> None:
+    before = head(run)
+    assert before
+
+    client.kubectl("-n", run.name, "delete", "pod", live_pod(run, "worker", 1)["metadata"]["name"], "--wait=false")
+
+    wait_for_restart(run, before)
+
+
+@pytest.mark.full
+def test_job_goes_on_at_each_new_size_and_loses_no_step(run: Namespace, helm4: Path, on_s3: list[str]) -> None:
+    (job,) = run.get(KIND.resources)
+
+    for size in (3, 1):
+        rescale(run, helm4, KIND, on_s3, size)
+        wait_for_ranks(run, KIND, size, seconds=SECONDS)
+        wait_for_checkpoint(run, head(run), seconds=SECONDS)
+
+    story = log(run, KIND)
+    resumed = RESUMED.findall(story)
+    assert [found[1] for found in resumed] == STOPPED.findall(story)
+    assert [found[2] for found in resumed] == ["3", "1"]
+    assert [item["metadata"]["uid"] for item in run.get(KIND.resources)] == [job["metadata"]["uid"]]

@@ -1,0 +1,70 @@
+"""Another size of a job that mpi-operator does not run: the run goes on live, or another job takes it over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.runs_of_kinds import KINDS, install, log, rescale, wait_for_ranks
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import RESUMED, STOPPED, head, remove_checkpoints, wait_for_checkpoint
+
+# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+POD_SECURITY = "baseline"
+# A default kubelet tells a Plain job's launcher of new workers within 90 s.
+SECONDS = 300
+FULL = pytest.mark.full
+
+
+@pytest.fixture(autouse=True)
+def no_checkpoint(namespace: Namespace) -> Iterator[None]:
+    """Each test's run begins anew."""
+    yield
+    remove_checkpoints(namespace)
+
+
+def _jobs(namespace: Namespace, resources: str) -> list[str]:
+    return sorted(job["metadata"]["name"] for job in namespace.get(resources))
+
+
+@pytest.mark.parametrize("name", ["elastic", pytest.param("plain", marks=FULL)])
+def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
+    namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
+) -> None:
+    kind, sizes = KINDS[name], (3, 1)
+    install(namespace, helm4, kind, on_s3)
+    wait_for_checkpoint(namespace, seconds=SECONDS)
+    jobs = _jobs(namespace, kind.resources)
+
+    for size in sizes:
+        rescale(namespace, helm4, kind, on_s3, size)
+        wait_for_ranks(namespace, kind, size, seconds=SECONDS)
+        wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
+
+    story = log(namespace, kind)
+    resumed = RESUMED.findall(story)
+    assert [found[1] for found in resumed] == STOPPED.findall(story)
+    # The first worker of an elastic job may begin without the other.
+    assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
+    assert _jobs(namespace, kind.resources) == jobs
+
+
+@pytest.mark.parametrize("name", ["mxjob", pytest.param("tfjob", marks=FULL), pytest.param("master", marks=FULL)])
+def test_job_of_fixed_size_is_replaced_by_one_that_resumes(
+    namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
+) -> None:
+    kind = KINDS[name]
+    install(namespace, helm4, kind, on_s3)
+    before = wait_for_checkpoint(namespace, seconds=SECONDS)
+    jobs = _jobs(namespace, kind.resources)
+
+    rescale(namespace, helm4, kind, on_s3, 3)
+
+    wait_for_ranks(namespace, kind, 3, seconds=SECONDS)
+    (resumed,) = RESUMED.findall(log(namespace, kind))
+    assert int(resumed[1]) >= before.samples
+    wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
+    assert len(_jobs(namespace, kind.resources)) == 1
+    assert _jobs(namespace, kind.resources) != jobs
