@@ -287,7 +287,12 @@ COMMAND = "command={train,--epochs,10}"
             ("framework=pytorch", COMMAND), ["torchrun", "--no-python", "train", "--epochs", "10"], id="own-command"
         ),
         pytest.param(
-            ("framework=pytorch", "job.elastic=false"), ["torchrun", "-m", "distrain_trainer"], id="trainer-with-master"
+            ("framework=pytorch", "job.elastic=false"), ["python3", "-m", "distrain_trainer"], id="trainer-with-master"
+        ),
+        pytest.param(
+            ("framework=pytorch", "job.elastic=false", "workers.gpus=2"),
+            ["torchrun", "-m", "distrain_trainer"],
+            id="trainer-with-master-and-two-ranks-per-pod",
         ),
         pytest.param(
             ("framework=pytorch", "job.elastic=false", COMMAND), ["train", "--epochs", "10"], id="one-rank-per-pod"
