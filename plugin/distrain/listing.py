@@ -92,9 +92,9 @@ class Listing(Generic[Item]):
         with _no_collection():
             while token := self._next_token(answer):
                 following = Ahead(self._ask, connection, token)
-                yield from self._items(answer)
+                yield from self._items(_kept(answer))
                 answer = following.result()
-            yield from self._items(answer)
+            yield from self._items(_kept(answer))
 
     def _ask(self, connection: Connection, token: str | None = None) -> Answer:
         paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
@@ -104,9 +104,7 @@ class Listing(Generic[Item]):
         return answer
 
     def _items(self, answer: Answer) -> Sequence[Item]:
-        # Parts of an item stay text, which may be kept longer than the connection keeps the page.
-        whole = replace(answer, body=memoryview(bytes(answer.body)))
-        return decoded(whole, self._decoder, self._what, self._server).items or ()
+        return decoded(answer, self._decoder, self._what, self._server).items or ()
 
     def _next_token(self, answer: Answer) -> str | None:
         """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""
@@ -115,6 +113,11 @@ class Listing(Generic[Item]):
         head, items, _ = bytes(answer.body[:4096]).partition(ITEMS)
         start = memoryview(head + b"}") if items else answer.body
         return decoded(Answer(200, start), HEAD, self._what, self._server).metadata.next or None
+
+
+def _kept(answer: Answer) -> Answer:
+    """Copy a page: parts of its items stay text, and may be kept longer than the connection keeps it."""
+    return replace(answer, body=memoryview(bytes(answer.body)))
 
 
 def again(read: Callable[[], T]) -> T:
