@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from io import BufferedReader
@@ -31,6 +31,8 @@ LONGEST = 40.0
 WORTH_TELLING = 1.0
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 BUFFER = 2**20
+# So much of a long answer tells what it is the beginning of.
+BEGINNING = 4096
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -46,12 +48,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An HTTP request."""
+    """An HTTP request; `hear` is called with the beginning of each answer 200 that comes in chunks."""
 
     method: str
     path: str
     body: bytes | None
     accept: str
+    hear: Callable[[Answer], None] | None = None
 
 
 class BrokenError(Exception):
@@ -102,13 +105,15 @@ class Connection:
         *,
         method: str = "",
         accept: str = JSON,
+        hear: Callable[[Answer], None] | None = None,
     ) -> Answer:
         """Return the answer, which may be a refusal; raises UnreachableError when there is none.
 
         What changes something has a method of its own, and no patience: it is not to be done twice. Any other question
-        with a body is one about ourselves, which may be asked twice.
+        with a body is one about ourselves, which may be asked twice. `hear` gets the beginning of a good answer while
+        the rest is on its way, and again where it breaks off.
         """
-        question = Question(method or ("GET" if body is None else "POST"), path, body, accept)
+        question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
         patience = patience or Patience()
         renewed = False
         while True:
@@ -141,7 +146,7 @@ class Connection:
         try:
             http.send_question(question, headers)
             response = http.getresponse()
-            size = self._read(response)
+            size = self._read(response, question.hear if response.status == 200 else None)
         except (HTTPException, OSError) as error:
             self.close()
             if "ALERT" in str(getattr(error, "reason", "")):
@@ -172,7 +177,7 @@ class Connection:
     def _unreachable(self, error: BaseException) -> UnreachableError:
         return UnreachableError(f"the cluster at {self._access.server} cannot be reached: {_cause(error)}; {NEXT_STEP}")
 
-    def _read(self, response: HTTPResponse) -> int:
+    def _read(self, response: HTTPResponse, hear: Callable[[Answer], None] | None) -> int:
         """Read the body into the buffer, and return its size.
 
         http.client would copy each piece twice more, of which a large list has one per item.
@@ -185,13 +190,16 @@ class Connection:
             self._buffer[: len(body)] = body
             return len(body)
         while length := _chunk_length(file.readline()):
-            self._make_room(size + length)
+            # With its CRLF, which the next chunk takes the place of.
+            self._make_room(size + length + 2)
             with memoryview(self._buffer) as view:
-                got = file.readinto(view[size : size + length])
-            if got != length:
+                got = file.readinto(view[size : size + length + 2])
+            if got != length + 2:
                 raise IncompleteRead(b"", length)
             size += length
-            file.readline()
+            if hear and size >= BEGINNING:
+                hear(Answer(200, memoryview(self._buffer)[:size]))
+                hear = None
         while file.readline() not in (b"\r\n", b"\n", b""):
             pass
         response.close()

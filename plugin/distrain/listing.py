@@ -20,7 +20,7 @@ import msgspec
 from distrain import kube
 from distrain.ahead import Ahead
 from distrain.answers import decoded, refusal
-from distrain.connection import Answer, Connection, Patience
+from distrain.connection import BEGINNING, Answer, Connection, Patience
 from distrain.errors import UnreachableError
 
 PAGE_SIZE = 500
@@ -96,9 +96,12 @@ class Listing(Generic[Item]):
                 answer = following.result()
             yield from self._items(_kept(answer))
 
-    def _ask(self, connection: Connection, token: str | None = None) -> Answer:
+    def _ask(
+        self, connection: Connection, token: str | None = None, hear: Callable[[Answer], None] | None = None
+    ) -> Answer:
         paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
-        answer = connection.ask(f"{self._path}?{urlencode({**self._query, **paging})}", patience=self._patience)
+        path = f"{self._path}?{urlencode({**self._query, **paging})}"
+        answer = connection.ask(path, patience=self._patience, hear=hear)
         if token and answer.status == 410:
             raise ExpiredError(f"{self._what}: the list expired while it was read; try again")
         return answer
@@ -110,7 +113,7 @@ class Listing(Generic[Item]):
         """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""
         if answer.status != 200:
             raise refusal(answer, self._what, self._server)
-        head, items, _ = bytes(answer.body[:4096]).partition(ITEMS)
+        head, items, _ = bytes(answer.body[:BEGINNING]).partition(ITEMS)
         start = memoryview(head + b"}") if items else answer.body
         return decoded(Answer(200, start), HEAD, self._what, self._server).metadata.next or None
 

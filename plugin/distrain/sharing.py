@@ -17,7 +17,7 @@ from distrain.connection import Answer
 from distrain.errors import DistrainError, UnreachableError
 
 T = TypeVar("T")
-Ask = Callable[[str], Answer]
+Ask = Callable[[str, Callable[[Answer], None]], Answer]
 NextToken = Callable[[Answer], "str | None"]
 
 
@@ -41,16 +41,32 @@ def shared(
         ours.close()
 
 
-def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, answer: Answer | None = None) -> Iterator[Answer]:
+class _Turn:
+    """Passes the next page's token on to the other process, as soon as it is known."""
+
+    def __init__(self, pipe: Pipe, next_token: NextToken) -> None:
+        self._pipe, self._next_token = pipe, next_token
+        self._has_passed = False
+        self.following: str | None = None
+
+    def pass_on(self, page: Answer) -> None:
+        """Take the token from a page or its beginning. One that broke off and comes again has it once more."""
+        if not self._has_passed:
+            self.following = self._next_token(page)
+            self._pipe.send(self.following)
+            self._has_passed = True
+
+
+def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, first: Answer | None = None) -> Iterator[Answer]:
     """Yield every other page, each good until the next."""
-    while answer or (token := _received(pipe)):
-        answer = answer or ask(token)
-        following = next_token(answer)
-        pipe.send(following)
-        yield answer
-        if following is None:
+    while first or (token := _received(pipe)):
+        turn = _Turn(pipe, next_token)
+        page = first or ask(token, turn.pass_on)
+        turn.pass_on(page)
+        yield page
+        if turn.following is None:
             return
-        answer = None
+        first = None
 
 
 def _received(pipe: Pipe) -> Any:

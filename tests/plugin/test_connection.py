@@ -13,7 +13,9 @@ from urllib.request import urlopen
 import pytest
 
 from distrain import kube_pods
+from distrain.access import access
 from distrain.cluster import Cluster, connect
+from distrain.connection import BEGINNING, Connection
 from distrain.errors import UnreachableError
 from distrain.listing import PAGE_SIZE, TRIES
 from distrain.target import Target
@@ -76,6 +78,18 @@ def test_list_in_chunks_is_read_whole(three_pages: FakeApi, tmp_path: Path) -> N
 
     assert sorted(names) == sorted(NAMES)
     assert three_pages.connections == 1
+
+
+def test_beginning_of_an_answer_in_chunks_is_heard_before_its_end(three_pages: FakeApi, tmp_path: Path) -> None:
+    three_pages.in_chunks = True
+    heard: list[bytes] = []
+    connection = Connection(access(Target(str(write_kubeconfig(tmp_path, three_pages.url)), "fake", "team")))
+
+    answer = connection.ask(PODS, hear=lambda beginning: heard.append(bytes(beginning.body)))
+
+    [beginning] = heard
+    assert BEGINNING <= len(beginning) < len(answer.body)
+    assert bytes(answer.body).startswith(beginning)
 
 
 def test_page_larger_than_the_buffer_is_read_whole(api: FakeApi, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,7 +16,7 @@ PAGES = 6
 FIRST = Answer(200, memoryview(b"0"))
 
 
-def _ask(token: str) -> Answer:
+def _ask(token: str, hear: Callable[[Answer], None]) -> Answer:
     return Answer(200, memoryview(token.encode()))
 
 
@@ -38,8 +38,19 @@ def test_each_takes_every_other_page() -> None:
     assert other != str(os.getpid())
 
 
+def test_page_that_breaks_off_passes_its_token_on_once() -> None:
+    def twice(token: str, hear: Callable[[Answer], None]) -> Answer:
+        hear(_ask(token, hear))
+        hear(_ask(token, hear))
+        return _ask(token, hear)
+
+    ours, theirs = shared(FIRST, (twice, twice), _next, _bodies)
+
+    assert [each.partition(" ")[2] for each in (*ours, *theirs)] == ["0", "2", "4", "1", "3", "5"]
+
+
 def test_what_the_other_process_cannot_read_is_told_in_its_words() -> None:
-    def fail(token: str) -> Answer:
+    def fail(token: str, hear: Callable[[Answer], None]) -> Answer:
         raise UnreachableError("the cluster is gone")
 
     with pytest.raises(UnreachableError, match="the cluster is gone"):
@@ -47,7 +58,7 @@ def test_what_the_other_process_cannot_read_is_told_in_its_words() -> None:
 
 
 def test_killed_process_is_told_and_not_waited_for() -> None:
-    def killed(token: str) -> Answer:
+    def killed(token: str, hear: Callable[[Answer], None]) -> Answer:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
