@@ -6,7 +6,7 @@ Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and 
 import threading
 import time
 
-from distrain_workers import IS_SLOW, LaunchError, names, read_hostfile, say, who_fails
+from distrain_workers import IS_SLOW, REFUSES, LaunchError, names, read_hostfile, say, who_fails
 
 SECONDS_BETWEEN_LOOKS = 2
 SECONDS_BETWEEN_CHECKS = 10
@@ -101,14 +101,17 @@ class Watch(threading.Thread):
             who_fails(list(self.slots), lambda host: self.way.why_not_run(host, "kill -HUP 1"), self.way.tries_at_once)
 
     def check(self) -> None:
-        """Find the worker that has not answered for a while: mpirun would wait for it for a quarter of an hour."""
+        """Find the worker that has not answered for a while: mpirun would wait for it for a quarter of an hour.
+
+        Not for one that refuses connections: it ends its ranks' steps, or mpirun has seen its daemon end.
+        """
         now = time.monotonic()
         if now - self.last_check < SECONDS_BETWEEN_CHECKS:
             return
         self.last_check = now
         silent = dict(who_fails(list(self.slots), self.way.why_no_answer, self.way.tries_at_once))
         for host in self.slots:
-            if silent.get(host, IS_SLOW) == IS_SLOW:
+            if silent.get(host, IS_SLOW) in (IS_SLOW, REFUSES):
                 self.last_answers[host] = now
             elif now - self.last_answers[host] >= SECONDS_OF_SILENCE and not self.lost:
                 self.lost = f"no sign of {names([(host, silent[host])])} for {now - self.last_answers[host]:.0f} s"

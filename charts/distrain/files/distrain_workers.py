@@ -19,6 +19,8 @@ SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
 # Of a worker that takes a connection and says nothing: its machine has too much to do.
 IS_SLOW = "sshd says nothing"
+# Of one whose machine answers: its sshd has ended, as it does first in a pod that is told to.
+REFUSES = "connection refused"
 
 
 class LaunchError(Exception):
@@ -73,6 +75,8 @@ class Ssh:
                     return IS_SLOW
                 self.pods[host] = connection.getpeername()[0]
                 return ""
+        except ConnectionRefusedError:
+            return REFUSES
         except socket.gaierror:
             return "no address yet"
         except socket.timeout:
