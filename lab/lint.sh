@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 ruff check .
 ruff format --check .
-mypy plugin/distrain trainer/distrain_trainer lab
+mypy plugin/distrain trainer/distrain_trainer lab tests
 git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck
 yamllint --strict .
 helm=$(python -c 'from lab import golang; print(golang.binary("helm4"))')

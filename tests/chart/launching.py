@@ -96,7 +96,7 @@ class Bench:
         self.put_program("ssh", SSH)
         self.put_scripts()
         own = [f"--ssh-port={self.port}", f"--ssh-folder={self.folder}", f"--hostfile={self.folder}/hostfile"]
-        command = [sys.executable, self.folder / "distrain-launch", *own, f"--termination-log={self.folder}/log"]
+        command = [sys.executable, str(self.folder / "distrain-launch"), *own, f"--termination-log={self.folder}/log"]
         return subprocess.Popen(
             [*command, *options, given.get("path_of_mpirun", str(fake)), "--flag", "--", program],
             cwd=self.folder,

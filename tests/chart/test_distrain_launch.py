@@ -194,7 +194,7 @@ def test_what_should_have_been_mounted_is_said(bench: Bench, option: str, words:
 
 @pytest.mark.parametrize("arguments", [[], ["mpirun"], ["mpirun", "--"], ["--", "program"]])
 def test_incomplete_command_line_is_refused(arguments: list[str]) -> None:
-    command = [sys.executable, SCRIPTS / "distrain-launch", *arguments]
+    command = [sys.executable, str(SCRIPTS / "distrain-launch"), *arguments]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
 
@@ -217,7 +217,7 @@ def test_root_may_run_mpirun_and_uses_a_key_that_its_group_may_read(bench: Bench
 
 
 def test_end_of_workers_needs_ssh() -> None:
-    command = [sys.executable, SCRIPTS / "distrain-launch", "--rsh=kubexec", "--end-workers", "mpirun", "--", "x"]
+    command = [sys.executable, str(SCRIPTS / "distrain-launch"), "--rsh=kubexec", "--end-workers", "mpirun", "--", "x"]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
@@ -77,7 +77,7 @@ def test_what_another_start_would_not_change_is_not_started_again(bench: Bench, 
 
 
 def test_program_that_the_image_lacks_is_said(tmp_path: Path) -> None:
-    command = [sys.executable, SCRIPTS / "distrain-run", "--max-restarts=9", "--", "no-such-program"]
+    command = [sys.executable, str(SCRIPTS / "distrain-run"), "--max-restarts=9", "--", "no-such-program"]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
 
@@ -129,7 +129,7 @@ def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> Non
 
 
 def test_command_line_without_a_program_is_refused() -> None:
-    done = subprocess.run([sys.executable, SCRIPTS / "distrain-run"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, str(SCRIPTS / "distrain-run")], capture_output=True, text=True, check=False)
 
     assert done.returncode == 2
     assert "needs a program after --" in done.stderr

@@ -48,7 +48,7 @@ class Cluster:
         self.looks = list(looks)
         self.logs = logs
 
-    def __call__(self, method: str, path: str, _: Object | None) -> tuple[int, Object | str]:
+    def __call__(self, method: str, path: str, body: Object | None) -> tuple[int, Object | str]:
         path, _, query = unquote(path).partition("?")
         if path == PODS and query == "labelSelector=app.kubernetes.io/instance=run1-test":
             return 200, {"items": self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]}

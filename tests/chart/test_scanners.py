@@ -29,9 +29,9 @@ spec: {hostPID: true, containers: [{name: a, image: b, securityContext: {privile
 def checkov(folder: Path) -> set[str]:
     """Return the ids of the checks that fail. Nothing is downloaded."""
     command = [
-        scanners.checkov(),
+        str(scanners.checkov()),
         "-d",
-        folder,
+        str(folder),
         "--framework",
         "kubernetes",
         "--skip-download",
@@ -46,7 +46,7 @@ def checkov(folder: Path) -> set[str]:
 
 def kube_score(folder: Path) -> set[str]:
     """Return the ids of the checks that fail."""
-    command = [scanners.kube_score(), "score", "--output-format", "json", *sorted(folder.glob("*.yaml"))]
+    command = [str(scanners.kube_score()), "score", "--output-format", "json", *map(str, sorted(folder.glob("*.yaml")))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     checks = [check for scored in json.loads(done.stdout) for check in scored["checks"]]
     return {check["check"]["id"] for check in checks if check["grade"] < 10 and not check["skipped"]}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import jsonschema_specifications
 import pytest
 import yaml
 from referencing import Registry, Resource
@@ -97,7 +98,7 @@ def strict_metaschema() -> jsonschema.Draft202012Validator:
         "$ref": "https://json-schema.org/draft/2020-12/schema",
         "unevaluatedProperties": False,
     }
-    registry = jsonschema.validators.SPECIFICATIONS.combine(Registry()).with_resource(
+    registry = jsonschema_specifications.REGISTRY.combine(Registry()).with_resource(
         "https://distrain.invalid/strict", Resource.from_contents(strict)
     )
     return jsonschema.Draft202012Validator(strict, registry=registry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -102,6 +103,6 @@ def editors_validator(schema: Path) -> jsonschema.Draft202012Validator:
         contents = yaml.safe_load((REPOSITORY / "schemas" / uri).read_text(encoding="utf-8"))
         return DRAFT202012.create_resource(contents)
 
-    registry: referencing.Registry[Schema] = referencing.Registry(retrieve=retrieve)
+    registry: Any = referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
     contents = yaml.safe_load(schema.read_text(encoding="utf-8"))
     return jsonschema.Draft202012Validator(contents, registry=registry)

@@ -121,13 +121,17 @@ def test_killed_sshd_is_started_again_and_the_ranks_go_on(own_pod: Pod) -> None:
     assert "sshd ended (signal 9); started again" in worker.kill()
 
 
+def wait_for_another_sshd(worker: Running, killed: int) -> None:
+    wait_for(lambda: sshd_of(worker) != killed)
+
+
 def test_sshd_that_is_killed_again_and_again_ends_the_pod(own_pod: Pod) -> None:
     worker = start_worker(own_pod)
 
     for _ in range(10):
         killed = sshd_of(worker)
         os.kill(killed, signal.SIGKILL)
-        wait_for(lambda killed=killed: sshd_of(worker) != killed)
+        wait_for_another_sshd(worker, killed)
     os.kill(sshd_of(worker), signal.SIGKILL)
 
     code, output = worker.end()

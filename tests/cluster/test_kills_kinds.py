@@ -34,7 +34,7 @@ def runs(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None
 ) -> Iterator[Callable[[str], Namespace]]:
     """Give a run of a kind that has a checkpoint; the faults of a kind, one after the other, share one."""
-    installed = []
+    installed: list[str] = []
 
     def run(kind: str) -> Namespace:
         if installed[-1:] != [kind]:

@@ -37,7 +37,7 @@ def test_operator_is_no_administrator(lab_operators: Operators) -> None:
 
 def _operator_may(verb: str, kind: str) -> str:
     operator = "--as=system:serviceaccount:mpi-operator:mpi-operator"
-    question = [cluster.BIN_DIR / "kubectl", "auth", "can-i", verb, kind, operator]
+    question = [str(cluster.BIN_DIR / "kubectl"), "auth", "can-i", verb, kind, operator]
     return subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
 
 
@@ -88,5 +88,15 @@ def test_hand_edit_of_an_aggregated_role_is_lost(lab_operators: Operators) -> No
 
 
 def _may(verb: str, kind: str, namespace: Namespace, *flags: str) -> bool:
-    question = [cluster.BIN_DIR / "kubectl", "-n", namespace.name, "auth", "can-i", verb, kind, f"--as={USER}", *flags]
+    question = [
+        str(cluster.BIN_DIR / "kubectl"),
+        "-n",
+        namespace.name,
+        "auth",
+        "can-i",
+        verb,
+        kind,
+        f"--as={USER}",
+        *flags,
+    ]
     return subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip() == "yes"

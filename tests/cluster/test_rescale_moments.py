@@ -17,8 +17,8 @@ from lab.namespaces import NODE_ADDRESS
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (
-    LONG,
     RESUMED,
+    SECONDS_BETWEEN,
     assert_no_step_was_lost,
     head,
     pauses,
@@ -111,7 +111,7 @@ def test_rescale_while_a_checkpoint_is_written_loses_no_step(run: Namespace) -> 
 
     with faults.cut(first, NODE_ADDRESS, S3_PORT):
         # For so long that a checkpoint is due, is being written, and does not come to an end.
-        wait_until("an unfinished checkpoint", lambda: _silence(run) > 2 * LONG["checkpoint.every"], pause=0.5)
+        wait_until("an unfinished checkpoint", lambda: _silence(run) > 2 * SECONDS_BETWEEN, pause=0.5)
         rescale(run, size - 1)
     wait_for_step(run, ranks=size - 1)
 

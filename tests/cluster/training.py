@@ -17,7 +17,13 @@ from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
 
 CHECKPOINTS = f"s3://{BUCKET}/checkpoints"
 # What a run needs to be long enough for anything that is done to it, and to checkpoint often.
-LONG = {"trainer.epochs": 100_000, "trainer.logEvery": 1, "checkpoint.uri": CHECKPOINTS, "checkpoint.every": 5}
+SECONDS_BETWEEN = 5
+LONG = {
+    "trainer.epochs": 100_000,
+    "trainer.logEvery": 1,
+    "checkpoint.uri": CHECKPOINTS,
+    "checkpoint.every": SECONDS_BETWEEN,
+}
 
 MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", "workers.gpus": 0, **LONG}
 # Checkpoint, samples, and the ranks now and before; and the samples at a stop.

@@ -109,7 +109,16 @@ def running(certificate: Path | None = None, *, client_authority: Path | None = 
 
 def make_certificate(path: Path) -> None:
     """Write a certificate for loopback, signed by itself, and its key into one file."""
-    where = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", path, "-out", f"{path}.crt"]
+    where = [
+        "-subj",
+        "/CN=127.0.0.1",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        str(path),
+        "-out",
+        f"{path}.crt",
+    ]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subprocess.run(["openssl", "req", "-x509", *key, *where], check=True, capture_output=True)
     with path.open("a") as both:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,10 +14,17 @@ Object = dict[str, Any]
 JOB = "run1-1234abcd"
 
 
-def node(name: str, *, labels: dict[str, str] | None = None, cordoned: bool = False, **allocatable: str) -> Object:
-    """A node with 110 pod slots; `gpu=8` stands for nvidia.com/gpu."""
+def node(
+    name: str,
+    more: Mapping[str, str] | None = None,
+    *,
+    labels: dict[str, str] | None = None,
+    cordoned: bool = False,
+    **allocatable: str,
+) -> Object:
+    """A node with 110 pod slots; `gpu=8` stands for nvidia.com/gpu, and `more` has what is no name of Python's."""
     gpus = {"nvidia.com/gpu": allocatable.pop("gpu")} if "gpu" in allocatable else {}
-    amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", **allocatable, **gpus}
+    amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", **(more or {}), **allocatable, **gpus}
     spec = {"unschedulable": True} if cordoned else {}
     return {"metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": {"allocatable": amounts}}
 

@@ -27,7 +27,7 @@ class Outcome:
 
     @property
     def workers(self) -> dict[str, Any]:
-        return self.values["workers"]  # type: ignore[no-any-return]
+        return self.values["workers"]
 
 
 Run = Callable[..., Outcome]

@@ -152,7 +152,7 @@ def test_term_is_about_the_namespaces_that_it_names_or_selects(term: Object, nam
 
 def test_running_pods_term_may_select_our_namespace_by_its_labels() -> None:
     job = job_of(_pods("j", {}, app="web"))
-    selecting = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team"}}}
+    selecting: Object = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team"}}}
 
     theirs = _running("a", _apart(_term("host", **selecting)), namespace="blue")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -65,7 +66,7 @@ def test_an_amount_to_type_in_never_exceeds_what_there_is() -> None:
     assert rounded_down("memory", 2**30) == "1Gi"
 
 
-def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Units:
+def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Mapping[str, int]:
     return held(
         msgspec.json.decode(msgspec.json.encode({"spec": spec, "status": status or {}}), type=kube_pods.CountedPod)
     )

@@ -125,7 +125,7 @@ def test_launcher_that_every_taint_keeps_off_is_named() -> None:
         ),
         pytest.param(
             mpi_job(version="v1"),
-            [node("a", gpu="8", **{"ephemeral-storage": "2Gi"})],
+            [node("a", {"ephemeral-storage": "2Gi"}, gpu="8")],
             "launcher: 5Gi ephemeral-storage asked, but no node has more than 2Gi. Lower the request to 2Gi or less.",
             id="what-the-operator-adds-has-no-value",
         ),

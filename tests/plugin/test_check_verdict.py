@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from distrain.check import report as check
 from distrain.check.capacity import Judgement
 from distrain.check.report import gpus_of
 from tests.plugin.judging import GPU, GPU_TAINT, chart_job, job_of, judged, said
@@ -191,7 +190,7 @@ FULL = Judgement(2, sure=0, most=1)
     ],
 )
 def test_search_that_was_cut_short_is_said_to_be(monkeypatch: pytest.MonkeyPatch, found: list[Judgement]) -> None:
-    monkeypatch.setattr(check.capacity, "judge", lambda *_: found.pop(0))
+    monkeypatch.setattr("distrain.check.report.capacity.judge", lambda *_: found.pop(0))
 
     answer = judged(job_of(mx_job(servers=2, workers=2)), [node("a", gpu="8")])
 

@@ -147,7 +147,7 @@ def test_claim_that_waits_for_its_pod_goes_where_its_class_can(storage_class: Ob
     ],
 )
 def test_claim_may_take_a_volume_that_is_there(volume: Object, taken: bool) -> None:
-    asked = {"storageClassName": "late", "resources": {"requests": {"storage": "10Gi"}}}
+    asked: Object = {"storageClassName": "late", "resources": {"requests": {"storage": "10Gi"}}}
     base = {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
     there = _volume("v", zones=("1",), **{**base, **volume})
 

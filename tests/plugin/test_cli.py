@@ -194,7 +194,7 @@ def test_every_framework_is_checked_as_the_chart_renders_it(
     run: Run, cluster: FakeApi, settings: str, words: str
 ) -> None:
     cluster.serve(*TRAINING_OPERATOR)
-    _hold(cluster, [node("a", gpu="8", **{"ephemeral-storage": "100Gi"})])
+    _hold(cluster, [node("a", {"ephemeral-storage": "100Gi"}, gpu="8")])
 
     outcome = run("check", "--set", f"{settings},workers.gpus=4")
 

@@ -236,7 +236,7 @@ def test_gang_schedulers_and_monitoring_are_found(cluster: FakeApi, examine: Doc
 
 def test_gpus_are_counted_by_model(cluster: FakeApi, examine: Doctor) -> None:
     nodes = [node("a", gpu="8", labels=A100), node("b", gpu="8", labels=A100), node("c", gpu="4", labels=V100)]
-    cluster.answers["/api/v1/nodes"] = [*nodes, node("d", **{"amd.com/gpu": "2"}), node("e", gpu="0")]
+    cluster.answers["/api/v1/nodes"] = [*nodes, node("d", {"amd.com/gpu": "2"}), node("e", gpu="0")]
 
     found = [item["details"] for item in examine().answer["findings"] if item["name"].endswith("/gpu")]
 

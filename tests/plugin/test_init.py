@@ -131,8 +131,8 @@ def test_size_is_that_of_the_clusters_nodes(
 
 def test_gpu_resource_and_taints_about_gpus_are_the_nodes(run: Run, cluster: FakeApi) -> None:
     amd = {"amd.com/gpu": "4"}
-    own = [tainted(node(name, **amd), "amd.com/gpu=present:NoExecute") for name in "ab"]
-    others = tainted(node("c", **amd), "amd.com/gpu=present:NoExecute", "dedicated=team-b:NoSchedule")
+    own = [tainted(node(name, amd), "amd.com/gpu=present:NoExecute") for name in "ab"]
+    others = tainted(node("c", amd), "amd.com/gpu=present:NoExecute", "dedicated=team-b:NoSchedule")
     hold(cluster, [*own, others, node("d", gpu="1")])
 
     outcome = run("init")

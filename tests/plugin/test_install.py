@@ -194,7 +194,8 @@ def _install(
 ) -> list[str]:
     """Install with these fakes and return what was told; `start` stands for the wait for the job's start."""
     told: list[str] = []
-    tools = Tools(helm, cluster or FakeCluster(), Interrupts(), told.append, told.append)
+    fake: Any = cluster or FakeCluster()
+    tools = Tools(helm, fake, Interrupts(), told.append, told.append)
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(install, "until_started", lambda _, follow, __: follow())

@@ -12,7 +12,7 @@ from tests.plugin.test_claims import DELAYED, NODES, ZONE, _claim, _using, _volu
 BY_ZONE = [{"matchLabelExpressions": [{"key": ZONE, "values": ["1", "2"]}]}]
 MADE = {**DELAYED, "provisioner": "disk"}
 KEPT = {**DELAYED, "provisioner": "kubernetes.io/no-provisioner"}
-LATE = {"storageClassName": "late"}
+LATE: Object = {"storageClassName": "late"}
 
 
 def test_pods_follow_the_first_one_into_its_zone() -> None:

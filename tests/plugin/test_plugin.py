@@ -43,7 +43,7 @@ class Plugin:
         return str(self.folder / "bin" / "distrain")
 
     def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        return _run([str(self.folder / "bin" / "setup")], **environment)
+        return _run([str(self.folder / "bin" / "setup")], None, **environment)
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,7 @@ def test_pip_installs_the_program_with_its_chart(environment: dict[str, str], tm
         if (REPOSITORY / name).exists():
             shutil.copy(REPOSITORY / name, source / name, follow_symlinks=False)
     python = tmp_path / "venv" / "bin" / "python"
-    assert _run(["python3", "-m", "venv", str(tmp_path / "venv")], **environment).returncode == 0
+    assert _run(["python3", "-m", "venv", str(tmp_path / "venv")], None, **environment).returncode == 0
     installed = _run([str(python), "-m", "pip", "install", "--quiet", str(source)])
     assert installed.returncode == 0, installed.stderr
     shutil.rmtree(source)

@@ -192,7 +192,7 @@ def test_restricted_namespace_refuses_what_an_operator_adds(
     api: FakeApi, cluster: Cluster, job: Object, level: str, verdict: str
 ) -> None:
     api.answers[TEAM] = namespace("team", level)
-    api.answers["/api/v1/nodes"] = [node("a", gpu="8", **{"ephemeral-storage": "100Gi"})]
+    api.answers["/api/v1/nodes"] = [node("a", {"ephemeral-storage": "100Gi"}, gpu="8")]
 
     assert _check(cluster, job_of(job)).verdict == verdict
 

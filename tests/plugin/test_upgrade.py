@@ -132,7 +132,7 @@ def test_old_values_are_reused_as_the_flags_say(
     outcome = run("upgrade", "run1", "--yes", *arguments)
 
     assert outcome.code == 0, outcome.err
-    given = yaml.safe_load(running.upgrades[0][0].source.stdin)
+    given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
     assert (given["workers"]["gpus"], given.get("trainer", {}).get("steps")) == (2, steps)
 
 
@@ -141,7 +141,7 @@ def test_total_of_a_rescale_is_spread_anew(run: Run, running: Running) -> None:
 
     assert run("rescale", "run1", "--gpus", "16", "--yes").code == 0
 
-    given = yaml.safe_load(running.upgrades[0][0].source.stdin)
+    given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
     assert given == {**VALUES, "gpus": 16, "workers": {"replicas": 16, "gpus": 1}}
 
 
@@ -313,7 +313,8 @@ class FakeHelm:
 def _upgrade(helm: Any, start: Callable[[], None] | None = None) -> list[str]:
     """Upgrade with these fakes and return what was told; `start` stands for the wait for the job's start."""
     told: list[str] = []
-    tools = Tools(helm, None, Interrupts(), told.append, told.append)
+    nobody: Any = None
+    tools = Tools(helm, nobody, Interrupts(), told.append, told.append)
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upgrade, "until_started", lambda _, follow, __: follow())

@@ -74,7 +74,7 @@ def _workers(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
-    assert check(values, chart) is None
+    check(values, chart)  # raises nothing
 
 
 @pytest.mark.parametrize(
@@ -189,4 +189,4 @@ def test_all_mistakes_are_named_at_once(chart: Path) -> None:
 
 
 def test_chart_without_a_schema_checks_nothing(tmp_path: Path) -> None:
-    assert check({"any": "thing"}, tmp_path) is None
+    check({"any": "thing"}, tmp_path)  # raises nothing

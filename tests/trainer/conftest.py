@@ -177,7 +177,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests: dict[str, int] = {}
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("shared"):
-            program = item.callspec.params["program"]
+            program = str(item.callspec.params["program"])
             test = tests.setdefault(item.nodeid.replace(program, ""), len(tests))
             if programs.index(program) != test % len(programs):
                 item.add_marker("full")

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from distrain_trainer.storage import open_store
 from .checkpointing import Counter, begin, save_step
 
 
-def saved(folder: Path, steps: int, **values: object) -> None:
+def saved(folder: Path, steps: int, **values: Any) -> None:
     run = begin(folder, **values)
     for _ in range(steps):
         save_step(run)

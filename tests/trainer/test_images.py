@@ -13,6 +13,7 @@ import pytest
 
 from lab import images
 from lab.errors import LabError
+from lab.paths import REPOSITORY
 
 DEBIAN_SOURCES = """\
 Types: deb
@@ -197,7 +198,7 @@ def test_command_that_does_not_end_is_ended_with_all_it_started() -> None:
 
 @pytest.mark.parametrize("command", [["distrain"], ["python3", "-m", "distrain"]], ids=["distrain", "module"])
 def test_image_runs_distrain_with_packages_of_its_own(command: list[str]) -> None:
-    code = {Path(images.REPOSITORY / "plugin" / "distrain"): "/opt/plugin/lib/python3.11/site-packages/distrain"}
+    code = {Path(REPOSITORY / "plugin" / "distrain"): "/opt/plugin/lib/python3.11/site-packages/distrain"}
 
     done = images.run_in_image(images.trainer_environment("tensorflow"), [*command, "check", "--help"], mounts=code)
 

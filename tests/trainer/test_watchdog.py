@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from distrain_trainer import watchdog
 from distrain_trainer.watchdog import Watchdog
 from lab.paths import REPOSITORY
 
@@ -50,8 +49,8 @@ def test_what_may_take_its_time_is_left_alone(steps: int, then: str) -> None:
 
 def test_long_steps_make_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([100.0, 112.0, 124.0, 136.0])
-    monkeypatch.setattr(watchdog.time, "monotonic", lambda: next(times))
-    monkeypatch.setattr(watchdog.threading.Thread, "start", lambda _: None)
+    monkeypatch.setattr("distrain_trainer.watchdog.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("distrain_trainer.watchdog.threading.Thread.start", lambda _: None)
     dog = Watchdog()
     for _ in range(4):
         dog.made_step()
