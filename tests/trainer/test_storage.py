@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
 import socket
 import threading
 import time
@@ -11,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,6 +87,32 @@ def test_file_is_written_only_over_the_content_that_was_read(store: Store) -> No
     with pytest.raises(ConflictError):
         store.write_if("HEAD", b"3", None)
     assert store.read_tagged("HEAD") == (b"2", second)
+
+
+def _md5(content: bytes) -> str:
+    return f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
+
+
+@pytest.mark.parametrize(
+    ("answers", "held"),
+    [
+        pytest.param([(b"1", _md5(b"2")), (b"2", _md5(b"2"))], (b"2", _md5(b"2")), id="of-two-writes"),
+        # As of what is encrypted with a key of its own.
+        pytest.param([(b"1", '"tag"')] * 9, (b"1", '"tag"'), id="no-sum-of-its-content"),
+    ],
+)
+def test_content_is_read_with_the_tag_of_the_same_write(
+    answers: list[tuple[bytes, str]], held: tuple[bytes, str]
+) -> None:
+    left = iter(answers)
+
+    def get_object(**_: str) -> dict[str, Any]:
+        content, tag = next(left)
+        return {"Body": io.BytesIO(content), "ETag": tag}
+
+    store = S3Store("s3://bucket", "checkpoint.uri", "bucket", "", SimpleNamespace(get_object=get_object))
+
+    assert store.read_tagged("HEAD") == held
 
 
 def test_of_writers_that_race_one_wins(store: Store) -> None:
