@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,42 +13,14 @@ import pytest
 from tests.chart import pods
 from tests.chart.launching import follow
 from tests.chart.pods import SCRIPTS, wait_for
+from tests.chart.supervising import COUNT, Bench
 
-COUNT = "echo x >>tries; try=$(wc -l <tries)"
 TRAINING = "trap 'echo saving; exit 143' TERM; echo training; while ! test -e finish; do sleep 0.05; done"
-
-
-@dataclass(frozen=True)
-class Bench:
-    folder: Path
-
-    def start(self, program: str, *options: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
-        (self.folder / "log").write_text("")
-        for script in ("distrain-run", "distrain_program.py"):
-            text = (SCRIPTS / script).read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
-            (self.folder / script).write_text(text)
-        log = f"--termination-log={self.folder}/log"
-        return subprocess.Popen(
-            [*before, sys.executable, self.folder / "distrain-run", log, *options, "--", "sh", "-c", program],
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, program: str, *options: str, before: Sequence[str] = ()) -> tuple[int, str]:
-        process = self.start(program, *options, before=before)
-        output, _ = process.communicate(timeout=20)
-        return process.returncode, output
-
-    @property
-    def cause(self) -> str:
-        return (self.folder / "log").read_text()
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+    return Bench(tmp_path, "distrain-run")
 
 
 def test_failed_program_is_started_again_as_often_as_allowed(bench: Bench) -> None:

@@ -7,53 +7,23 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.chart.launching import follow
 from tests.chart.pods import SCRIPTS
+from tests.chart.supervising import COUNT, Bench
 
 # torchrun's own line of 2.9, and how older ones begin theirs.
 FAILED = "E1122 03:43:52.125000 8 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {}) local_rank: 0 (pid: 12) of binary: /opt/venv/bin/python3"  # noqa: E501
 OLDER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) local_rank: 0 (pid: 9) of binary: /usr/bin/python3"  # noqa: E501
-COUNT = "echo x >>tries; try=$(wc -l <tries)"
 FOR_EVER = "trap 'exit 1' TERM; while :; do sleep 0.05; done"
-
-
-@dataclass(frozen=True)
-class Bench:
-    folder: Path
-
-    def start(self, torchrun: str, *options: str, meeting_point: str = "") -> subprocess.Popen[str]:
-        (self.folder / "log").write_text("")
-        for script in ("distrain-torchrun", "distrain_program.py"):
-            text = (SCRIPTS / script).read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
-            (self.folder / script).write_text(text)
-        log = f"--termination-log={self.folder}/log"
-        return subprocess.Popen(
-            [sys.executable, self.folder / "distrain-torchrun", log, *options, "--", "sh", "-c", torchrun],
-            cwd=self.folder,
-            env={**os.environ, "PET_RDZV_ENDPOINT": meeting_point},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, torchrun: str, *options: str) -> tuple[int, str]:
-        process = self.start(torchrun, *options)
-        output, _ = process.communicate(timeout=20)
-        return process.returncode, output
-
-    @property
-    def cause(self) -> str:
-        return (self.folder / "log").read_text()
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+    return Bench(tmp_path, "distrain-torchrun")
 
 
 def fails(*codes: int, line: str = FAILED) -> str:
@@ -107,7 +77,7 @@ def test_sigterm_reaches_torchrun_and_is_waited_for(bench: Bench) -> None:
 
 
 def test_meeting_point_without_an_address_is_waited_for(bench: Bench) -> None:
-    process = bench.start("echo training", meeting_point="worker-0.invalid:23456")
+    process = bench.start("echo training", PET_RDZV_ENDPOINT="worker-0.invalid:23456")
 
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=1)
@@ -119,7 +89,7 @@ def test_meeting_point_whose_torchrun_has_yet_to_start_is_not_waited_for(bench: 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
-    process = bench.start("echo training", meeting_point=f"127.0.0.1:{port}")
+    process = bench.start("echo training", PET_RDZV_ENDPOINT=f"127.0.0.1:{port}")
 
     follow(process, "training")
     assert process.wait(timeout=5) == 0
