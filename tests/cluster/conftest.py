@@ -19,7 +19,7 @@ from lab.paths import CACHE_DIR, KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster import made_pods
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
-from tests.cluster.training import remove_checkpoints
+from tests.cluster.training import remove_checkpoints, upgrade, wait_for_checkpoint
 
 FOLDER = Path(__file__).parent
 # What a test module names the operators by that it wants, if not the usual ones.
@@ -132,6 +132,15 @@ def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> I
     cluster.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
     yield Namespace(name, kube_cluster)
     client.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def long_run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
+    """A live run of two workers that has a checkpoint; each of the module's tests does something to it."""
+    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2})
+    wait_for_checkpoint(module_namespace)
+    yield module_namespace
+    module_namespace.helm(helm4, "uninstall", "run1", "--wait")
 
 
 @pytest.fixture(scope="module")

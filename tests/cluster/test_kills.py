@@ -11,28 +11,17 @@ import pytest
 
 from lab import client, faults
 from lab.errors import LabError
-from lab.paths import CHART
-from tests.cluster.testbed import VALUES, Namespace, settings
-from tests.cluster.training import LONG, Head, head, live_pod, wait_for_checkpoint
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import Head, head, live_pod, upgrade, wait_for_checkpoint
 
-VALUES_OF_RUN = {
-    "framework": "tensorflow",
-    "image.repository": "distrain/tensorflow",
-    "workers.gpus": 0,
-    "workers.replicas": 2,
-    "rescale.lostWorkerTimeout": 10,
-    **LONG,
-}
 TRAINER = "distrain_trainer"
 
 
 @pytest.fixture(scope="module")
 def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
     """A run of two workers that has a checkpoint; each test does something to it."""
-    arguments = ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings(VALUES_OF_RUN)]
-    installed = module_namespace.helm(helm4, "install", "run1", str(CHART), *arguments)
-    assert installed.returncode == 0, installed.stderr
-    wait_for_checkpoint(module_namespace, seconds=300)
+    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, "rescale.lostWorkerTimeout": 10})
+    wait_for_checkpoint(module_namespace)
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--wait")
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,6 @@ from tests.cluster.training import (
     head,
     pauses,
     rescale,
-    upgrade,
-    wait_for_checkpoint,
     wait_for_step,
     workers,
 )
@@ -33,33 +30,24 @@ LONGEST_PAUSE = 15
 LAUNCHER = "app.kubernetes.io/component=launcher"
 
 
-@pytest.fixture(scope="module")
-def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
-    """A run of two workers that has a checkpoint; each test does something to it."""
-    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2})
-    wait_for_checkpoint(module_namespace, seconds=300)
-    yield module_namespace
-    module_namespace.helm(helm4, "uninstall", "run1", "--wait")
+def test_second_rescale_before_the_first_is_done_is_the_one_that_counts(long_run: Namespace) -> None:
+    rescale(long_run, 4)
+    rescale(long_run, 3)
+
+    wait_for_step(long_run, ranks=3)
+    assert_no_step_was_lost(long_run)
 
 
-def test_second_rescale_before_the_first_is_done_is_the_one_that_counts(run: Namespace) -> None:
-    rescale(run, 4)
-    rescale(run, 3)
+def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Namespace) -> None:
+    pods, starts = workers(long_run), len(RESUMED.findall(long_run.launcher_log()))
 
-    wait_for_step(run, ranks=3)
-    assert_no_step_was_lost(run)
+    _evict(long_run, pods[0]["metadata"]["name"])
 
-
-def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(run: Namespace) -> None:
-    pods, starts = workers(run), len(RESUMED.findall(run.launcher_log()))
-
-    _evict(run, pods[0]["metadata"]["name"])
-
-    wait_until("another start", lambda: len(RESUMED.findall(run.launcher_log())) > starts, pause=1)
-    wait_for_step(run, ranks=len(pods))
-    assert_no_step_was_lost(run)
-    assert "  Exit code:    143" in run.launcher_log()
-    assert "starting again (restart" not in run.launcher_log()
+    wait_until("another start", lambda: len(RESUMED.findall(long_run.launcher_log())) > starts, pause=1)
+    wait_for_step(long_run, ranks=len(pods))
+    assert_no_step_was_lost(long_run)
+    assert "  Exit code:    143" in long_run.launcher_log()
+    assert "starting again (restart" not in long_run.launcher_log()
 
 
 def _evict(namespace: Namespace, name: str) -> None:
@@ -70,30 +58,30 @@ def _evict(namespace: Namespace, name: str) -> None:
 
 
 @pytest.mark.full
-def test_evicted_launcher_stops_the_ranks_at_a_step_boundary_and_the_next_goes_on(run: Namespace) -> None:
-    (launcher,) = _launchers(run)
+def test_evicted_launcher_stops_the_ranks_at_a_step_boundary_and_the_next_goes_on(long_run: Namespace) -> None:
+    (launcher,) = _launchers(long_run)
 
-    _evict(run, launcher.removeprefix("pod/"))
+    _evict(long_run, launcher.removeprefix("pod/"))
 
-    wait_until("the stop", lambda: _state(run) == "stopped", seconds=60)
-    stopped = head(run)
-    wait_until("the next launcher", lambda: launcher not in _launchers(run), pause=0.5)
-    wait_for_step(run, ranks=len(workers(run)))
+    wait_until("the stop", lambda: _state(long_run) == "stopped", seconds=60)
+    stopped = head(long_run)
+    wait_until("the next launcher", lambda: launcher not in _launchers(long_run), pause=0.5)
+    wait_for_step(long_run, ranks=len(workers(long_run)))
     assert stopped
-    assert RESUMED.findall(run.launcher_log())[0][1] == str(stopped.samples)
+    assert RESUMED.findall(long_run.launcher_log())[0][1] == str(stopped.samples)
 
 
 @pytest.mark.full
-def test_size_that_is_rolled_back_is_a_rescale(run: Namespace, helm4: Path) -> None:
-    size = len(workers(run))
-    rescale(run, size + 1)
-    wait_for_step(run, ranks=size + 1)
+def test_size_that_is_rolled_back_is_a_rescale(long_run: Namespace, helm4: Path) -> None:
+    size = len(workers(long_run))
+    rescale(long_run, size + 1)
+    wait_for_step(long_run, ranks=size + 1)
 
-    rolled_back = run.helm(helm4, "rollback", "run1")
+    rolled_back = long_run.helm(helm4, "rollback", "run1")
 
     assert rolled_back.returncode == 0, rolled_back.stderr
-    wait_for_step(run, ranks=size)
-    assert_no_step_was_lost(run)
+    wait_for_step(long_run, ranks=size)
+    assert_no_step_was_lost(long_run)
 
 
 def _launchers(namespace: Namespace) -> list[str]:
@@ -106,16 +94,16 @@ def _state(namespace: Namespace) -> str:
 
 
 @pytest.mark.full
-def test_rescale_while_a_checkpoint_is_written_loses_no_step(run: Namespace) -> None:
-    size, first = len(workers(run)), workers(run)[0]["metadata"]["uid"]
+def test_rescale_while_a_checkpoint_is_written_loses_no_step(long_run: Namespace) -> None:
+    size, first = len(workers(long_run)), workers(long_run)[0]["metadata"]["uid"]
 
     with faults.cut(first, NODE_ADDRESS, S3_PORT):
         # For so long that a checkpoint is due, is being written, and does not come to an end.
-        wait_until("an unfinished checkpoint", lambda: _silence(run) > 2 * SECONDS_BETWEEN, pause=0.5)
-        rescale(run, size - 1)
-    wait_for_step(run, ranks=size - 1)
+        wait_until("an unfinished checkpoint", lambda: _silence(long_run) > 2 * SECONDS_BETWEEN, pause=0.5)
+        rescale(long_run, size - 1)
+    wait_for_step(long_run, ranks=size - 1)
 
-    assert_no_step_was_lost(run)
+    assert_no_step_was_lost(long_run)
 
 
 def _silence(namespace: Namespace) -> float:
@@ -126,29 +114,29 @@ def _silence(namespace: Namespace) -> float:
 
 
 @pytest.mark.full
-def test_lost_worker_that_is_no_longer_wanted_is_not_waited_for(run: Namespace) -> None:
-    size = len(workers(run))
+def test_lost_worker_that_is_no_longer_wanted_is_not_waited_for(long_run: Namespace) -> None:
+    size = len(workers(long_run))
 
-    os.kill(faults.processes(workers(run)[-1]["metadata"]["uid"], "distrain-worker")[0], signal.SIGKILL)
-    rescale(run, size - 1)
+    os.kill(faults.processes(workers(long_run)[-1]["metadata"]["uid"], "distrain-worker")[0], signal.SIGKILL)
+    rescale(long_run, size - 1)
 
-    wait_for_step(run, ranks=size - 1)
+    wait_for_step(long_run, ranks=size - 1)
 
 
 @pytest.mark.full
 def test_training_pauses_for_less_than_15_s_at_each_new_size(
-    run: Namespace, capsys: pytest.CaptureFixture[str]
+    long_run: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes = (4, 1, 3)
-    if len(workers(run)) != 2:
-        rescale(run, 2)
-        wait_for_step(run, ranks=2)
+    if len(workers(long_run)) != 2:
+        rescale(long_run, 2)
+        wait_for_step(long_run, ranks=2)
 
     for size in sizes:
-        rescale(run, size)
-        wait_for_step(run, ranks=size)
+        rescale(long_run, size)
+        wait_for_step(long_run, ranks=size)
 
-    found = pauses(run)[-len(sizes) :]
+    found = pauses(long_run)[-len(sizes) :]
     with capsys.disabled():
         print(*(f"\n| {pause.before} -> {pause.after} | {pause.seconds:.1f} s |" for pause in found))
     assert [(pause.before, pause.after) for pause in found] == [(2, 4), (4, 1), (1, 3)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,6 @@ pytestmark = pytest.mark.full
 
 REFUSING_PORT = 7072
 NOT_SAVED = "training goes on, and tries again"
-
-
-@pytest.fixture(scope="module")
-def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
-    """A run of two workers that has a checkpoint."""
-    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2})
-    wait_for_checkpoint(module_namespace, seconds=300)
-    yield module_namespace
-    module_namespace.helm(helm4, "uninstall", "run1", "--wait")
 
 
 def _words(namespace: Namespace) -> list[str]:
@@ -49,28 +39,28 @@ def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace,
     assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]
 
 
-def test_run_goes_on_while_s3_does_not_answer(run: Namespace) -> None:
-    before, told = head(run), len(_words(run))
+def test_run_goes_on_while_s3_does_not_answer(long_run: Namespace) -> None:
+    before, told = head(long_run), len(_words(long_run))
     assert before
 
-    with faults.cut(workers(run)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT):
-        wait_until("its words", lambda: len(_words(run)) > told, pause=1)
-        steps = _steps(run)
-        wait_until("more steps", lambda: _steps(run) > steps + 100, pause=1)
+    with faults.cut(workers(long_run)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT):
+        wait_until("its words", lambda: len(_words(long_run)) > told, pause=1)
+        steps = _steps(long_run)
+        wait_until("more steps", lambda: _steps(long_run) > steps + 100, pause=1)
 
-    assert "cannot be reached" in _words(run)[-1]
-    assert wait_for_checkpoint(run, head(run)).generation == before.generation
+    assert "cannot be reached" in _words(long_run)[-1]
+    assert wait_for_checkpoint(long_run, head(long_run)).generation == before.generation
 
 
-def test_run_goes_on_while_s3_refuses_its_keys(run: Namespace) -> None:
-    before, told = head(run), len(_words(run))
+def test_run_goes_on_while_s3_refuses_its_keys(long_run: Namespace) -> None:
+    before, told = head(long_run), len(_words(long_run))
     assert before
 
-    refused = faults.redirected(workers(run)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT)
+    refused = faults.redirected(workers(long_run)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT)
     with faults.refusing_s3(REFUSING_PORT), refused:
-        wait_until("its words", lambda: len(_words(run)) > told, pause=1)
-        steps = _steps(run)
-        wait_until("more steps", lambda: _steps(run) > steps + 100, pause=1)
+        wait_until("its words", lambda: len(_words(long_run)) > told, pause=1)
+        steps = _steps(long_run)
+        wait_until("more steps", lambda: _steps(long_run) > steps + 100, pause=1)
 
-    assert "refuses the keys of this Secret" in _words(run)[-1]
-    assert wait_for_checkpoint(run, head(run)).generation == before.generation
+    assert "refuses the keys of this Secret" in _words(long_run)[-1]
+    assert wait_for_checkpoint(long_run, head(long_run)).generation == before.generation

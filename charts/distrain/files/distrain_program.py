@@ -79,6 +79,14 @@ class Program:
         while self.pass_on_output(0.1):
             pass
 
+    def serve(self, is_pod: bool) -> bool:
+        """Follow it to the end, and pass SIGTERM on to it. Return whether there was one."""
+        told = []
+        signal.signal(signal.SIGTERM, lambda *_: (told.append(True), self.process.terminate()))
+        self.follow(is_pod)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        return bool(told)
+
     def look_for_cause(self, chunk: bytes) -> None:
         lines = (self.rest + chunk).splitlines(keepends=True)
         # A line's beginning is enough to know it.

@@ -14,7 +14,7 @@ from distrain.check.late import together
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
 from distrain.check.problem import Near
 from distrain.check.surroundings import Surroundings
-from distrain.check.volumes import IN_USE, BoundVolume, UnboundVolume, VolumeRule
+from distrain.check.volumes import IN_USE, BoundVolume, UnboundVolume, VolumeRule, claims_of
 from distrain.job import Job, PodRole
 from distrain.kube_policy import PersistentVolumeClaim
 from distrain.wording import Wording
@@ -46,7 +46,7 @@ def judged(job: Job, around: Surroundings, say: Wording) -> Claims:
     found = Claims()
     users: Counter[str] = Counter()
     for role in job.roles:
-        names = [name for name in _names(role.spec) if role.replicas]
+        names = claims_of(role.spec.volumes) if role.replicas else []
         users.update(dict.fromkeys(names, role.replicas))
         rules = [rule for name in names if (rule := _rule(name, role, job, around, say, found))]
         found.rules[role.name] = (*rules, *_ephemeral(role.spec, around))
@@ -145,11 +145,6 @@ def _shared(name: str, say: Wording) -> Obstacle:
 
 def _refused(reason: str, step: str) -> Obstacle:
     return Obstacle(IMPOSSIBLE, reason, step, everywhere=True)
-
-
-def _names(spec: kube.PodSpec) -> list[str]:
-    used = (volume.persistent_volume_claim for volume in spec.volumes or ())
-    return list(dict.fromkeys(claim.claim_name for claim in used if claim))
 
 
 def _is_bound(claim: PersistentVolumeClaim) -> bool:

@@ -128,7 +128,8 @@ class _Loading:
             if self._asks_for_ports and (ports := host_ports(pod.spec)):
                 load.ports.setdefault(name, set()).update(ports)
             if self._rules.exclusive_claims and pod.metadata.namespace == self._rules.namespace:
-                used = self._rules.exclusive_claims & claims_of(kube_pods.decoded(pod.spec.volumes, list[kube.Volume]))
+                claims = claims_of(kube_pods.decoded(pod.spec.volumes, list[kube.Volume]))
+                used = self._rules.exclusive_claims.intersection(claims)
                 load.claims.setdefault(EVERYWHERE if pod.spec.node_name else name, set()).update(used)
             if self._has_rules or pod.spec.affinity:
                 self._mark(load, pod, self.nodes[name])

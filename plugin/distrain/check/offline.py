@@ -17,7 +17,7 @@ from distrain import kube, kube_pods
 from distrain.check.obstacles import Prepared, prepare
 from distrain.check.report import Report, gpus_of, namespace_of, report
 from distrain.check.snapshot import Snapshot, over, take
-from distrain.check.surroundings import Surroundings, claims_of, priority_classes_of, references
+from distrain.check.surroundings import Surroundings, foreign_claims, priority_classes_of, references
 from distrain.errors import ValuesError
 from distrain.job import Job
 from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
@@ -133,7 +133,7 @@ def _not_in_file(found: Contents, job: Job) -> Iterator[str]:
         "ResourceQuota": lambda: [True],
         "LimitRange": lambda: [True],
         "PriorityClass": lambda: priority_classes_of(job),
-        "PersistentVolumeClaim": lambda: claims_of(job),
+        "PersistentVolumeClaim": lambda: foreign_claims(job),
     }
     kinds = [f"{kind}s" for kind, needed in asked.items() if kind not in found.by_kind and needed()]
     if kinds:

@@ -65,7 +65,7 @@ class Snapshot:
         """Yield, for each node, the words of the filters that the scheduler asks after the one about room."""
         rules = self.rules.roles[role.name]
         settled = other_pods.settle(self.taken.of(role.name), rules, self._by_name())
-        own, in_use = volumes.claims_of(role.spec.volumes), self.taken.claims
+        own, in_use = set(volumes.claims_of(role.spec.volumes)), self.taken.claims
         for node in nodes:
             used = any(own & in_use.get(where, set()) for where in (EVERYWHERE, node.metadata.name))
             yield ((volumes.IN_USE if used else None) or volumes.refusal(node, rules.volumes) or settled.refusal(node))

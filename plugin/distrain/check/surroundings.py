@@ -9,6 +9,7 @@ from typing import TypeVar
 from distrain import kube
 from distrain.answers import NotFoundError
 from distrain.check.labels import Labels, is_empty
+from distrain.check.volumes import claims_of
 from distrain.cluster import Cluster
 from distrain.controllers import ObjectName
 from distrain.errors import ForbiddenError
@@ -60,10 +61,9 @@ def read(cluster: Cluster, job: Job, namespace: str) -> Surroundings:
     )
 
 
-def claims_of(job: Job) -> list[str]:
+def foreign_claims(job: Job) -> list[str]:
     """Name the claims that the job's pods use and that it does not bring itself."""
-    used = (volume.persistent_volume_claim for role in job.roles for volume in role.spec.volumes or ())
-    names = {claim.claim_name for claim in used if claim}
+    names = {name for role in job.roles for name in claims_of(role.spec.volumes)}
     return sorted(name for name in names if ("PersistentVolumeClaim", name) not in job.creates)
 
 
@@ -106,7 +106,7 @@ class _Reader:
         return _by_name(self.listed(path, PriorityClass, "PriorityClasses"))
 
     def claims(self, job: Job) -> dict[str, PersistentVolumeClaim] | None:
-        if not claims_of(job):
+        if not foreign_claims(job):
             return {}
         what = f"persistent volume claims of namespace {self.namespace}"
         return _by_name(self.listed(f"{self.path}/persistentvolumeclaims", PersistentVolumeClaim, what))

@@ -86,10 +86,10 @@ def _is_reached(volume: PersistentVolume, node: kube.Node) -> bool:
     return not (affinity and affinity.required) or admission.selects(affinity.required, _nameless(node))
 
 
-def claims_of(volumes: Iterable[kube.Volume] | None) -> set[str]:
-    """Name the claims among a pod's volumes."""
+def claims_of(volumes: Iterable[kube.Volume] | None) -> list[str]:
+    """Name the claims among a pod's volumes, each once."""
     used = (volume.persistent_volume_claim for volume in volumes or ())
-    return {claim.claim_name for claim in used if claim is not None}
+    return list(dict.fromkeys(claim.claim_name for claim in used if claim))
 
 
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
