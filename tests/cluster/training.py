@@ -30,6 +30,7 @@ MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", 
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
+FIRST_STEP = re.compile(r"^went on with step \d+, ", re.M)
 # A default kubelet tells the launcher of new workers within this time.
 GROWING = 240
 
@@ -156,12 +157,13 @@ def pauses(namespace: Namespace) -> list[Pause]:
         moment, _, words = line.partition(" ")
         if match := RESUMED.match(words):
             resumed = int(match[4]), int(match[3])
-        if not STEP.match(words):
+        is_first = FIRST_STEP.match(words)
+        if not is_first and not STEP.match(words):
             continue
         at = datetime.fromisoformat(moment[:26].rstrip("Z"))
-        if resumed and last_step:
+        if is_first and resumed and last_step:
             found.append(Pause(*resumed, (at - last_step).total_seconds()))
-        last_step, resumed = at, None
+        last_step = at
     return found
 
 

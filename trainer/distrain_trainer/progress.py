@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from distrain_trainer.checkpoint import Run
@@ -33,6 +36,7 @@ class Progress:
     steps: int
     log_every: int
     speed: Speed
+    resumed_step: int
     history: list[LoggedStep] = field(default_factory=list)
     watchdog: Watchdog = field(default_factory=Watchdog)
 
@@ -41,9 +45,8 @@ class Progress:
         """Go on where the run is: the steps are counted, and their figures kept, from its beginning."""
         log.print(HEADER)
         made = run.position.step
-        return cls(
-            log, steps, config.log_every, Speed(made + untimed_steps(steps - made), made), run.history, run.watchdog
-        )
+        speed = Speed(made + untimed_steps(steps - made), made)
+        return cls(log, steps, config.log_every, speed, made, run.history, run.watchdog)
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
@@ -52,6 +55,8 @@ class Progress:
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         self.watchdog.made_step()
+        if self.resumed_step and self.speed.steps == self.resumed_step + 1:
+            self.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
         if self.speed.steps == self.steps:
             self.watchdog.stop()
         if not math.isfinite(loss):
@@ -84,3 +89,9 @@ class Progress:
     def _is_logged(self) -> bool:
         step, first = self.speed.steps, self.speed.untimed + 1
         return step in (first, self.steps) or (step > first and step % self.log_every == 0)
+
+
+def seconds_since_start() -> float:
+    """Return how long this process has run, the loading of Python included."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
