@@ -73,3 +73,8 @@ WORKDIR /home/distrain
 FROM environment
 COPY plugin/distrain /opt/plugin/lib/python3.11/site-packages/distrain
 COPY trainer/distrain_trainer /opt/venv/lib/python3.11/site-packages/distrain_trainer
+# A pod cannot keep what Python compiles: every start of every rank would compile it anew.
+USER 0
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash \
+        /opt/plugin/lib/python3.11/site-packages/distrain /opt/venv/lib/python3.11/site-packages/distrain_trainer
+USER 1000:1000
