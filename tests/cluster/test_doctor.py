@@ -13,6 +13,7 @@ import yaml
 from lab import client
 from lab.paths import CHART
 from tests.cluster.testbed import Namespace
+from tests.matrix import one_of
 
 USER = "jane"
 JOB = ["install", "run1", str(CHART), "--set", "workers.gpus=0"]
@@ -36,6 +37,7 @@ def test_admin_is_told_what_the_lab_has(namespace: Namespace) -> None:
     assert _details(found, f"namespace {namespace.name}")["level"] == "restricted"
 
 
+@pytest.mark.parametrize("helm", one_of(["helm4", "helm3"]), indirect=True)
 def test_what_the_doctor_prints_is_enough_to_install(namespace: Namespace, as_user: list[str], helm: Path) -> None:
     refused = namespace.helm(helm, *JOB, *as_user)
     grants = yaml.safe_dump_all(_doctor(namespace, *as_user, code=11)["grants"])

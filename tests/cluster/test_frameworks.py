@@ -27,13 +27,14 @@ LEARNING = {
 TFJOB = {"strategy": "parameter-server", "servers.replicas": 1}
 ASYNC = {"trainer.extraArgs": ["--kvstore=dist_async"]}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
+FULL = pytest.mark.full
 RUNS = [
-    pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob"),
+    pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob", marks=FULL),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync"),
-    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async"),
+    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async", marks=FULL),
     pytest.param("mnist-pytorch.yaml", "pytorchjobs", {}, id="pytorch-Master-Worker"),
     pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic"),
-    pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob"),
+    pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob", marks=FULL),
     pytest.param("mnist.yaml", "tfjobs", TFJOB, id="tensorflow-TFJob"),
 ]  # fmt: skip
 
@@ -74,6 +75,7 @@ def test_pictures_are_streamed_from_s3(
     assert namespace.results()["steps"] == 4
 
 
+@FULL
 def test_resnet50_runs_on_synthetic_images(namespace: Namespace, helm3: Path) -> None:
     size = {"workers.gpus": 1, "workers.replicas": 2, "workers.shm": "64Mi", "trainer.batchSize": 2, "trainer.steps": 2}
     given = settings({**size, "trainer.logEvery": 1})

@@ -14,20 +14,22 @@ from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster import made_pods
 from tests.cluster.testbed import Namespace, settings
+from tests.matrix import one_of
 
 OPERATORS = Operators(gang=True)
 GANG = {"gang.scheduler": "scheduler-plugins"}
-KINDS = [
-    pytest.param({}, "mpijobs", id="mpi-operator"),
-    pytest.param({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher", id="plain"),
-]
+# Values, and the resources that end with the run.
+Kind = tuple[dict[str, str], str]
+MPIJOB: Kind = ({}, "mpijobs")
+PLAIN: Kind = ({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher")
 SECONDS_TO_PLACE = 15
 
 
-@pytest.mark.parametrize(("values", "kind"), KINDS)
+@pytest.mark.parametrize("kind", one_of([MPIJOB, PLAIN]), ids=["mpi-operator", "plain"])
 def test_gang_that_does_not_fit_leaves_no_pod_bound(
-    namespace: Namespace, helm4: Path, digits_settings: list[str], values: dict[str, str], kind: str
+    namespace: Namespace, helm4: Path, digits_settings: list[str], kind: Kind
 ) -> None:
+    values, _ = kind
     too_many = settings({**GANG, **values, "workers.replicas": 9, "workers.gpus": 1})
 
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings, *too_many)
@@ -38,16 +40,15 @@ def test_gang_that_does_not_fit_leaves_no_pod_bound(
     assert [pod["metadata"]["name"] for pod in _gang(namespace) if pod["spec"].get("nodeName")] == []
 
 
-@pytest.mark.parametrize(("values", "kind"), KINDS)
-def test_gang_that_fits_trains(
-    namespace: Namespace, helm4: Path, digits_settings: list[str], values: dict[str, str], kind: str
-) -> None:
+@pytest.mark.parametrize("kind", one_of([PLAIN, MPIJOB]), ids=["plain", "mpi-operator"])
+def test_gang_that_fits_trains(namespace: Namespace, helm4: Path, digits_settings: list[str], kind: Kind) -> None:
+    values, resources = kind
     fitting = settings({**GANG, **values, "workers.replicas": 2, "workers.gpus": 1})
 
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *digits_settings, *fitting)
 
     assert installed.returncode == 0, installed.stderr
-    assert namespace.wait_for_end(kind, seconds=180) == "Succeeded", namespace.story()
+    assert namespace.wait_for_end(resources, seconds=180) == "Succeeded", namespace.story()
     assert {pod["spec"]["schedulerName"] for pod in _gang(namespace)} == {"scheduler-plugins-scheduler"}
 
 

@@ -30,6 +30,7 @@ def test_sum_is_right_and_bandwidth_is_shown(namespace: Namespace, helm: Path, k
     assert_summed(namespace, helm, kind)
 
 
+@pytest.mark.full
 def test_torch_sums_too(namespace: Namespace, helm4: Path, all_images: None) -> None:
     assert_summed(namespace, helm4, PYTORCH)
 

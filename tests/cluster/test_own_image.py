@@ -34,7 +34,9 @@ def own_image(lab: None) -> str:
     ("values", "kind"),
     [
         pytest.param({}, "mpijobs", id="mpijob"),
-        pytest.param({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher", id="plain"),
+        pytest.param(
+            {"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher", id="plain", marks=pytest.mark.full
+        ),
     ],
 )
 def test_root_image_runs_its_own_command(

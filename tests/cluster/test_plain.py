@@ -6,11 +6,14 @@ import base64
 import json
 from pathlib import Path
 
+import pytest
+
 from lab import client
 from lab.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.matrix import one_of
 
 OPERATORS = Operators(mpijob="", training=False)
 LAUNCHER_JOB = "jobs -l app.kubernetes.io/component=launcher"
@@ -59,6 +62,7 @@ def test_failure_ends_the_workers_too(namespace: Namespace, helm3: Path, digits_
     wait_until("the workers' end", lambda: namespace.outcome(WORKER_JOB) == "Failed", seconds=30, pause=1)
 
 
+@pytest.mark.parametrize("helm", one_of(["helm4", "helm3"]), indirect=True)
 def test_key_survives_an_upgrade_and_goes_with_the_release(
     namespace: Namespace, helm: Path, digits_settings: list[str]
 ) -> None:

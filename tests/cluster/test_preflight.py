@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lab import client
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.matrix import one_of
 
 SYNTHETIC = ["-f", str(VALUES / "vgg16.yaml")]
 # Long enough to be running when it is upgraded.
@@ -20,6 +23,7 @@ def _hooks_left(namespace: Namespace) -> list[str]:
     return [name for name in names if "preflight" in name]
 
 
+@pytest.mark.parametrize("helm", one_of(["helm3", "helm4"]), indirect=True)
 def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namespace, helm: Path) -> None:
     too_large = settings({**BUSY, "workers.replicas": 3})
 
@@ -35,6 +39,7 @@ def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namesp
     client.kubectl("-n", namespace.name, "delete", pod)
 
 
+@pytest.mark.parametrize("helm", one_of(["helm4", "helm3"]), indirect=True)
 def test_run_of_its_own_counts_as_free_for_its_upgrade(namespace: Namespace, helm: Path) -> None:
     run = ["run1", str(CHART), *SYNTHETIC]
     installed = namespace.helm(helm, "install", *run, *settings({**BUSY, "workers.replicas": 2}))

@@ -41,7 +41,7 @@ def test_bad_values_are_refused_before_anything_is_created(
             'bucket "no-such-bucket"',
             id="bucket-missing",
         ),
-        pytest.param({"s3.secretName": WRONG_KEY}, "s3.secretName", id="wrong-key"),
+        pytest.param({"s3.secretName": WRONG_KEY}, "s3.secretName", id="wrong-key", marks=pytest.mark.full),
     ],
 )
 def test_unreachable_data_fails_the_job_with_one_line(

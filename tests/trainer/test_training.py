@@ -35,6 +35,7 @@ def test_synthetic_run_prints_its_steps_and_the_total_of_all_ranks(program: Prog
     assert run.stderr == ""
 
 
+@pytest.mark.shared
 def test_half_precision_without_a_gpu_is_said_and_trains_on(program: ProgramInImage) -> None:
     run = program("--steps", "2", "--batch-size", "4", "--precision", "fp16", ranks=1)
 

@@ -57,6 +57,7 @@ def test_more_ranks_than_samples(program: ProgramInImage, tmp_path: Path) -> Non
     assert_refused(run, r"workers\.replicas: 2 ranks share 1 training samples of /data/one; lower workers\.replicas")
 
 
+@SHARED
 def test_loss_that_is_no_number(program: ProgramInImage) -> None:
     run = program(*DIGITS, "--learning-rate", "1e6")
 
