@@ -20,13 +20,11 @@ from tests.cluster.training import (
     SECONDS_BETWEEN,
     assert_no_step_was_lost,
     head,
-    pauses,
     rescale,
     wait_for_step,
     workers,
 )
 
-LONGEST_PAUSE = 15
 LAUNCHER = "app.kubernetes.io/component=launcher"
 
 
@@ -121,23 +119,3 @@ def test_lost_worker_that_is_no_longer_wanted_is_not_waited_for(long_run: Namesp
     rescale(long_run, size - 1)
 
     wait_for_step(long_run, ranks=size - 1)
-
-
-@pytest.mark.full
-def test_training_pauses_for_less_than_15_s_at_each_new_size(
-    long_run: Namespace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes = (4, 1, 3)
-    if len(workers(long_run)) != 2:
-        rescale(long_run, 2)
-        wait_for_step(long_run, ranks=2)
-
-    for size in sizes:
-        rescale(long_run, size)
-        wait_for_step(long_run, ranks=size)
-
-    found = pauses(long_run)[-len(sizes) :]
-    with capsys.disabled():
-        print(*(f"\n| {pause.before} -> {pause.after} | {pause.seconds:.1f} s |" for pause in found))
-    assert [(pause.before, pause.after) for pause in found] == [(2, 4), (4, 1), (1, 3)]
-    assert max(pause.seconds for pause in found) <= LONGEST_PAUSE

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lab import client, cluster
+from lab import cluster
 from lab.errors import LabError
 from lab.paths import CHART
 from lab.waiting import wait_until
@@ -30,7 +29,6 @@ MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", 
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
-FIRST_STEP = re.compile(r"^went on with step \d+, ", re.M)
 # A default kubelet tells the launcher of new workers within this time.
 GROWING = 240
 
@@ -135,36 +133,6 @@ def wait_for_step(namespace: Namespace, *, ranks: int, seconds: float = GROWING)
         wait_until(f"a step of {ranks} ranks", goes_on, seconds=seconds, pause=1)
     except LabError as error:
         raise LabError(f"{error}\n{namespace.story()}") from None
-
-
-@dataclass(frozen=True)
-class Pause:
-    """How long no step was made, in seconds, while the ranks became others; ranks before and after."""
-
-    before: int
-    after: int
-    seconds: float
-
-
-def pauses(namespace: Namespace) -> list[Pause]:
-    """Return the pauses that the launcher's log tells of, by the time of its lines."""
-    selector = "app.kubernetes.io/component=launcher"
-    log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
-    found: list[Pause] = []
-    last_step: datetime | None = None
-    resumed: tuple[int, int] | None = None
-    for line in log.splitlines():
-        moment, _, words = line.partition(" ")
-        if match := RESUMED.match(words):
-            resumed = int(match[4]), int(match[3])
-        is_first = FIRST_STEP.match(words)
-        if not is_first and not STEP.match(words):
-            continue
-        at = datetime.fromisoformat(moment[:26].rstrip("Z"))
-        if is_first and resumed and last_step:
-            found.append(Pause(*resumed, (at - last_step).total_seconds()))
-        last_step = at
-    return found
 
 
 def workers(namespace: Namespace) -> list[dict[str, Any]]:

@@ -1,0 +1,126 @@
+"""How long no step is made, by the clock of the launcher's log: at another size, and after a loss."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+import pytest
+
+from lab import client, faults
+from lab.waiting import wait_until
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import RESUMED, STEP, live_pod, rescale, wait_for_step
+
+pytestmark = pytest.mark.full
+
+ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
+FIRST_STEP = re.compile(r"^went on with step \d+, ")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the launcher's log, and when it was written."""
+
+    at: datetime
+    words: str
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    """Print a measured figure, as a line of a table."""
+
+    def told(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n| {text} |", end="")
+
+    return told
+
+
+def _log(namespace: Namespace) -> list[Line]:
+    selector = "app.kubernetes.io/component=launcher"
+    log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
+    parts = (line.partition(" ") for line in log.splitlines())
+    # In nanoseconds, of which Python knows a thousandth.
+    return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
+
+
+def _pauses(lines: list[Line]) -> list[tuple[int, int, float]]:
+    """Return of each new size the ranks before and after, and the seconds from the last step to the first one."""
+    found: list[tuple[int, int, float]] = []
+    last_step, ranks = lines[0].at, (0, 0)
+    for line in lines:
+        if match := RESUMED.match(line.words):
+            ranks = int(match[4]), int(match[3])
+        if FIRST_STEP.match(line.words):
+            found.append((*ranks, (line.at - last_step).total_seconds()))
+        if STEP.match(line.words):
+            last_step = line.at
+    return found
+
+
+def _cold_start(lines: list[Line]) -> float:
+    """Return the seconds from mpirun's start to the first step that is logged."""
+    begun = next(line.at for line in lines if ANSWERED.match(line.words))
+    return next((line.at - begun).total_seconds() for line in lines if STEP.match(line.words))
+
+
+@pytest.fixture(scope="module")
+def cold_start(long_run: Namespace) -> float:
+    """The run's first one, before anything was done to it."""
+    return _cold_start(_log(long_run))
+
+
+def _seconds_to_step(namespace: Namespace, since: datetime) -> float:
+    """Wait for the first step of the ranks that have started again since then, and return how long that took."""
+
+    def first_steps() -> list[datetime]:
+        return [line.at for line in _log(namespace) if FIRST_STEP.match(line.words) and line.at > since]
+
+    wait_until("a step", lambda: bool(first_steps()), seconds=300, pause=0.5)
+    return (first_steps()[0] - since).total_seconds()
+
+
+@pytest.mark.parametrize(("role", "words"), [("worker", "distrain_trainer"), ("launcher", "mpirun")])
+def test_killed_process_costs_no_more_than_half_a_cold_start_more(
+    long_run: Namespace, cold_start: float, role: str, words: str, say: Say
+) -> None:
+    since = datetime.now(timezone.utc)
+
+    faults.send(signal.SIGKILL, live_pod(long_run, role)["metadata"]["uid"], words)
+
+    took = _seconds_to_step(long_run, since)
+    say(f"killed {words} | {took:.1f} s | {took / cold_start:.2f} of a cold start of {cold_start:.1f} s")
+    assert took <= 1.5 * cold_start
+
+
+@pytest.mark.parametrize("role", ["worker", "launcher"])
+def test_deleted_pod_costs_no_more_than_30_s_beyond_that(
+    long_run: Namespace, cold_start: float, role: str, say: Say
+) -> None:
+    since = datetime.now(timezone.utc)
+
+    client.kubectl("-n", long_run.name, "delete", "pod", live_pod(long_run, role)["metadata"]["name"], "--wait=false")
+
+    took = _seconds_to_step(long_run, since)
+    say(f"deleted {role} | {took:.1f} s | {took - 1.5 * cold_start:.1f} s beyond 1.5 of a cold start")
+    assert took <= 1.5 * cold_start + 30
+    wait_for_step(long_run, ranks=2)
+
+
+def test_training_pauses_for_less_than_15_s_at_each_new_size(long_run: Namespace, say: Say) -> None:
+    sizes = (4, 1, 3)
+
+    for size in sizes:
+        rescale(long_run, size)
+        wait_for_step(long_run, ranks=size)
+
+    found = _pauses(_log(long_run))[-len(sizes) :]
+    for before, after, seconds in found:
+        say(f"{before} -> {after} | {seconds:.1f} s")
+    assert [(before, after) for before, after, _ in found] == [(2, 4), (4, 1), (1, 3)]
+    assert max(seconds for _, _, seconds in found) <= 15
