@@ -16,13 +16,12 @@ import yaml
 from distrain import __version__, access, cli, target
 from distrain.commands import candidate
 from distrain.commands.parser import parser
+from lab.paths import REPOSITORY
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import mx_job, node, pod
 from tests.plugin.program import Outcome, Run
 from tests.plugin.program import hold as _hold
 from tests.plugin.program import wrote_nothing as _wrote_nothing
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_job_that_fits_exits_0_with_the_answer_on_stdout(run: Run, cluster: FakeApi) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from distrain.derive import commented
 from distrain.errors import ValuesError
+from lab.paths import REPOSITORY
 from schemas.build import read
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SCHEMA = read()
 FILES = [*sorted((REPOSITORY / "values").glob("*.yaml")), REPOSITORY / "charts" / "distrain" / "values.yaml"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.judging import GPU, GPU_TAINT, chart_job, job_of, judged
+from tests.plugin.check.judging import GPU, GPU_TAINT, chart_job, job_of, judged
 from tests.plugin.objects import (
     Object,
     mpi_job,

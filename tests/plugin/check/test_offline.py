@@ -15,7 +15,7 @@ from distrain import cli
 from distrain.check.assumed import assumed_nodes
 from distrain.check.offline import check_snapshot
 from distrain.errors import ValuesError
-from tests.plugin.judging import GPU, chart_job, kind
+from tests.plugin.check.judging import GPU, chart_job, kind
 from tests.plugin.objects import Object, mpi_job, node, pod, tainted
 
 Check = Callable[..., tuple[int, str, str]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from distrain.check.problem import Near
-from tests.plugin.judging import chart_job, examined, judged
+from tests.plugin.check.judging import chart_job, examined, judged
+from tests.plugin.check.test_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
 from tests.plugin.objects import Object, node, pod
-from tests.plugin.test_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
 
 BY_ZONE = [{"matchLabelExpressions": [{"key": ZONE, "values": ["1", "2"]}]}]
 MADE = {**DELAYED, "provisioner": "disk"}

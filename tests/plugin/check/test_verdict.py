@@ -6,7 +6,7 @@ import pytest
 
 from distrain.check.capacity import Judgement
 from distrain.check.report import gpus_of
-from tests.plugin.judging import GPU, GPU_TAINT, chart_job, job_of, judged, said
+from tests.plugin.check.judging import GPU, GPU_TAINT, chart_job, job_of, judged, said
 from tests.plugin.objects import (
     Object,
     mx_job,

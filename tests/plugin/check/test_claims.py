@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distrain.check.volumes import IN_USE, NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
-from tests.plugin.judging import chart_job, examined, judged
+from tests.plugin.check.judging import chart_job, examined, judged
 from tests.plugin.objects import Object, node, pod
 
 ZONE = "topology.kubernetes.io/zone"

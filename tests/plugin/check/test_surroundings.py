@@ -11,8 +11,8 @@ from distrain.check.report import Report, check
 from distrain.cluster import Cluster, connect
 from distrain.job import Job
 from distrain.target import Target
+from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.fake_api import FakeApi
-from tests.plugin.judging import chart_job, job_of, judged
 from tests.plugin.objects import Object, mpi_job, namespace, node, pod, pytorch_job
 
 TEAM = "/api/v1/namespaces/team"

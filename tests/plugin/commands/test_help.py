@@ -15,8 +15,8 @@ from distrain.commands import helptext
 from distrain.commands.arguments import commands_of
 from distrain.commands.parser import parser
 from docs import plugin as page
+from lab.paths import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(commands_of(parser()))
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]

@@ -11,7 +11,7 @@ from distrain.check import offline
 from distrain.check.load import Loads, summed
 from distrain.check.rules import JobRules
 from distrain.job import from_manifest
-from tests.plugin.random_clusters import random_case
+from tests.plugin.check.random_clusters import random_case
 
 CASES = 400
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from distrain import cli
+from lab.paths import REPOSITORY
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 FILES, NO_FILES, NO_FILES_NO_SPACE = ":0", ":4", ":6"
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from distrain.check import offline
 from distrain.job import Job
-from tests.plugin import comparison
-from tests.plugin.comparison import Outcome, RealScheduler, compare_seeds, told
-from tests.plugin.random_clusters import Case, random_case, resized
-from tests.plugin.random_pods import Object
+from tests.plugin.check import comparison
+from tests.plugin.check.comparison import Outcome, RealScheduler, compare_seeds, told
+from tests.plugin.check.random_clusters import Case, random_case, resized
+from tests.plugin.check.random_pods import Object
 
 CLUSTERS = 2000
 ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from random import Random
 
-from tests.plugin import random_volumes
-from tests.plugin.random_pods import (
+from tests.plugin.check import random_volumes
+from tests.plugin.check.random_pods import (
     GI,
     GPU,
     LABELS,

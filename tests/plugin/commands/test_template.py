@@ -12,10 +12,9 @@ import pytest
 import yaml
 
 from distrain import cli
+from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
 from tests.plugin.objects import node
-
-CHART = Path(__file__).resolve().parents[2] / "charts" / "distrain"
 
 
 @pytest.fixture

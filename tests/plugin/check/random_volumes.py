@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.plugin.random_pods import LABELS, LATE_CLAIMS, Maker, Object, made
+from tests.plugin.check.random_pods import LABELS, LATE_CLAIMS, Maker, Object, made
 
 NAMESPACE = "team"
 

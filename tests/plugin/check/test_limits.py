@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.judging import chart_job, judged
+from tests.plugin.check.judging import chart_job, judged
 from tests.plugin.objects import Object, node
 
 ROOM = [node("a", gpu="8")]

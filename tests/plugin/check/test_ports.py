@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distrain.check.ports import NO_FREE_PORTS
-from tests.plugin.judging import job_of, judged
+from tests.plugin.check.judging import job_of, judged
 from tests.plugin.objects import Object, batch_job, node, pod
 
 

@@ -9,7 +9,7 @@ import pytest
 from distrain.check.marks import NOT_APART, NOT_NEAR, REPELLED
 from distrain.check.problem import Apart, Near, Role
 from distrain.job import Job
-from tests.plugin.judging import examined, job_of
+from tests.plugin.check.judging import examined, job_of
 from tests.plugin.objects import Object, batch_job, node, pod
 
 ZONED = [node("a", labels={"zone": "1", "host": "a"}), node("b", labels={"zone": "1", "host": "b"}), node("c")]

@@ -9,7 +9,7 @@ import pytest
 from distrain.check.marks import NO_DOMAIN
 from distrain.check.problem import Role, Spread
 from distrain.job import Job
-from tests.plugin.judging import examined, job_of
+from tests.plugin.check.judging import examined, job_of
 from tests.plugin.objects import Object, batch_job, node, pod, tainted
 
 ZONED = [

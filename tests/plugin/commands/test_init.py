@@ -10,13 +10,12 @@ import pytest
 import yaml
 
 from distrain import cli
+from lab.paths import CHART, REPOSITORY
 from tests.matrix import one_of
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, node, tainted
 from tests.plugin.program import Run, hold
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-CHART = REPOSITORY / "charts" / "distrain"
 SCHEMA = yaml.safe_load((REPOSITORY / "schemas" / "values.schema.yaml").read_text())
 MODELS = ("resnet50", "mnist", "vgg16", "mine:net")
 # Every kind that the chart allows to a framework, with the strategy that it takes.

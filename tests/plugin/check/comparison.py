@@ -1,6 +1,6 @@
 """Hold `helm distrain check` to the real scheduler's code, over made-up clusters.
 
-`python -m tests.plugin.comparison` compares a range of seeds on all processors and prints what it finds.
+`python -m tests.plugin.check.comparison` compares a range of seeds on all processors and prints what it finds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from distrain.check import offline
 from distrain.job import from_manifest
 from lab import golang
-from tests.plugin.random_clusters import FEATURES, Case, random_case
+from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
 # States of a gang on its way that the real scheduler is put into before the answer is incomplete.
 BUDGET = 4000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distrain.check.summary import summary
-from tests.plugin.judging import GPU, GPU_TAINT, chart_job, job_of, judged, said
+from tests.plugin.check.judging import GPU, GPU_TAINT, chart_job, job_of, judged, said
 from tests.plugin.objects import (
     Object,
     mx_job,

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from distrain import cli
 from lab import golang
+from lab.paths import CHART, REPOSITORY
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, node, pod
 from tests.plugin.program import Outcome
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-CHART = REPOSITORY / "charts" / "distrain"
-GOLDEN = Path(__file__).with_name("golden")
+GOLDEN = REPOSITORY / "tests" / "plugin" / "golden"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
 

@@ -14,7 +14,7 @@ from distrain.check.problem import Apart, Near, Node, Role, Spread
 from distrain.check.reduction import reduced
 from distrain.check.search import Search
 from distrain.check.tally import Budget
-from tests.plugin.scheduling import outcomes, play, question
+from tests.plugin.check.scheduling import outcomes, play, question
 
 WORKERS = frozenset({"worker"})
 

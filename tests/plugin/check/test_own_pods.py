@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distrain.check.report import Report
-from tests.plugin.judging import chart_job, examined, judged, said
+from tests.plugin.check.judging import chart_job, examined, judged, said
 from tests.plugin.objects import (
     Object,
     node,

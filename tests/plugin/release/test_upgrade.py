@@ -25,11 +25,11 @@ from distrain.release.interrupts import Interrupts
 from distrain.release.plan import Plan
 from distrain.releases import Operation
 from distrain.target import Target
+from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object, node, pod
 from tests.plugin.program import SECRETS, Run, hold, wrote_nothing
 
-CHART = Path(__file__).resolve().parents[2] / "charts" / "distrain"
 JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 PODS = "/api/v1/namespaces/team/pods"
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}, "trainer": {"steps": 600}}

@@ -16,10 +16,9 @@ import yaml
 
 from distrain import cli
 from distrain.errors import StoppedError
+from lab.paths import REPOSITORY
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import node, pytorch_job
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("given", ["flags", "environment"])
