@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +13,11 @@ from distrain import cli
 from distrain.doctor.diagnosis import Diagnosis, diagnose
 from distrain.doctor.findings import Finding
 from distrain.doctor.survey import Survey, Unread
+from tests.plugin.doctor.examining import LISTS, Doctor
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
-from tests.plugin.objects import Object, deployment, namespace, node, pod, tainted
+from tests.plugin.objects import Object, namespace
 
-MPI = deployment("mpi-operator", "docker.io/mpioperator/mpi-operator:0.8.0")
-TRAINING = deployment("training-operator", "localhost:5000/kubeflow/training-operator:v1-4485b0a")
-A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
-V100 = {"nvidia.com/gpu.product": "Tesla-V100"}
-LISTS = ("/apis/apps/v1/deployments", "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/namespaces", "/api/v1/nodes")
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-
-Doctor = Callable[..., "Examination"]
-
-
-class Examination:
-    """What one run of `doctor -o json` told."""
-
-    def __init__(self, code: int, answer: Object) -> None:
-        self.code = code
-        self.answer = answer
-
-    def __getitem__(self, name: str) -> Object:
-        (found,) = [finding for finding in self.answer["findings"] if finding["name"] == name]
-        return dict(found)
-
-    def says(self, name: str) -> tuple[str, str]:
-        return self[name]["state"], self[name]["found"]
-
-
-@pytest.fixture
-def cluster(api: FakeApi, tmp_path: Path, helm4: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster with two operators and one node of 8 GPUs, in which everybody may do everything."""
-    monkeypatch.setenv("HELM_BIN", str(helm4))
-    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
-    api.serve_group("kubeflow.org", {"v2beta1": ["MPIJob"], "v1": ["PyTorchJob", "TFJob"]})
-    api.answers |= dict(zip(LISTS, ([MPI, TRAINING], [], [namespace("team")], [node("a", gpu="8")]), strict=True))
-    api.answers |= {"/api/v1/pods": [pod("p", on="a", gpu="3")], "/api/v1/namespaces/team": namespace("team")}
-    return api
-
-
-@pytest.fixture
-def examine(cluster: FakeApi, capsys: pytest.CaptureFixture[str]) -> Doctor:
-    def examine(*arguments: str) -> Examination:
-        code = cli.run(["doctor", "-o", "json", *arguments])
-        printed = capsys.readouterr()
-        assert printed.err == ""
-        return Examination(code, json.loads(printed.out))
-
-    return examine
 
 
 def test_cluster_with_everything_is_ready(cluster: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,33 +83,6 @@ def test_answer_that_rests_on_what_was_not_read_says_so(cluster: FakeApi, capsys
     )
 
 
-def test_free_gpus_are_unknown_without_pods(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.answers["/api/v1/pods"] = 403
-
-    found = examine()["nvidia.com/gpu"]
-
-    assert found["found"].startswith("8 GPUs, how many are free is unknown")
-    assert found["details"]["free"] is None
-
-
-def test_cluster_without_operators_runs_plain_jobs(cluster: FakeApi, examine: Doctor) -> None:
-    del cluster.answers["/apis/kubeflow.org"]
-
-    found = examine()
-
-    assert (found.code, found.answer["jobs"]) == (0, ["Plain"])
-    assert found["mpi-operator"]["state"] == "missing"
-    assert found["mpi-operator"]["next"].startswith("for MPIJob install 0.4.0 or newer")
-
-
-def test_two_operators_are_told_apart_with_their_versions(examine: Doctor) -> None:
-    found = examine()
-
-    assert found.says("mpi-operator") == ("ok", "0.8.0, serves MPIJob v2beta1")
-    assert found.says("training-operator") == ("ok", "v1-4485b0a, serves PyTorchJob v1, TFJob v1")
-    assert found.answer["jobs"] == ["MPIJob", "PyTorchJob", "TFJob", "Plain"]
-
-
 def test_rights_to_kinds_that_are_not_served_are_not_asked(cluster: FakeApi, examine: Doctor) -> None:
     cluster.serve_mpi_jobs()
 
@@ -163,146 +91,6 @@ def test_rights_to_kinds_that_are_not_served_are_not_asked(cluster: FakeApi, exa
     assert [name for name in names if name.startswith("install ")] == [
         *("install any job", "install MPIJob", "install Plain"),
     ]
-
-
-def test_mpijob_v1_is_the_training_operators(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.serve("v1", "MPIJob", "PyTorchJob")
-
-    found = examine()
-
-    assert found["mpi-operator"]["state"] == "missing"
-    assert found.says("training-operator") == ("ok", "v1-4485b0a, serves PyTorchJob v1, MPIJob v1")
-    assert found.says("MPIJob") == ("ok", "v1")
-
-
-def test_of_several_versions_under_one_crd_none_is_guessed(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.serve_group("kubeflow.org", {version: ["MPIJob"] for version in ("v1alpha2", "v1", "v2beta1")})
-
-    found = examine()["MPIJob"]
-
-    assert (found["state"], found["details"]) == ("unknown", {"versions": ["v2beta1", "v1", "v1alpha2"]})
-    assert found["found"] == "v2beta1, v1, v1alpha2 under one CRD, of which the operator runs one"
-    assert found["next"] == "set job.apiVersion to that of its image"
-
-
-@pytest.mark.parametrize(
-    ("deployments", "state", "words"),
-    [
-        pytest.param(
-            [deployment("mpi-operator", "mpi-operator:0.8.0", ready=0)],
-            "missing",
-            "0.8.0, serves MPIJob v2beta1, but no pod of Deployment mpi-operator in namespace system is ready",
-            id="not-ready",
-        ),
-        pytest.param(
-            [deployment("web", "nginx:1")],
-            "unknown",
-            "serves MPIJob v2beta1, but no Deployment of all namespaces runs mpi-operator",
-            id="crd-alone",
-        ),
-        pytest.param(
-            [deployment("mpi", "example.org:5000/mirror/mpi-operator@sha256:0123456789abcdef")],
-            "ok",
-            "sha256:0123456789ab, serves MPIJob v2beta1",
-            id="digest",
-        ),
-    ],
-)
-def test_operator_that_does_not_run_is_told(
-    cluster: FakeApi, examine: Doctor, deployments: list[Object], state: str, words: str
-) -> None:
-    cluster.answers[LISTS[0]] = deployments
-
-    found = examine()
-
-    assert found.says("mpi-operator") == (state, words)
-    assert found["MPIJob"]["state"] == state
-
-
-def test_gang_schedulers_and_monitoring_are_found(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.serve_group("kueue.x-k8s.io", {"v1beta1": ["LocalQueue"]})
-    cluster.serve_group("scheduling.x-k8s.io", {"v1alpha1": ["PodGroup"]})
-    cluster.serve_group("scheduling.volcano.sh", {"v1beta1": ["PodGroup"]})
-    cluster.serve_group("monitoring.coreos.com", {"v1": ["PodMonitor"]})
-    images = ["kueue/kueue:v0.13.1", "scheduler-plugins/kube-scheduler:v0.33.5", "volcanosh/vc-scheduler:v1.12.0"]
-    images.append("quay.io/prometheus-operator/prometheus-operator:v0.80.0")
-    cluster.answers[LISTS[0]] = [deployment(f"d{number}", image) for number, image in enumerate(images)]
-
-    found = examine()
-
-    names = ("kueue", "scheduler-plugins", "volcano", "prometheus-operator")
-    assert [found[name]["details"]["version"] for name in names] == ["v0.13.1", "v0.33.5", "v1.12.0", "v0.80.0"]
-
-
-def test_gpus_are_counted_by_model(cluster: FakeApi, examine: Doctor) -> None:
-    nodes = [node("a", gpu="8", labels=A100), node("b", gpu="8", labels=A100), node("c", gpu="4", labels=V100)]
-    cluster.answers["/api/v1/nodes"] = [*nodes, node("d", {"amd.com/gpu": "2"}), node("e", gpu="0")]
-
-    found = [item["details"] for item in examine().answer["findings"] if item["name"].endswith("/gpu")]
-
-    assert [tuple(details.values()) for details in found] == [
-        ("amd.com/gpu", "", 1, 2, 2),
-        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-80GB", 2, 16, 13),
-        ("nvidia.com/gpu", "Tesla-V100", 1, 4, 4),
-    ]
-
-
-def test_taints_of_gpu_nodes_are_named(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.answers["/api/v1/nodes"] = [tainted(node("a", gpu="8"), "nvidia.com/gpu=present:NoSchedule")]
-
-    found = examine()["nvidia.com/gpu"]
-
-    assert found["found"].endswith("; taints on them: nvidia.com/gpu:NoSchedule")
-    assert found["next"] == "tolerate them with workers.tolerations"
-
-
-def test_gpus_of_a_cordoned_node_are_not_free(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.answers["/api/v1/nodes"] = [node("a", gpu="8"), node("b", gpu="8", cordoned=True)]
-
-    found = examine()
-
-    assert found["nvidia.com/gpu"]["details"]["free"] == 5
-    assert found.says("nodes") == ("ok", "1 of 2 nodes take pods")
-
-
-def test_cluster_whose_nodes_all_refuse_pods_is_not_ready(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.answers["/api/v1/nodes"] = [node("a", gpu="8", cordoned=True)]
-
-    found = examine()
-
-    assert (found.code, found.answer["jobs"]) == (11, [])
-    assert found.says("nodes") == ("missing", "0 of 1 node take pods")
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        pytest.param(A100, id="model"),
-        pytest.param({"nvidia.com/gpu.present": "true"}, id="feature-discovery"),
-        pytest.param({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, id="pci"),
-    ],
-)
-def test_missing_device_plugin_is_told(cluster: FakeApi, examine: Doctor, labels: dict[str, str]) -> None:
-    cluster.answers["/api/v1/nodes"] = [node("a", labels=labels), node("b")]
-
-    found = examine()
-
-    missing = found["device plugin"]
-    assert (missing["state"], missing["details"]) == ("missing", {"nodes": ["a"]})
-    assert "and none to offer: a" in missing["found"]
-    assert missing["next"].endswith("`kubectl get pods --all-namespaces --field-selector spec.nodeName=a`")
-    # Jobs on CPUs can run.
-    assert found.code == 0
-
-
-def test_cluster_without_gpus_is_told_how_to_train(cluster: FakeApi, examine: Doctor) -> None:
-    cluster.answers["/api/v1/nodes"] = [node("a", labels={"nvidia.com/gpu.present": "false"})]
-
-    found = examine()
-
-    assert found["GPUs"]["state"] == "missing"
-    assert found["GPUs"]["next"] == "add GPU nodes, or train on CPUs with workers.gpus=0"
-    assert not [finding for finding in found.answer["findings"] if finding["name"] == "device plugin"]
 
 
 def test_storage_classes_are_sorted_by_what_they_are_for(cluster: FakeApi, examine: Doctor) -> None:
