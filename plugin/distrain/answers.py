@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from distrain import kube
 from distrain.connection import NEXT_STEP, Answer
 from distrain.errors import DistrainError, ForbiddenError, UnreachableError
+from distrain.kube_answers import Status
 
 T = TypeVar("T")
 
@@ -41,6 +41,6 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
 def _message(body: bytes) -> str:
     """Return the words of a Kubernetes Status, or the start of whatever a proxy in between answered."""
     try:
-        return msgspec.json.decode(body, type=kube.Status).message or "no reason given"
+        return msgspec.json.decode(body, type=Status).message or "no reason given"
     except msgspec.DecodeError:
         return " ".join(body[:200].decode(errors="replace").split())

@@ -20,6 +20,7 @@ from distrain.access import access
 from distrain.ahead import Ahead
 from distrain.answers import NotFoundError, decoded, refusal
 from distrain.connection import IMPATIENT, JSON, Answer, Connection
+from distrain.kube_answers import Group, ResourceList, Review, ReviewStatus, Version
 from distrain.kube_pods import CountedPod
 from distrain.listing import Listing, Sum, again
 from distrain.target import Target
@@ -68,7 +69,7 @@ class Cluster:
         return self._access.server
 
     def version(self) -> str:
-        return self._get("/version", kube.Version, "its version").git_version
+        return self._get("/version", Version, "its version").git_version
 
     def capabilities(self) -> Capabilities:
         return Capabilities(self.version(), tuple(api for group in GROUPS for api in self.served(group)))
@@ -216,12 +217,12 @@ class Cluster:
 
     def _served(self, group: str) -> Iterator[str]:
         try:
-            versions = self._get(f"/apis/{group}", kube.Group, f"the API group {group}").versions or []
+            versions = self._get(f"/apis/{group}", Group, f"the API group {group}").versions or []
         except NotFoundError:
             return
         for version in versions:
             yield version.group_version
-            listing = self._get(f"/apis/{version.group_version}", kube.ResourceList, version.group_version)
+            listing = self._get(f"/apis/{version.group_version}", ResourceList, version.group_version)
             # Names with a slash are subresources such as mpijobs/status.
             kinds = [resource.kind for resource in listing.resources or () if "/" not in resource.name]
             yield from (f"{version.group_version}/{kind}" for kind in kinds)
@@ -232,11 +233,11 @@ class Cluster:
     def _listing(self, path: str, item: type[T], what: str, query: dict[str, str]) -> Listing[T]:
         return Listing(self.server, path, item, what, query)
 
-    def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> kube.ReviewStatus:
+    def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> ReviewStatus:
         """Ask the cluster about ourselves. It keeps nothing of such a review."""
         version = f"{group}.k8s.io/v1"
         question = {"apiVersion": version, "kind": kind, "spec": spec}
-        return self._ask(f"/apis/{version}/{kind.lower()}s", kube.Review, what, question).status
+        return self._ask(f"/apis/{version}/{kind.lower()}s", Review, what, question).status
 
     def _get(self, path: str, answer: type[T], what: str) -> T:
         return self._ask(path, answer, what)

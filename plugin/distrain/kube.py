@@ -7,7 +7,6 @@ and a person's YAML may hold null.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -380,57 +379,3 @@ class StorageClass(Kube):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[Topology] | None = None
-
-
-class User(Kube):
-    username: str = ""
-
-
-class ReviewStatus(Kube):
-    """What the cluster answers to a review: who asks, or whether they may."""
-
-    user_info: User = field(default_factory=User)
-    allowed: bool = False
-
-
-class Review(Kube):
-    status: ReviewStatus = field(default_factory=ReviewStatus)
-
-
-class Resource(Kube):
-    name: str = ""
-    kind: str = ""
-
-
-class ResourceList(Kube):
-    resources: list[Resource] | None = None
-
-
-class GroupVersion(Kube):
-    group_version: str = ""
-
-
-class Group(Kube):
-    versions: list[GroupVersion] | None = None
-
-
-class Version(Kube):
-    git_version: str = ""
-
-
-class Status(Kube):
-    message: str | None = None
-
-
-class PageMetadata(Kube):
-    next: str | None = field(default=None, name="continue")
-
-
-Item = TypeVar("Item")
-
-
-class Page(Struct, Generic[Item], rename="camel"):
-    """One page of a list."""
-
-    items: list[Item] | None = None
-    metadata: PageMetadata = field(default_factory=PageMetadata)

@@ -17,11 +17,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from distrain import kube
 from distrain.ahead import Ahead
 from distrain.answers import decoded, refusal
 from distrain.connection import BEGINNING, Answer, Connection, Patience
 from distrain.errors import UnreachableError
+from distrain.kube_answers import Page, PageMetadata
 
 PAGE_SIZE = 500
 # A list is kept for minutes by its server; one that expires this often is read too slowly.
@@ -45,7 +45,7 @@ Sum = TypeVar("Sum", bound=Summable)
 class Head(msgspec.Struct):
     """What stands before the items of a list."""
 
-    metadata: kube.PageMetadata = msgspec.field(default_factory=kube.PageMetadata)
+    metadata: PageMetadata = msgspec.field(default_factory=PageMetadata)
 
 
 HEAD = msgspec.json.Decoder(Head)
@@ -63,7 +63,7 @@ class Listing(Generic[Item]):
 
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
         self._server, self._path, self._what, self._query = server, path, what, query
-        self._decoder = msgspec.json.Decoder(kube.Page[item])  # type: ignore[valid-type]
+        self._decoder = msgspec.json.Decoder(Page[item])  # type: ignore[valid-type]
         self._patience = Patience()
 
     def items(self, connection: Connection) -> Iterator[Item]:

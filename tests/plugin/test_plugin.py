@@ -22,8 +22,8 @@ import pytest
 import yaml
 
 from lab import golang, package
+from lab.paths import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugin"
 # Found before a fixture gives each test a home of its own: pip need not download everything anew.
 PIP_CACHE = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))}

@@ -11,8 +11,8 @@ import pytest
 
 from distrain import cli
 from lab import golang
+from lab.paths import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 GIVEN = Path(__file__).with_name("golden") / "given.yaml"
 # Each takes as long to import as Python to start, or several times that.
 CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.cluster"}

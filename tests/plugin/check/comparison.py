@@ -1,0 +1,245 @@
+"""Hold `helm distrain check` to the real scheduler's code, over made-up clusters.
+
+`python -m tests.plugin.check.comparison` compares a range of seeds on all processors and prints what it finds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from distrain.check import offline
+from distrain.job import from_manifest
+from lab import golang
+from tests.plugin.check.random_clusters import FEATURES, Case, random_case
+
+# States of a gang on its way that the real scheduler is put into before the answer is incomplete.
+BUDGET = 4000
+CHUNK = 500
+# Keys of objects that the smallest case keeps.
+KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
+WHOLE = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "PriorityClass")
+
+
+class RealScheduler:
+    """A process of lab/go/schedule; it ends when its input does, so at the latest with this process."""
+
+    def __init__(self) -> None:
+        command = [golang.binary("schedule")]
+        environment = {**os.environ, "GOMAXPROCS": "1", "GOGC": "800"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def ask(self, case: Case, *, explain: bool = False) -> dict[str, Any]:
+        """Return what the program answers; see lab/go/schedule/main.go."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(case.request(BUDGET, explain=explain) + "\n")
+        stdin.flush()
+        answer: dict[str, Any] = json.loads(stdout.readline())
+        return answer
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What both say about a case. `error` is why the case cannot be judged."""
+
+    checked: str
+    undecided: bool
+    real: dict[str, Any]
+    error: str = ""
+
+    @property
+    def disagreement(self) -> str:
+        """Say how they contradict each other; nothing where they do not."""
+        if self.error:
+            return self.error
+        return next((words for words, holds in self._contradictions() if holds), "")
+
+    def _contradictions(self) -> Iterator[tuple[str, bool]]:
+        verdict, complete, emptied = (self.real.get(key) for key in ("verdict", "complete", "emptied"))
+        possible = verdict in ("fits", "depends")
+        yield "check says fits, the scheduler leaves pods over", self.checked == "fits" and verdict != "fits"
+        yield (
+            f"check says {self.checked}, the scheduler places all pods",
+            self.checked in ("busy", "impossible") and possible,
+        )
+        yield (
+            "check says impossible, the scheduler places all pods in the emptied cluster",
+            self.checked == "impossible" and emptied == "possible",
+        )
+        yield (
+            "check says busy, the scheduler leaves pods over in the emptied cluster",
+            self.checked == "busy" and emptied == "none",
+        )
+        decided = self.checked == "depends" and not self.undecided and bool(complete)
+        yield f"check says depends, the scheduler says {verdict}", decided and verdict != "depends"
+
+
+def compare(case: Case, scheduler: RealScheduler) -> Outcome:
+    """Ask both. Raises ValueError for a case that the API server would refuse."""
+    real = scheduler.ask(case)
+    if real.get("error"):
+        raise ValueError(real["error"])
+    try:
+        report = offline.check_snapshot(case.cluster, from_manifest(case.manifest, "--manifest"), case.namespace)
+    except Exception:
+        return Outcome("", False, real, traceback.format_exc(limit=-3))
+    return Outcome(report.verdict, report.undecided, real)
+
+
+@dataclass
+class Tally:
+    """Outcomes of many cases; `disagreements` are seeds and words."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    undecided: int = 0
+    incomplete: int = 0
+    disagreements: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def compared(self) -> int:
+        return self.verdicts.total()
+
+    def add(self, seed: int, outcome: Outcome) -> None:
+        """Count an outcome."""
+        self.verdicts[outcome.checked] += 1
+        self.undecided += outcome.undecided
+        self.incomplete += not outcome.real["complete"]
+        if outcome.disagreement:
+            self.disagreements.append((seed, outcome.disagreement))
+
+    def merge(self, other: Tally) -> None:
+        """Add what another tally counted."""
+        self.verdicts.update(other.verdicts)
+        self.undecided += other.undecided
+        self.incomplete += other.incomplete
+        self.disagreements += other.disagreements
+
+    def __str__(self) -> str:
+        verdicts = ", ".join(f"{verdict} {number}" for verdict, number in self.verdicts.most_common())
+        depends = self.verdicts["depends"]
+        share = f"{self.undecided} of {depends} depends are only undecided ({self.undecided / max(depends, 1):.1%})"
+        return (
+            f"{self.compared} clusters compared, {len(self.disagreements)} disagreements; {verdicts}; {share}; "
+            f"{self.incomplete} not explored to the end"
+        )
+
+
+def compare_seeds(seeds: Sequence[int], features: frozenset[str] = FEATURES) -> Tally:
+    """Compare the cases of these seeds."""
+    scheduler, tally = RealScheduler(), Tally()
+    for seed in seeds:
+        try:
+            tally.add(seed, compare(random_case(seed, features), scheduler))
+        except ValueError as error:
+            raise ValueError(f"seed {seed}: {error}") from error
+    return tally
+
+
+def smallest(case: Case, scheduler: RealScheduler) -> Case:
+    """Return a part of the case over which both disagree in the same way, and of which nothing can be left out."""
+    words = _kind(compare(case, scheduler))
+    found, position = case, 0
+    while position < len(paths := list(_paths([found.items, found.gang]))):
+        smaller = _without(found, paths[position])
+        try:
+            same = bool(smaller.gang) and _kind(compare(smaller, scheduler)) == words
+        except (ValueError, KeyError):
+            same = False
+        if same:
+            found = smaller
+        else:
+            position += 1
+    return found
+
+
+def _kind(outcome: Outcome) -> str:
+    return outcome.disagreement[-200:]
+
+
+def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to each part that may be left out, the larger ones first."""
+    keys: list[Any] = list(part) if isinstance(part, dict) else list(range(len(part))) if isinstance(part, list) else []
+    for key in keys:
+        if path and key not in KEPT and not _is_whole(part[key]):
+            yield (*path, key)
+    for key in keys:
+        if not _is_whole(part[key]):
+            yield from _paths(part[key], (*path, key))
+
+
+def _is_whole(part: Any) -> bool:
+    """Tell what stays as it is: a snapshot without any object of such a kind would say that they were not read."""
+    return isinstance(part, dict) and part.get("kind") in WHOLE
+
+
+def _without(case: Case, path: tuple[Any, ...]) -> Case:
+    parts = copy.deepcopy([case.items, case.gang])
+    holder: Any = parts
+    for key in path[:-1]:
+        holder = holder[key]
+    del holder[path[-1]]
+    return Case(parts[0], parts[1], case.namespace)
+
+
+def told(seed: int, features: frozenset[str] = FEATURES) -> str:
+    """Return the smallest case that shows a seed's disagreement, as JSON, with what both say."""
+    scheduler = RealScheduler()
+    case = smallest(random_case(seed, features), scheduler)
+    outcome = compare(case, scheduler)
+    real = scheduler.ask(case, explain=True)
+    return f"seed {seed}: {outcome.disagreement}\n{case.request(BUDGET, explain=True)}\n{json.dumps(real)}"
+
+
+def main() -> int:
+    """Compare a range of seeds in parallel; 1 where there is a disagreement."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=100_000, help="how many seeds")
+    parser.add_argument("--without", default="", help="features to leave out, with commas")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--show", type=int, default=5, help="how many disagreements to print in full")
+    arguments = parser.parse_args()
+    features = FEATURES - set(arguments.without.split(","))
+    last = arguments.first + arguments.count
+    chunks = [range(first, min(first + CHUNK, last)) for first in range(arguments.first, last, CHUNK)]
+    tally, started = Tally(), time.monotonic()
+    golang.binary("schedule")
+    with multiprocessing.Pool(arguments.processes) as pool:
+        for part in pool.imap(_Comparer(features), chunks):
+            tally.merge(part)
+            for seed, words in part.disagreements:
+                print(f"seed {seed}: {words}")
+            print(f"seeds {arguments.first} to {arguments.first + tally.compared - 1}: {tally}", flush=True)
+    for seed, _ in tally.disagreements[: arguments.show]:
+        print(told(seed, features))
+    if tally.disagreements:
+        print("disagreements:", ", ".join(str(seed) for seed, _ in tally.disagreements))
+    print(f"{tally}; {time.monotonic() - started:.0f} s")
+    return int(bool(tally.disagreements))
+
+
+@dataclass(frozen=True)
+class _Comparer:
+    features: frozenset[str]
+
+    def __call__(self, seeds: Sequence[int]) -> Tally:
+        return compare_seeds(seeds, self.features)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""Make up small clusters and gangs for which the answer is not obvious; the same seed gives the same ones.
+
+Objects of the cluster are as the API server shows them, and the gang is as a manifest has it. random_pods.py makes
+what stands in a pod. Half of the cases are near the border: what is free is cut to the gang's size, or nearly so.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from random import Random
+
+from tests.plugin.check import random_volumes
+from tests.plugin.check.random_pods import (
+    GI,
+    GPU,
+    LABELS,
+    NAMESPACES,
+    Maker,
+    Object,
+    as_stored,
+    bytes_of,
+    cpu_of,
+    made,
+    requested,
+)
+
+NAMESPACE = "team"
+PRIORITIES = {"low": -10, "high": 100}
+CONDITION_TAINTS = ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
+MOST_PODS = 8
+
+# What a case may have; each is in about one of six cases.
+FEATURES = frozenset(
+    {
+        "init-containers",
+        "pod-level",
+        "overhead",
+        "resize",
+        "terminating",
+        "finished",
+        "nominated",
+        "priority",
+        "pod-slots",
+        "taints",
+        "node-affinity",
+        "cordon",
+        "host-ports",
+        "affinity",
+        "anti-affinity",
+        "spread",
+        "gates",
+        "extended",
+        "claims",
+        "late-claims",
+        "daemons",
+        "ephemeral",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cluster, a gang, and the namespace where the gang is to be."""
+
+    items: list[Object]
+    gang: list[Object]
+    namespace: str = NAMESPACE
+
+    @property
+    def cluster(self) -> bytes:
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": self.items}).encode()
+
+    @property
+    def manifest(self) -> str:
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": self.gang})
+
+    def request(self, budget: int, *, explain: bool = False) -> str:
+        """Return the question as lab/go/schedule reads it."""
+        cluster = {"items": self.items}
+        asked = {"cluster": cluster, "gang": self.gang, "namespace": self.namespace, "budget": budget}
+        return json.dumps({**asked, "explain": explain})
+
+
+def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
+    """Return the case of a seed."""
+    random = Random(seed)
+    share = random.choice([0.05, 0.15, 0.3])
+    maker = Maker(random, frozenset(each for each in sorted(features) if random.random() < share))
+    nodes = [_node(maker, f"n{number}") for number in range(random.randint(2, 7))]
+    pods = [_pod(maker, f"p{number}", nodes) for number in range(random.choice([0, 2, 5, 9, 15]))]
+    gang = _gang(maker)
+    if random.random() < 0.5:
+        _shape(random, nodes, pods, gang)
+    return Case([*nodes, *pods, *_namespaces(), *_priorities(maker), *random_volumes.objects(maker)], gang)
+
+
+def _node(maker: Maker, name: str) -> Object:
+    random = maker.random
+    labels = {"kubernetes.io/hostname": name, **LABELS.pick(random, ("zone", "rack", "model", "gen"), share=0.85)}
+    amounts = {
+        "cpu": cpu_of(random, random.choice([2000, 4000, 6500, 8000, 16000])),
+        "memory": bytes_of(random, random.choice([4, 8, 12, 16]) * GI),
+        "pods": str(random.randint(1, 5) if maker.has("pod-slots") else 110),
+    }
+    if maker.has("extended"):
+        amounts |= {GPU: str(random.choice([0, 1, 2, 4])), "example.com/nic": str(random.randint(0, 2))}
+    if maker.has("ephemeral"):
+        amounts |= {"ephemeral-storage": bytes_of(random, 4 * GI), "hugepages-2Mi": f"{random.randint(0, 64) * 2}Mi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": _node_spec(maker),
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def _node_spec(maker: Maker) -> Object:
+    random = maker.random
+    taints = []
+    if maker.has("taints") and random.random() < 0.5:
+        effect = random.choice(["NoSchedule", "NoExecute", "PreferNoSchedule"])
+        taints.append({"key": random.choice(["gpu", "team"]), "value": random.choice(["a", "b"]), "effect": effect})
+    if maker.has("taints") and random.random() < 0.15:
+        effect = random.choice(["NoSchedule", "NoExecute"])
+        taints.append({"key": f"node.kubernetes.io/{random.choice(CONDITION_TAINTS)}", "effect": effect})
+    cordoned = maker.has("cordon") and random.random() < 0.3
+    if cordoned and random.random() < 0.8:
+        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+    return {**({"taints": taints} if taints else {}), **({"unschedulable": True} if cordoned else {})}
+
+
+def _pod(maker: Maker, name: str, nodes: list[Object]) -> Object:
+    random = maker.random
+    node = random.choice(nodes)["metadata"]["name"]
+    metadata: Object = {"name": name, "namespace": random.choice(NAMESPACES), "labels": maker.labels()}
+    spec, status = maker.spec(share=0.3), {"phase": "Running"}
+    as_stored(spec, metadata["labels"])
+    if maker.has("priority"):
+        spec["priority"] = random.choice([0, *PRIORITIES.values()])
+    if maker.has("daemons") and random.random() < 0.3:
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "1"}
+        metadata |= random.choice([{"ownerReferences": [owner]}, {"annotations": {"kubernetes.io/config.mirror": "1"}}])
+    if maker.has("terminating") and random.random() < 0.3:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if maker.has("finished") and random.random() < 0.3:
+        status["phase"] = random.choice(["Succeeded", "Failed"])
+    if maker.has("nominated") and random.random() < 0.3:
+        status = {"phase": "Pending", "nominatedNodeName": node}
+    elif random.random() < 0.05:
+        status = {"phase": "Pending"}
+    else:
+        spec["nodeName"] = node
+        if maker.has("resize"):
+            maker.resize(spec, status)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _gang(maker: Maker) -> list[Object]:
+    random = maker.random
+    roles = random.choice([1, 1, 2, 2, 3])
+    counts = [random.randint(1, random.choice([4, MOST_PODS]) // roles) for _ in range(roles)]
+    return [_workload(maker, f"r{number}", count) for number, count in enumerate(counts)]
+
+
+def _workload(maker: Maker, name: str, count: int) -> Object:
+    random = maker.random
+    labels = maker.labels() | {"role": name}
+    spec = maker.spec(share=0.5)
+    if maker.has("priority"):
+        spec["priorityClassName"] = random.choice(list(PRIORITIES))
+    if maker.has("gates") and random.random() < 0.1:
+        spec["schedulingGates"] = [{"name": "example.com/wait"}]
+    template: Object = {"metadata": {"labels": labels}, "spec": spec}
+    if random.random() < 0.7:
+        spec["restartPolicy"] = "Never"
+        kinds = {"apiVersion": "batch/v1", "kind": "Job"}
+        return {**kinds, "metadata": {"name": name}, "spec": {"parallelism": count, "template": template}}
+    selector = {"matchLabels": {"role": name}}
+    kinds = {"apiVersion": "apps/v1", "kind": "StatefulSet"}
+    wanted = {"replicas": count, "selector": selector, "serviceName": name, "template": template}
+    return {**kinds, "metadata": {"name": name}, "spec": wanted}
+
+
+def replicas(workload: Object) -> int:
+    """Return how many pods of the workload there are to be."""
+    spec = workload["spec"]
+    return int(spec["parallelism"] if workload["kind"] == "Job" else spec["replicas"])
+
+
+def resized(workload: Object, count: int) -> Object:
+    """Return the workload with another number of pods."""
+    key = "parallelism" if workload["kind"] == "Job" else "replicas"
+    return {**workload, "spec": {**workload["spec"], key: count}}
+
+
+def _shape(random: Random, nodes: list[Object], pods: list[Object], gang: list[Object]) -> None:
+    """Cut what the nodes have to what is on them and the gang's pods, dealt out at random; or to a little less."""
+    needs = [_needs(pods, node) for node in nodes]
+    for workload in gang:
+        asked = requested(workload["spec"]["template"]["spec"])
+        for _ in range(replicas(workload)):
+            need = random.choice(needs)
+            for resource, amount in asked.items():
+                need[resource] = need.get(resource, 0) + amount
+    short = random.random() < 0.3
+    for node, need in zip(nodes, needs, strict=True):
+        amounts = node["status"]["allocatable"]
+        for resource in sorted(set(need) & set(amounts)):
+            if resource == "pods" and amounts["pods"] == "110":
+                continue
+            less = int(short and need[resource] > 0 and random.random() < 0.2)
+            amounts[resource] = _written(random, resource, need[resource] - less)
+
+
+def _needs(pods: list[Object], node: Object) -> dict[str, int]:
+    need: dict[str, int] = {}
+    for pod in pods:
+        on = pod["spec"].get("nodeName") or pod["status"].get("nominatedNodeName")
+        if on == node["metadata"]["name"] and pod["status"]["phase"] in ("Running", "Pending"):
+            for resource, amount in requested(pod["spec"]).items():
+                need[resource] = need.get(resource, 0) + amount
+    return need
+
+
+def _written(random: Random, resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return cpu_of(random, amount)
+    return bytes_of(random, amount) if resource in ("memory", "ephemeral-storage") else str(amount)
+
+
+def _namespaces() -> list[Object]:
+    return [made("Namespace", name, labels={"kubernetes.io/metadata.name": name, "of": name[0]}) for name in NAMESPACES]
+
+
+def _priorities(maker: Maker) -> list[Object]:
+    group = "scheduling.k8s.io/v1"
+    found = [{**made("PriorityClass", name), "apiVersion": group, "value": PRIORITIES[name]} for name in PRIORITIES]
+    return found if maker.has("priority") else []

@@ -1,0 +1,50 @@
+"""What two processes have summed up of a cluster's pods adds up to what one would have."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from distrain.check import offline
+from distrain.check.load import Loads, summed
+from distrain.check.rules import JobRules
+from distrain.job import from_manifest
+from tests.plugin.check.random_clusters import random_case
+
+CASES = 400
+
+
+def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
+    filled: Counter[str] = Counter()
+    for seed in range(CASES):
+        case = random_case(seed)
+        found = offline.contents(case.cluster)
+        prepared, _ = offline.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+
+        halves = [_sent(found, found.pods[start::2], prepared.rules) for start in (0, 1)]
+
+        whole = _parts(summed(found.nodes, found.pods, prepared.rules))
+        assert _parts(halves[0] + halves[1]) == whole, seed
+        filled.update(name for load in ("taken", "staying") for name, value in whole[load].items() if value)
+        filled.update(name for marks in whole["taken"]["marks"].values() for name, value in marks.items() if value)
+        filled.update(name for name, value in whole["counts"].items() if value)
+    # None of the parts is always empty, but what belongs to a release.
+    assert set(filled) >= {"requests", "ports", "claims", "marks", "between", "near", "apart", "counts", "repelling"}
+    assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
+
+
+def _sent(found: offline.Contents, pods: list[Any], rules: JobRules) -> Loads:
+    """Sum up, and send it through a pipe as a process does."""
+    sent: Loads = pickle.loads(pickle.dumps(summed(found.nodes, pods, rules)))
+    return sent
+
+
+def _parts(part: Any) -> Any:
+    """Return all that it is made of, less the order in which pods came."""
+    if is_dataclass(part):
+        return {each.name: _parts(getattr(part, each.name)) for each in fields(part)}
+    if isinstance(part, list):
+        return sorted(map(_parts, part), key=lambda each: sorted(each.items()))
+    return {key: _parts(value) for key, value in part.items()} if isinstance(part, dict) else part

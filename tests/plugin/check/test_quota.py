@@ -1,0 +1,133 @@
+"""ResourceQuotas: whether they let all pods of a job pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugin.check.judging import chart_job, judged
+from tests.plugin.objects import Object, node, pod
+
+ROOM = [node("a", gpu="8"), node("b", gpu="8")]
+GPUS = "requests.nvidia.com/gpu"
+
+
+def _quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
+    metadata = {"name": "team-quota", "namespace": "team"}
+    status = {"hard": hard, "used": used or {}}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard, **spec}, "status": status}
+
+
+def _verdict(hard: Object, used: Object | None = None, **spec: Any) -> str:
+    """Two workers of 4 GPUs and a launcher of 100m cpu and 512Mi."""
+    return judged(chart_job(), ROOM, others=[_quota(hard, used, **spec)]).verdict
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "verdict"),
+    [
+        pytest.param({GPUS: "8"}, {GPUS: "0"}, "fits", id="enough"),
+        pytest.param({GPUS: "8"}, {GPUS: "1"}, "busy", id="in-use"),
+        pytest.param({GPUS: "7"}, {GPUS: "0"}, "impossible", id="too-small"),
+        pytest.param({"pods": "3"}, {"pods": "0"}, "fits", id="pods"),
+        pytest.param({"pods": "2"}, {"pods": "0"}, "impossible", id="too-few-pods"),
+        pytest.param({"count/pods": "5"}, {"count/pods": "3"}, "busy", id="pods-as-objects"),
+        pytest.param({"requests.ephemeral-storage": "1Gi"}, {}, "fits", id="not-asked-for"),
+        pytest.param({"count/mpijobs.kubeflow.org": "3"}, {"count/mpijobs.kubeflow.org": "3"}, "busy", id="jobs"),
+        pytest.param({"count/pytorchjobs.kubeflow.org": "0"}, {}, "fits", id="jobs-of-another-kind"),
+    ],
+)
+def test_quota_lets_so_much_pass(hard: Object, used: Object, verdict: str) -> None:
+    assert _verdict(hard, used) == verdict
+
+
+def test_quota_in_use_is_named_with_its_figures() -> None:
+    answer = judged(chart_job(), ROOM, others=[_quota({GPUS: "8"}, {GPUS: "2"})])
+
+    assert [(each.nodes, each.reason) for each in answer.reasons] == [
+        (0, f"exceeded quota: team-quota, requested: {GPUS}=8, used: {GPUS}=2, limited: {GPUS}=8")
+    ]
+    assert answer.next == (
+        f"workers: the job needs 8 of {GPUS}, and ResourceQuota team-quota has 2 of 8 in use. "
+        "Wait until other pods of the namespace end, or ask for less."
+    )
+
+
+def test_quota_that_is_too_small_is_named_with_what_it_allows() -> None:
+    answer = judged(chart_job(), ROOM, others=[_quota({GPUS: "4"})])
+
+    assert answer.next == (
+        f"workers: the job needs 8 of {GPUS}, and ResourceQuota team-quota allows 4. "
+        "Ask for less, or have the quota raised."
+    )
+
+
+@pytest.mark.parametrize(
+    ("scopes", "spec", "verdict"),
+    [
+        pytest.param({"scopes": ["Terminating"]}, {}, "fits", id="only-pods-with-a-deadline"),
+        pytest.param({"scopes": ["Terminating"]}, {"activeDeadlineSeconds": 60}, "impossible", id="with-a-deadline"),
+        pytest.param({"scopes": ["NotTerminating"]}, {}, "impossible", id="without-a-deadline"),
+        pytest.param({"scopes": ["BestEffort"]}, {}, "impossible", id="gpus-alone-are-best-effort"),
+        pytest.param({"scopes": ["NotBestEffort"]}, {}, "fits", id="and-not-the-other"),
+        pytest.param({"scopes": ["PriorityClass"]}, {}, "fits", id="no-priority-class"),
+        pytest.param({"scopes": ["PriorityClass"]}, {"priorityClassName": "high"}, "impossible", id="any-class"),
+        pytest.param({"scopes": ["CrossNamespacePodAffinity"]}, {}, "fits", id="no-affinity-across-namespaces"),
+    ],
+)
+def test_quota_counts_pods_in_all_its_scopes(scopes: Object, spec: Object, verdict: str) -> None:
+    classes = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    quota = _quota({"pods": "1"}, **scopes)
+
+    assert judged(chart_job(worker=spec), ROOM, others=[quota, classes]).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "verdict"),
+    [
+        ("In", ["high"], "impossible"),
+        ("In", ["low"], "fits"),
+        ("NotIn", ["high"], "fits"),
+        ("Exists", [], "impossible"),
+    ],
+)
+def test_scope_selects_priority_classes(operator: str, values: list[str], verdict: str) -> None:
+    classes = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
+    quota = _quota({"pods": "1"}, scopeSelector={"matchExpressions": [expression]})
+    high = {"priorityClassName": "high"}
+
+    assert judged(chart_job(worker=high), ROOM, others=[quota, classes]).verdict == verdict
+
+
+def test_quota_on_limits_asks_every_container_for_one() -> None:
+    answer = judged(chart_job(), ROOM, others=[_quota({"limits.cpu": "100"})])
+
+    assert answer.verdict == "impossible"
+    assert [each.reason for each in answer.reasons] == [
+        "must specify limits.cpu for: launcher",
+        "must specify limits.cpu for: worker",
+    ]
+
+
+def test_default_of_a_limit_range_satisfies_a_quota() -> None:
+    limits = [{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}]
+    default = {"kind": "LimitRange", "metadata": {"name": "d", "namespace": "team"}, "spec": {"limits": limits}}
+
+    assert judged(chart_job(), ROOM, others=[_quota({"limits.cpu": "100"}), default]).verdict == "fits"
+
+
+def test_own_pods_of_the_run_free_their_part() -> None:
+    own = pod("p", on="a", gpu="4")
+    own["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    quota = _quota({GPUS: "8"}, {GPUS: "4"})
+
+    assert judged(chart_job(), ROOM, [own], [quota], release="run1").verdict == "fits"
+    assert judged(chart_job(), ROOM, [own], [quota]).verdict == "busy"
+
+
+def test_what_a_quota_counts_beside_pods_is_said_not_to_be_judged() -> None:
+    answer = judged(chart_job(), ROOM, others=[_quota({"count/secrets": "1", "pods": "9"})])
+
+    assert (answer.verdict, answer.unseen) == ("fits", ["ResourceQuota team-quota: count/secrets"])

@@ -1,0 +1,144 @@
+"""`check` beside kube-scheduler's own code, over made-up clusters; and whether what compares them can tell."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from distrain.check import offline
+from distrain.job import Job
+from tests.plugin.check import comparison
+from tests.plugin.check.comparison import Outcome, RealScheduler, compare_seeds, told
+from tests.plugin.check.random_clusters import Case, random_case, resized
+from tests.plugin.check.random_pods import Object
+
+CLUSTERS = 2000
+ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
+NEAR = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ZONE]}}
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> RealScheduler:
+    return RealScheduler()
+
+
+def test_check_answers_as_the_real_scheduler() -> None:
+    tally = compare_seeds(range(CLUSTERS))
+
+    print(tally)
+    assert tally.compared == CLUSTERS
+    assert not tally.disagreements, "\n".join(told(seed) for seed, _ in tally.disagreements[:3])
+
+
+@pytest.mark.parametrize(
+    ("pods", "rules", "verdict", "ends"),
+    [
+        pytest.param(3, {}, "fits", {"success"}, id="fits"),
+        pytest.param(4, {}, "none", {"stuck"}, id="one-too-many"),
+        # The first pod picks the zone: a has room for two, b for one.
+        pytest.param(2, NEAR, "depends", {"success", "stuck"}, id="depends-on-the-first-pod"),
+        pytest.param(3, NEAR, "none", {"stuck"}, id="no-zone-has-room"),
+    ],
+)
+def test_scheduler_program_finds_every_end(
+    scheduler: RealScheduler, pods: int, rules: Object, verdict: str, ends: set[str]
+) -> None:
+    answer = scheduler.ask(_case(pods, {"affinity": rules}))
+
+    assert (answer["verdict"], answer["complete"]) == (verdict, True)
+    assert set(answer["witness"]) == ends
+
+
+def test_scheduler_program_tells_what_an_emptied_cluster_would_hold(scheduler: RealScheduler) -> None:
+    spec = {"nodeName": "a", "containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}
+    metadata = {"name": "other", "namespace": "team"}
+    other = {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    agent = {**other, "metadata": {**metadata, "annotations": {"kubernetes.io/config.mirror": "1"}}}
+    case = _case(3, {})
+
+    passing, staying = (scheduler.ask(Case([*case.items, pod], case.gang)) for pod in (other, agent))
+
+    assert (passing["verdict"], passing["emptied"]) == ("none", "possible")
+    assert (staying["verdict"], staying["emptied"]) == ("none", "none")
+
+
+def test_scheduler_program_says_why_a_node_takes_no_more(scheduler: RealScheduler) -> None:
+    answer = scheduler.ask(_case(4, {}), explain=True)
+
+    assert list(answer["reasons"].values()) == [{"a": "Insufficient cpu", "b": "Insufficient cpu"}]
+
+
+def test_pod_that_the_api_server_would_refuse_is_an_error(scheduler: RealScheduler) -> None:
+    answer = scheduler.ask(_case(1, {"restartPolicy": "Perhaps"}))
+
+    assert "restartPolicy" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("checked", "real", "words"),
+    [
+        pytest.param("fits", {"verdict": "depends"}, "leaves pods over", id="fits"),
+        pytest.param("impossible", {"verdict": "depends"}, "places all pods", id="impossible"),
+        pytest.param("busy", {"verdict": "fits"}, "places all pods", id="busy"),
+        pytest.param("impossible", {"verdict": "none", "emptied": "possible"}, "emptied", id="rather-busy"),
+        pytest.param("busy", {"verdict": "none", "emptied": "none"}, "emptied", id="rather-impossible"),
+        pytest.param("depends", {"verdict": "fits", "complete": True}, "says fits", id="depends"),
+    ],
+)
+def test_contradiction_is_a_disagreement(checked: str, real: dict[str, Any], words: str) -> None:
+    assert words in Outcome(checked, undecided=False, real=real).disagreement
+
+
+@pytest.mark.parametrize(
+    ("checked", "undecided", "real"),
+    [
+        pytest.param("fits", False, {"verdict": "fits", "complete": True}, id="fits"),
+        pytest.param("depends", False, {"verdict": "depends", "complete": True}, id="depends"),
+        pytest.param("depends", True, {"verdict": "fits", "complete": True}, id="undecided"),
+        pytest.param("depends", False, {"verdict": "fits", "complete": False}, id="not-explored-to-the-end"),
+        pytest.param("busy", False, {"verdict": "none", "emptied": "possible"}, id="busy"),
+        pytest.param("impossible", False, {"verdict": "none", "emptied": "none"}, id="impossible"),
+    ],
+)
+def test_same_answer_is_no_disagreement(checked: str, undecided: bool, real: dict[str, Any]) -> None:
+    assert Outcome(checked, undecided, real).disagreement == ""
+
+
+def test_disagreement_is_told_with_the_smallest_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = _case(4, {"nodeSelector": {"zone": "nowhere"}, "hostNetwork": True})
+    monkeypatch.setattr(comparison, "random_case", lambda *_: case)
+    monkeypatch.setattr(offline, "check_snapshot", _wrong_about_node_selectors)
+
+    text = told(7)
+
+    assert text.startswith("seed 7: check says fits, the scheduler leaves pods over")
+    assert '"items": []' in text
+    assert '"spec": {"containers": [{"name": "main", "image": "image"}], "nodeSelector": {"zone": "nowhere"}}' in text
+
+
+def _wrong_about_node_selectors(_cluster: bytes, job: Job, _namespace: str) -> SimpleNamespace:
+    verdict = "fits" if job.main.spec.node_selector else "impossible"
+    return SimpleNamespace(verdict=verdict, undecided=False)
+
+
+def test_same_seed_makes_the_same_case() -> None:
+    assert random_case(3) == random_case(3) != random_case(4)
+
+
+def _case(pods: int, spec: Object) -> Case:
+    """Pods of one CPU each, and two zones of one node each: `a` with room for two, `b` for one."""
+    nodes = [_node("a", "2"), _node("b", "1")]
+    container = {"name": "main", "image": "image", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+    }
+    job: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {"template": template}}
+    return Case(nodes, [resized(job, pods)])
+
+
+def _node(name: str, cpu: str) -> Object:
+    metadata = {"name": name, "labels": {"zone": name}}
+    return {"kind": "Node", "metadata": metadata, "status": {"allocatable": {"cpu": cpu, "pods": "9"}}}

@@ -1,0 +1,159 @@
+"""`check` of a manifest that is rendered already: without Helm, from outside the cluster and as a pod in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from distrain import access, cli, target
+from tests.plugin.fake_api import FakeApi, make_certificate, running
+from tests.plugin.objects import mx_job, node, pod
+from tests.plugin.program import Outcome, Run
+from tests.plugin.program import hold as _hold
+from tests.plugin.program import wrote_nothing as _wrote_nothing
+
+
+@pytest.fixture
+def distrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `distrain` where there is no Helm."""
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setenv("PATH", "/nowhere")
+        code = cli.run(arguments)
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(mx_job(servers=2, workers=2)))
+    return str(path)
+
+
+def test_manifest_is_checked_without_helm(distrain: Run, cluster: FakeApi, manifest: str) -> None:
+    outcome = distrain("check", "--manifest", manifest, "-o", "json")
+
+    answer = json.loads(outcome.out)
+    assert (outcome.code, answer["verdict"]) == (0, "fits")
+    assert [(pods["role"], pods["replicas"]) for pods in answer["pods"]] == [
+        ("scheduler", 1),
+        ("server", 2),
+        ("worker", 2),
+    ]
+    assert _wrote_nothing(cluster)
+
+
+def test_manifest_may_come_from_stdin(
+    distrain: Run, cluster: FakeApi, manifest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path(manifest).open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        outcome = distrain("check", "--manifest", "-")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("fits: 2 workers of 4 nvidia.com/gpu each, 2 servers of 1 cpu each and 1 scheduler")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param(["--release", "run1"], 0, id="release"),
+        pytest.param(["run1"], 0, id="name"),
+        pytest.param(["--release", "run2"], 10, id="another-release"),
+        pytest.param(["--release", "run1", "-n", "mine"], 10, id="another-namespace"),
+        pytest.param([], 10, id="no-release"),
+    ],
+)
+def test_pods_of_the_release_make_room_for_its_next_job(
+    distrain: Run, cluster: FakeApi, manifest: str, arguments: list[str], code: int
+) -> None:
+    running = pod("p", on="a", gpu="8")
+    running["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    _hold(cluster, [node("a", gpu="8")], [running])
+    cluster.answers |= {f"/api/v1/namespaces/mine/{plural}": [] for plural in ("resourcequotas", "limitranges")}
+
+    outcome = distrain("check", *arguments, "--manifest", manifest)
+
+    assert outcome.code == code
+    assert ("the run's own 1 pod counts as free" in outcome.out) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(
+            ["--manifest", "no-such.yaml"],
+            "--manifest: no-such.yaml cannot be read: No such file or directory; name another file",
+            id="missing",
+        ),
+        pytest.param(
+            ["--manifest", "job.yaml", "--set", "a=b"],
+            "--manifest: it goes without values; leave out -f and --set, or --manifest",
+            id="with-values",
+        ),
+    ],
+)
+def test_manifest_that_cannot_be_checked_is_one_line(
+    distrain: Run, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert distrain("check", *arguments) == Outcome(2, "", f"distrain: {words}\n")
+
+
+@pytest.fixture
+def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """The cluster that the program runs in as a pod: with a ServiceAccount, without a home or a kubeconfig."""
+    make_certificate(tmp_path / "ca.pem")
+    (tmp_path / "token").write_text("own")
+    (tmp_path / "namespace").write_text("team")
+    with running(tmp_path / "ca.pem") as api:
+        address = urlsplit(api.url)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(address.hostname))
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(address.port))
+        monkeypatch.setattr(access, "CA_FILE", tmp_path / "ca.pem")
+        monkeypatch.setattr(target, "TOKEN", tmp_path / "token")
+        monkeypatch.setattr(target, "OWN_NAMESPACE", tmp_path / "namespace")
+        monkeypatch.delenv("HOME")
+        _hold(api, [node("a", gpu="8")])
+        # All that the pod's account may list are nodes and pods.
+        api.answers |= {f"/api/v1/namespaces/team/{plural}": 403 for plural in ("resourcequotas", "limitranges")}
+        yield api
+
+
+def test_pod_checks_the_cluster_around_it_with_its_own_account(distrain: Run, around: FakeApi, manifest: str) -> None:
+    outcome = distrain("check", "--manifest", manifest, "--release", "run1")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert set(around.authorizations) == {"Bearer own"}
+    assert outcome.out.splitlines()[0] == "not judged: ResourceQuotas of namespace team (you may not read it)"
+    assert outcome.out.splitlines()[-1].startswith("fits: 2 workers")
+
+
+def test_refusal_is_the_last_line_of_the_pods_log(distrain: Run, around: FakeApi, manifest: str) -> None:
+    _hold(around, [node("a", gpu="4")])
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    assert (outcome.code, outcome.err) == (11, "")
+    assert outcome.out.splitlines()[-1].startswith("impossible: workers.replicas: 2 workers of 4 nvidia.com/gpu each")
+
+
+def test_permission_that_the_pods_account_lacks_is_named(distrain: Run, around: FakeApi, manifest: str) -> None:
+    around.answers["/api/v1/nodes"] = 403
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err == (
+        "distrain: nodes cannot be read: /api/v1/nodes is refused with 403; ask for a role that allows `list` on them\n"
+    )

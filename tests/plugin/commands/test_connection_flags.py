@@ -1,0 +1,124 @@
+"""Helm's flags for the connection, and what the plugin needs to be allowed: the program as a user runs it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from distrain import cli
+from distrain.errors import StoppedError
+from lab.paths import REPOSITORY
+from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
+from tests.plugin.objects import node, pytorch_job
+
+
+@pytest.mark.parametrize("given", ["flags", "environment"])
+def test_helm_and_we_are_the_same_user_to_the_same_server(
+    helm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    make_certificate(tmp_path / "tls.pem")
+    with running(tmp_path / "tls.pem") as api:
+        api.serve_mpi_jobs()
+        api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": []}
+        api.answers["/api/v1/namespaces/team/secrets"] = 403
+        said = {
+            "apiserver": api.url.replace("127.0.0.1", "localhost"),
+            "token": "flag",
+            "ca-file": str(tmp_path / "tls.pem"),
+            "tls-server-name": "127.0.0.1",
+            "as-user": "jane",
+        }
+        flags = [f"--kube-{name}={value}" for name, value in said.items()] + ["--kube-as-group=a", "--kube-as-group=b"]
+        if given == "environment":
+            flags = []
+            for name, value in {**said, "as-groups": "a,b"}.items():
+                variable = name.replace("tls-server-name", "tls_server_name").replace("-", "").upper()
+                monkeypatch.setenv(f"HELM_KUBE{variable}", value)
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, "https://127.0.0.1:9", token="own")))
+        monkeypatch.setenv("HELM_BIN", str(helm))
+
+        cli.run(["install", "run1", *flags])
+
+    assert any("/secrets" in request for request in api.requests), "Helm asked nothing"
+    assert {headers["User-Agent"].partition("/")[0] for headers in api.headers} >= {"distrain", "Helm"}
+    assert set(api.authorizations) == {"Bearer flag"}
+    assert {tuple(headers.get_all("Impersonate-Group", [])) for headers in api.headers} == {("a", "b")}
+    assert {headers["Impersonate-User"] for headers in api.headers} == {"jane"}
+
+
+def test_check_of_certificates_is_left_out_by_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_certificate(tmp_path / "tls.pem")
+    with running(tmp_path / "tls.pem") as api:
+        api.otherwise = 403
+        api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": []}
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api.url)))
+        check = ["check", "--manifest", str(_manifest(tmp_path))]
+
+        assert cli.run(check) == 3
+        assert cli.run([*check, "--kube-insecure-skip-tls-verify"]) == 0
+
+
+def test_right_to_list_nodes_and_pods_is_enough_for_a_manifest(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.otherwise = 403
+    api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": []}
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+
+    code = cli.run(["check", "--manifest", str(_manifest(tmp_path))])
+
+    told = capsys.readouterr()
+    assert (code, told.err) == (0, "")
+    assert told.out.startswith("fits: ")
+    assert "ResourceQuotas of namespace team (you may not read it)" in told.out
+
+
+def test_right_to_list_nodes_and_pods_is_enough_for_values(
+    helm: Path, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Every user may ask for the version and the APIs: system:public-info-viewer and system:discovery.
+    api.serve_mpi_jobs()
+    api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": [], "/apis/monitoring.coreos.com": 404}
+    api.otherwise = 403
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    monkeypatch.setenv("HELM_BIN", str(helm))
+
+    assert cli.run(["check", "run1", "--set", "workers.gpus=4"]) == 0
+    assert "LimitRanges of namespace team (you may not read it)" in capsys.readouterr().out
+    (tmp_path / "values.yaml").write_text("gpus: 8\n")
+    assert cli.run(["derive", "-f", str(tmp_path / "values.yaml")]) == 0
+
+
+def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "KUBECONFIG": str(path)}
+        command = [sys.executable, "-m", "distrain", "check", "--manifest", str(_manifest(tmp_path))]
+        # Whoever runs the tests in the background may have them ignore Ctrl-C.
+        heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
+            connection, _ = silent.accept()
+            connection.recv(1)
+            started = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate()
+        connection.close()
+
+    assert process.returncode == StoppedError.exit_code
+    assert told.startswith("distrain: interrupted")
+    assert time.monotonic() - started < 3
+
+
+def _manifest(folder: Path) -> Path:
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(pytorch_job(workers=2)))
+    return path

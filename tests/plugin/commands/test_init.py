@@ -1,0 +1,303 @@
+"""`init`: a values file that fits where it is made, says what it is about, and takes no file away."""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from distrain import cli
+from lab.paths import CHART, REPOSITORY
+from tests.matrix import one_of
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, node, tainted
+from tests.plugin.program import Run, hold
+
+SCHEMA = yaml.safe_load((REPOSITORY / "schemas" / "values.schema.yaml").read_text())
+MODELS = ("resnet50", "mnist", "vgg16", "mine:net")
+# Every kind that the chart allows to a framework, with the strategy that it takes.
+KINDS = {
+    "tensorflow": ("MPIJob", "Plain", "TFJob"),
+    "pytorch": ("PyTorchJob", "MPIJob", "Plain"),
+    "mxnet": ("MPIJob", "Plain", "MXJob"),
+}
+ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
+
+
+@pytest.fixture
+def helm(helm4: Path) -> Path:
+    """One Helm is enough for what `init` asks of it."""
+    return helm4
+
+
+@pytest.fixture
+def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """A cluster with every operator and two nodes of 8 GPUs, that KUBECONFIG names."""
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    api.serve_group("kubeflow.org", ALL_SERVED)
+    hold(api, [node("a", gpu="8"), node("b", gpu="8")])
+    return api
+
+
+@pytest.mark.parametrize("model", one_of(MODELS))
+@pytest.mark.parametrize(
+    ("framework", "kind"), [(framework, kind) for framework, kinds in KINDS.items() for kind in kinds]
+)
+def test_file_passes_lint_and_check(
+    run: Run, cluster: FakeApi, helm4: Path, tmp_path: Path, framework: str, kind: str, model: str
+) -> None:
+    strategy = "parameter-server" if kind in ("TFJob", "MXJob") else "allreduce"
+    file = tmp_path / "run.yaml"
+
+    made = run(
+        *("init", "--framework", framework, "--model", model, "--kind", kind, "--strategy", strategy),
+        *("--gpus", "8", "-o", str(file)),
+    )
+
+    assert (made.code, made.out) == (0, "")
+    assert made.err.endswith(f"distrain: wrote {file}; `helm distrain check -f {file}` says whether it fits\n")
+    linted = subprocess.run([helm4, "lint", "--strict", CHART, "-f", file], capture_output=True, text=True, check=False)
+    assert linted.returncode == 0, linted.stdout
+    assert run("derive", "-f", str(file), "--check").out == "derived values are up to date\n"
+    checked = run("check", "-f", str(file))
+    assert (checked.code, checked.out.partition(":")[0]) == (0, "fits")
+
+
+@pytest.mark.parametrize(
+    ("served", "arguments", "expected"),
+    [
+        pytest.param(ALL_SERVED, [], ("tensorflow", None), id="all"),
+        pytest.param({"v1": ("PyTorchJob",)}, [], ("pytorch", None), id="pytorch-alone"),
+        pytest.param({"v2beta1": ("MPIJob",)}, ["--framework", "pytorch"], ("pytorch", "MPIJob"), id="horovod"),
+        pytest.param({}, [], ("tensorflow", "Plain"), id="no-operator"),
+        pytest.param({}, ["--framework", "mxnet"], ("mxnet", "Plain"), id="mxnet-without-operator"),
+    ],
+)
+def test_kind_is_one_that_the_cluster_runs(
+    run: Run,
+    cluster: FakeApi,
+    served: dict[str, tuple[str, ...]],
+    arguments: list[str],
+    expected: tuple[str, str | None],
+) -> None:
+    for path in [path for path in cluster.answers if path.startswith("/apis/kubeflow.org")]:
+        del cluster.answers[path]
+    if served:
+        cluster.serve_group("kubeflow.org", served)
+
+    values = run("init", *arguments).values
+
+    assert (values["framework"], values.get("job", {}).get("kind")) == expected
+
+
+def test_kind_that_the_cluster_lacks_is_refused(run: Run, cluster: FakeApi) -> None:
+    cluster.serve_group("kubeflow.org", {"v2beta1": ("MPIJob",)})
+
+    outcome = run("init", "--framework", "tensorflow", "--strategy", "parameter-server")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(
+        "distrain: job.kind: this cluster does not serve TFJob; install the training-operator"
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "workers"),
+    [
+        pytest.param([node("a", gpu="4"), node("b", gpu="4"), node("c", gpu="2")], (8, 2, 4), id="two-of-the-largest"),
+        pytest.param([node("a", gpu="8"), node("b", gpu="2")], (8, 1, 8), id="the-one-there-is"),
+        pytest.param([node("a", gpu="8"), node("b", gpu="8", cordoned=True)], (8, 1, 8), id="less-a-cordoned-one"),
+        pytest.param([node("a"), node("b")], (0, None, 0), id="no-gpus"),
+    ],
+)
+def test_size_is_that_of_the_clusters_nodes(
+    run: Run, cluster: FakeApi, nodes: list[Object], workers: tuple[int, int | None, int], tmp_path: Path
+) -> None:
+    hold(cluster, nodes)
+
+    outcome = run("init")
+
+    values = outcome.values
+    assert (values["gpus"], values["workers"].get("replicas"), values["workers"]["gpus"]) == workers
+    assert outcome.err.endswith(f"chosen: framework tensorflow, model resnet50, {workers[0]} GPUs\n")
+    file = tmp_path / "run.yaml"
+    file.write_text(outcome.out)
+    assert run("check", "-f", str(file)).code == 0
+
+
+def test_gpu_resource_and_taints_about_gpus_are_the_nodes(run: Run, cluster: FakeApi) -> None:
+    amd = {"amd.com/gpu": "4"}
+    own = [tainted(node(name, amd), "amd.com/gpu=present:NoExecute") for name in "ab"]
+    others = tainted(node("c", amd), "amd.com/gpu=present:NoExecute", "dedicated=team-b:NoSchedule")
+    hold(cluster, [*own, others, node("d", gpu="1")])
+
+    outcome = run("init")
+
+    workers = outcome.values["workers"]
+    assert (workers["gpuResource"], workers["replicas"], workers["gpus"]) == ("amd.com/gpu", 2, 4)
+    assert workers["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists", "effect": "NoExecute"}]
+    assert "GPU nodes with the taint dedicated:NoSchedule are left out; if they are yours, add it to" in outcome.err
+
+
+def test_taint_of_all_gpu_nodes_is_tolerated(run: Run, cluster: FakeApi) -> None:
+    tainted_nodes = [tainted(node(name, gpu="4"), "dedicated=training:NoSchedule") for name in "ab"]
+    hold(cluster, [*tainted_nodes, node("for-the-launcher")])
+
+    workers = run("init").values["workers"]
+
+    assert workers["replicas"] == 2
+    assert workers["tolerations"] == [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi) -> None:
+    outcome = run("init", "--gpus", "32")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "gpus: 32 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 16" in outcome.err
+
+
+def test_without_a_cluster_it_says_what_it_assumes(run: Run) -> None:
+    outcome = run("init", "--framework", "pytorch", "--model", "vgg16", "--gpus", "16")
+
+    assert outcome.code == 0
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith("distrain: no cluster can be read (KUBECONFIG: there is no file ")
+    assert outcome.err.endswith(
+        "nodes of 8 GPUs are assumed, and an operator for the job; --node-gpus N states the nodes\n"
+    )
+    assert (outcome.values["workers"]["replicas"], outcome.values["workers"]["gpus"]) == (2, 8)
+
+
+def test_stated_nodes_ask_no_cluster(run: Run, cluster: FakeApi) -> None:
+    outcome = run("init", "--gpus", "8", "--node-gpus", "4", "--framework", "mxnet", "--model", "mnist")
+
+    assert (outcome.err, cluster.requests) == ("", [])
+    assert (outcome.values["workers"]["replicas"], outcome.values["workers"]["gpus"]) == (2, 4)
+
+
+def test_the_same_question_gets_the_same_bytes(run: Run, cluster: FakeApi) -> None:
+    assert run("init").out == run("init").out
+
+
+def test_comments_are_those_of_the_chart_else_of_the_schema(run: Run) -> None:
+    lines = run("init", "--node-gpus", "8", "--data", "/data").out.split("\n")
+
+    above = {line.strip(): before.strip() for before, line in pairwise(lines)}
+    assert above["model: resnet50"].startswith("# The network to train. module:function is your own,")
+    assert above["model: resnet50"] in (CHART / "values.yaml").read_text()
+    description = SCHEMA["properties"]["workers"]["properties"]["tolerations"]["description"]
+    assert above["tolerations:"] == f"# {description}"
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        pytest.param("reg:5000/a/b:1.2", {"repository": "reg:5000/a/b", "tag": "1.2"}, id="port-and-tag"),
+        pytest.param("reg:5000/a/b", {"repository": "reg:5000/a/b"}, id="port-alone"),
+        pytest.param(f"a@sha256:{'0' * 64}", {"repository": "a", "digest": f"sha256:{'0' * 64}"}, id="digest"),
+        pytest.param("", {"repository": "distrain/pytorch"}, id="none"),
+    ],
+)
+def test_image_is_taken_apart(run: Run, image: str, expected: dict[str, str]) -> None:
+    made = run("init", "--node-gpus", "8", "--framework", "pytorch", *(["--image", image] if image else []))
+
+    assert made.values["image"] == expected
+    assert ("# CHANGE: the image" in made.out) == (not image)
+
+
+def test_data_in_s3_brings_its_secret(run: Run) -> None:
+    made = run("init", "--node-gpus", "8", "--data", "s3://bucket/images")
+
+    values = made.values
+    assert values["data"] == {"source": "s3", "uri": "s3://bucket/images"}
+    assert f"#   kubectl create secret generic {values['s3']['secretName']} \\" in made.out
+    assert (values["trainer"]["epochs"], "steps" in values["trainer"]) == (90, False)
+    assert values["trainer"]["extraArgs"] == ["--image-size=224"]
+
+
+def test_data_in_a_folder_brings_its_volume(run: Run) -> None:
+    values = run("init", "--node-gpus", "8", "--data", "/data/digits", "--model", "mnist").values
+
+    assert values["data"] == {"source": "volume", "uri": "/data/digits"}
+    assert [mount["name"] for mount in values["volumeMounts"]] == [volume["name"] for volume in values["volumes"]]
+    assert values["volumeMounts"][0]["mountPath"] == "/data/digits"
+    assert "extraArgs" not in values["trainer"]
+
+
+def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("mine: 1\n")
+
+    refused = run("init", "--node-gpus", "8", "-o", str(file))
+
+    assert refused.code == 2
+    assert (
+        refused.err == f"distrain: --output: {file} is there already; name another file, or add --force to replace it\n"
+    )
+    assert file.read_text() == "mine: 1\n"
+    assert run("init", "--node-gpus", "8", "-o", str(file), "--force").code == 0
+    assert yaml.safe_load(file.read_text())["framework"] == "tensorflow"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(
+            ["--framework", "torch"],
+            '--framework: there is no "torch"; it takes tensorflow, pytorch, mxnet; did you mean pytorch?',
+            id="framework",
+        ),
+        pytest.param(
+            ["--model", "resnet"],
+            '--model: there is no "resnet"; it takes mnist, resnet50, vgg16, or module:function, which makes one of '
+            "your own; did you mean resnet50?",
+            id="model",
+        ),
+        pytest.param(
+            ["--framework", "pytorch", "--strategy", "parameter-server"],
+            "strategy: parameter-server is for tensorflow and mxnet, not for pytorch; --strategy allreduce",
+            id="strategy",
+        ),
+        pytest.param(
+            ["--framework", "mxnet", "--kind", "PyTorchJob"],
+            "job.kind: PyTorchJob does not run mxnet with strategy allreduce; --kind auto, or to MPIJob or Plain",
+            id="kind",
+        ),
+        pytest.param(
+            ["--data", "images"],
+            "--data: images is neither s3://bucket/path nor the absolute path of a folder; leave it out for",
+            id="data",
+        ),
+        pytest.param(
+            ["--gpus", "some"], '--gpus: "some" is no number of GPUs: write 8; see `distrain init --help`', id="gpus"
+        ),
+        pytest.param(
+            ["--chart", "/nowhere"], "--chart: /nowhere is not distrain's chart; name the folder that", id="chart"
+        ),
+        pytest.param(
+            ["-o", "/nowhere/x"], "--output: /nowhere/x cannot be written: No such file or directory", id="out"
+        ),
+    ],
+)
+def test_mistakes_are_one_line_with_the_next_step(run: Run, arguments: list[str], words: str) -> None:
+    nodes = [] if "--node-gpus" in arguments else ["--node-gpus", "8"]
+
+    outcome = run("init", *arguments, *nodes)
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.split("\n")[-2].startswith(f"distrain: {words}")
+
+
+@pytest.mark.parametrize("flag", ["framework", "strategy", "kind"])
+def test_help_names_what_the_schema_allows(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    properties = SCHEMA["properties"]
+    allowed = (properties["job"]["properties"]["kind"] if flag == "kind" else properties[flag])["enum"]
+    with pytest.raises(SystemExit):
+        cli.run(["init", "--help"])
+
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert all(value in shown.partition(f"--{flag} ")[2].partition(" --")[0] for value in allowed)

@@ -1,0 +1,21 @@
+"""Fixtures of derive's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import golang
+from tests.plugin.derive.deriving import Derive, deriver
+
+
+@pytest.fixture
+def derive(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Derive:
+    """Run `derive` on values given as text or as a file, under Helm 4."""
+    return deriver(golang.binary("helm4"), monkeypatch, capsys)
+
+
+@pytest.fixture
+def derive_with_each(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Derive:
+    return deriver(helm, monkeypatch, capsys)

@@ -1,0 +1,28 @@
+"""`derive` as a user runs it, on values given as text or as a file."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distrain import cli
+from tests.plugin.program import Outcome
+
+Derive = Callable[..., Outcome]
+
+
+def deriver(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Derive:
+    monkeypatch.setenv("HELM_BIN", str(helm))
+
+    def run(values: str | Path, *arguments: str) -> Outcome:
+        content = values.read_bytes() if isinstance(values, Path) else values.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        code = cli.run(["derive", "-f", "-", *arguments])
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run

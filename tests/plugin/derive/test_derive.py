@@ -1,0 +1,340 @@
+"""The file that `derive` prints: what it keeps and adds, what it refuses, and what `--check` says of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lab.paths import CHART, REPOSITORY
+from tests.plugin.derive.deriving import Derive
+from tests.plugin.program import Outcome
+
+GOLDEN = REPOSITORY / "tests" / "plugin" / "golden"
+NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
+
+
+def test_example_is_completed_as_the_golden_file_says(derive_with_each: Derive) -> None:
+    outcome = derive_with_each(GOLDEN / "given.yaml", "--node-gpus", "8")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == (GOLDEN / "derived.yaml").read_text()
+
+
+def test_derived_file_derived_again_is_the_same(derive_with_each: Derive) -> None:
+    again = derive_with_each(GOLDEN / "derived.yaml", "--node-gpus", "8")
+    # Nor does it take the nodes' size a second time.
+    without = derive_with_each(GOLDEN / "derived.yaml")
+
+    assert again.out == without.out == (GOLDEN / "derived.yaml").read_text()
+
+
+def test_derived_file_is_one_that_helm_takes(helm: Path) -> None:
+    command = [str(helm), "template", "run1", str(CHART), "-f", str(GOLDEN / "derived.yaml")]
+
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    job = next(one for one in yaml.safe_load_all(rendered.stdout) if one and one["kind"] == "MPIJob")
+    assert (job["spec"]["slotsPerWorker"], job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]) == (8, 4)
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "values").glob("*.yaml")), ids=lambda path: path.name)
+def test_values_to_start_from_keep_every_line_and_every_value(derive: Derive, path: Path) -> None:
+    outcome = derive(path)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert set(path.read_text().split("\n")) <= set(outcome.out.split("\n"))
+    given_values = yaml.safe_load(path.read_text())
+    shm = {"shm": outcome.workers["shm"]} if outcome.workers.get("shm") else {}
+    assert outcome.values == {**given_values, "workers": {**given_values["workers"], **shm}}
+    assert derive(outcome.out).out == outcome.out
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    total=st.sampled_from([1, 4, 6, 13, 30, 32, 96]),
+    own=st.dictionaries(st.sampled_from(["cpu", "memory", "shm"]), st.sampled_from(["2", "4"]), max_size=2),
+    is_flow=st.booleans(),
+    framework=st.sampled_from(["tensorflow", "pytorch", "mxnet"]),
+    node_gpus=st.sampled_from(["1", "4", "8"]),
+)
+def test_deriving_twice_changes_nothing(
+    derive: Derive, total: int, own: dict[str, str], is_flow: bool, framework: str, node_gpus: str
+) -> None:
+    workers = {key: int(value) if key == "cpu" else f"{value}Gi" for key, value in own.items()}
+    values = {"workers": workers, "gpus": total, "framework": framework} if own else {"gpus": total}
+    text = yaml.safe_dump(values, default_flow_style=is_flow, sort_keys=False)
+
+    once = derive(text, "--node-gpus", node_gpus)
+
+    assert once.code == 0
+    assert once.workers["replicas"] * once.workers["gpus"] == total
+    assert once.workers["gpus"] <= int(node_gpus)
+    assert workers.items() <= once.workers.items()
+    assert derive(once.out, "--node-gpus", node_gpus).out == once.out
+    assert derive(once.out, "--check").code == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments", "words"),
+    [
+        pytest.param(
+            "gpus: 12\nworkers: {gpus: 8}\n",
+            ["--node-gpus", "8"],
+            "gpus: 12 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
+            "(2 workers of 8)",
+            id="own-gpus",
+        ),
+        pytest.param(
+            "gpus: 32\nworkers: {replicas: 3}\n",
+            ["--node-gpus", "8"],
+            "gpus: 32 cannot be spread evenly into 3 workers (workers.replicas); set gpus to 24 (3 workers of 8)",
+            id="own-replicas",
+        ),
+        pytest.param(
+            "gpus: 24\nframework: pytorch\nworkers: {maxReplicas: 2}\n",
+            ["--node-gpus", "8"],
+            "gpus: 24 cannot be spread evenly over at most 2 workers of at most 8; set gpus to 16 (2 workers of 8)",
+            id="too-few-workers-allowed",
+        ),
+        pytest.param(
+            "gpus: 9\nworkers: {replicas: 4, gpus: 2}\n",
+            [],
+            "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
+            "or leave both out for `helm distrain derive`",
+            id="refused-by-the-chart",
+        ),
+        pytest.param(
+            "worker: {gpus: 2}\n", [], "worker: there is no such value; did you mean workers?", id="misspelt-key"
+        ),
+        pytest.param(
+            "job: {enabled: false}\n",
+            [],
+            "job.enabled: is false, so there is nothing to derive; set it to true",
+            id="no-job",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["--node-gpus", "0"],
+            '--node-gpus: "0" is no number of GPUs: write 8; see `distrain derive --help`',
+            id="no-gpus-per-node",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["--node-gpus", "8", "--snapshot", "x"],
+            "--snapshot: not allowed with argument --node-gpus; see `distrain derive --help`",
+            id="two-sources",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["--snapshot", "/no/such"],
+            "--snapshot: /no/such cannot be read: No such file or directory; it takes the output of "
+            "`kubectl get nodes,pods -A -o json`",
+            id="no-snapshot",
+        ),
+        pytest.param(
+            "trainer: {extraArgs: [--batch-size=many]}\n",
+            [],
+            "trainer.extraArgs: invalid literal for int() with base 10: 'many'; the trainer takes a number there",
+            id="no-number",
+        ),
+        pytest.param(
+            "gpus: 8\n",
+            ["-f", "no-such.yaml"],
+            "--values: no-such.yaml cannot be read: No such file or directory; name another file",
+            id="no-file",
+        ),
+    ],
+)
+def test_mistake_is_one_line(
+    derive: Derive, values: str, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert derive(values, *arguments) == Outcome(2, "", f"distrain: {words}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("no json", "is no list of nodes and pods (JSON is malformed", id="no-json"),
+        pytest.param("[]", "is no list of nodes and pods (Expected `object`", id="no-list"),
+        pytest.param('{"items": []}', "holds no node; it takes the output of", id="no-node"),
+        pytest.param(
+            '{"items": [{"kind": "Node", "spec": 3}]}', "is no list of nodes and pods (Expected", id="no-node-form"
+        ),
+    ],
+)
+def test_snapshot_that_is_something_else_is_refused(derive: Derive, tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "nodes.json"
+    path.write_text(content)
+
+    outcome = derive("gpus: 8\n", "--snapshot", str(path))
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"distrain: --snapshot: {path} {words}")
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_figures_follow_what_the_trainer_is_told_last(derive: Derive) -> None:
+    outcome = derive("gpus: 8\ntrainer: {batchSize: 64, extraArgs: [--batch-size=16]}\n", "--node-gpus", "8")
+
+    assert "#   global batch      128 = 8 ranks x trainer.batchSize 16\n" in outcome.out
+
+
+def test_gpus_of_nought_train_on_cpus(derive: Derive) -> None:
+    outcome = derive("gpus: 0\n")
+
+    assert outcome.workers == {"gpus": 0}
+    assert "#   world size        2 = 2 workers x 1 rank, on CPUs\n" in outcome.out
+
+
+def test_another_total_moves_the_derived_lines_alone(derive: Derive) -> None:
+    derived = (GOLDEN / "derived.yaml").read_text()
+
+    larger = derive(derived.replace("gpus: 32", "gpus: 64"), "--node-gpus", "8")
+    by_flag = derive(derived, "--set", "gpus=64", "--node-gpus", "8")
+    taken_over = derive(derived.replace("# derived: gpus 32 on whole nodes of 8", "# mine"), "--node-gpus", "4")
+
+    assert larger.out == by_flag.out
+    assert (larger.workers["replicas"], larger.workers["gpus"]) == (8, 8)
+    # Without its comment a figure is the user's.
+    assert (taken_over.workers["replicas"], taken_over.workers["gpus"]) == (4, 8)
+    assert "  gpus: 8  # mine\n" in taken_over.out
+
+
+def test_figures_derived_from_a_total_that_is_gone_are_the_users(derive: Derive) -> None:
+    text = "".join(line for line in (GOLDEN / "derived.yaml").open() if not line.startswith("gpus:"))
+
+    outcome = derive(text)
+
+    assert (outcome.workers["replicas"], outcome.workers["gpus"]) == (4, 8)
+    assert outcome.err.startswith(
+        "distrain: workers.replicas: 4 was derived from gpus, which is gone; it is yours now\n"
+    )
+    assert "replicas: 4\n" in outcome.out
+
+
+def test_files_and_flags_merge_as_helm_merges_them(derive: Derive, tmp_path: Path) -> None:
+    second = tmp_path / "b.yaml"
+    second.write_text("# more\nworkers:\n  # theirs\n  shm: 3Gi\n")
+
+    outcome = derive(
+        "# first\ngpus: 16  # all\nworkers: {tolerations: [{operator: Exists}]}\n",
+        *("-f", str(second), "--node-gpus", "8", "--set", "gpus=8,trainer.model=vgg16", "--set-string", "s3.region=a"),
+    )
+
+    assert outcome.values == {
+        "gpus": 8,
+        "workers": {"replicas": 1, "gpus": 8, "shm": "3Gi", "tolerations": [{"operator": "Exists"}]},
+        "trainer": {"model": "vgg16"},
+        "s3": {"region": "a"},
+    }
+    for comment in ("# first\n", "# more\n", "  # theirs\n", "gpus: 8  # all\n"):
+        assert comment in outcome.out
+
+
+def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
+    text = "trainer: &t\n  batchSize: 8\nx-t: *t\ndata: {source: synthetic}\nlauncher: {nodeSelector: &n {a: b}}\n"
+
+    outcome = derive(f"{text}workers: {{nodeSelector: *n}}\ngpus: 8\n", "--node-gpus", "8")
+
+    assert outcome.code == 0
+    assert outcome.values["x-t"] == {"batchSize": 8}
+    assert outcome.workers["nodeSelector"] == {"a": "b"}
+    assert outcome.workers["gpus"] == 8
+
+
+def test_number_is_what_helm_takes_for_one(derive: Derive) -> None:
+    # Text to PyYAML, 0.1 to Helm.
+    outcome = derive("gpus: 8\ntrainer: {learningRate: 1e-1}\n", "--node-gpus", "8", "-o", "json")
+
+    assert json.loads(outcome.out)["trainer"] == {"learningRate": 0.1}
+
+
+def test_json_holds_the_same_values_in_the_schemas_order(derive: Derive) -> None:
+    outcome = derive(GOLDEN / "given.yaml", "--node-gpus", "8", "-o", "json")
+
+    values = json.loads(outcome.out)
+    assert values == yaml.safe_load((GOLDEN / "derived.yaml").read_text())
+    assert list(values) == ["framework", "gpus", "workers", "trainer"]
+
+
+def test_check_passes_a_derived_file_and_needs_no_cluster(derive_with_each: Derive) -> None:
+    outcome = derive_with_each(GOLDEN / "derived.yaml", "--check")
+
+    assert outcome == Outcome(0, "derived values are up to date\n", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        pytest.param(
+            "gpus: 32",
+            "gpus: 64",
+            "workers.replicas: found 4 x workers.gpus 8 = 32, expected gpus 64",
+            id="another-total",
+        ),
+        pytest.param(
+            "replicas: 4 ",
+            "replicas: 2 ",
+            "workers.replicas: found 2 x workers.gpus 8 = 16, expected gpus 32",
+            id="replicas-changed",
+        ),
+        pytest.param(
+            "shm: 8Gi ",
+            "shm: 4Gi ",
+            "workers.shm: found 4Gi, expected 8Gi (1Gi for each of 8 ranks)",
+            id="shm-changed",
+        ),
+        pytest.param(
+            "batchSize: 64",
+            "batchSize: 32",
+            "comment 'global batch': found \"2048 = 32 ranks x trainer.batchSize 64\", "
+            'expected "1024 = 32 ranks x trainer.batchSize 32"',
+            id="batch-changed",
+        ),
+        pytest.param(
+            "#   world size        32 = 4 workers x 8 ranks\n",
+            "",
+            "comment 'world size': found nothing, expected \"32 = 4 workers x 8 ranks\"",
+            id="figure-removed",
+        ),
+    ],
+)
+def test_check_names_what_is_stale(derive: Derive, old: str, new: str, words: str) -> None:
+    text = (GOLDEN / "derived.yaml").read_text()
+    assert old in text
+
+    outcome = derive(text.replace(old, new), "--check")
+
+    assert outcome == Outcome(2, "", f"distrain: {words}; {NEXT_STEP}\n")
+
+
+def test_check_of_a_file_that_was_never_derived_says_so(derive: Derive) -> None:
+    outcome = derive("gpus: 32\n", "--check")
+
+    assert outcome.code == 2
+    assert outcome.err == f"distrain: gpus: 32 is not spread over workers.replicas and workers.gpus yet; {NEXT_STEP}\n"
+
+
+def test_check_against_other_nodes_finds_the_split_stale(derive: Derive) -> None:
+    outcome = derive(GOLDEN / "derived.yaml", "--check", "--node-gpus", "4")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        "distrain: workers.replicas: found 4, expected 8 (gpus / workers.gpus = 32 / 4); run "
+    )
+
+
+def test_comment_that_looks_like_a_figure_is_not_taken_for_one(derive: Derive) -> None:
+    head = "# My run:\n#\n#   helm distrain check -f run.yaml\n\n"
+    made = derive(head + "gpus: 8\n", "--node-gpus", "8").out
+
+    assert "#   helm distrain check -f run.yaml\n" in made
+    assert derive(made, "--check").out == "derived values are up to date\n"

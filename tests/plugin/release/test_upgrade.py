@@ -1,0 +1,362 @@
+"""The commands `upgrade` and `rescale`: real Helm and chart, a release on loopback, and what is done or refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distrain import console
+from distrain.commands import upgrade as command
+from distrain.errors import DistrainError, HelmError, StartError, StoppedError
+from distrain.helm_run import Source
+from distrain.job import Resource
+from distrain.release import hostfile, upgrade
+from distrain.release.install import Release, Tools
+from distrain.release.interrupts import Interrupts
+from distrain.release.plan import Plan
+from distrain.releases import Operation
+from distrain.target import Target
+from lab.paths import CHART
+from tests.plugin.fake_api import FakeApi, release_secret, releases
+from tests.plugin.objects import Object, node, pod
+from tests.plugin.program import SECRETS, Run, hold, wrote_nothing
+
+JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
+PODS = "/api/v1/namespaces/team/pods"
+VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}, "trainer": {"steps": 600}}
+
+pytestmark = pytest.mark.usefixtures("signals")
+
+
+@dataclass
+class Running:
+    """A release run1 that Helm has recorded, its job, and what Helm was then asked to make of it."""
+
+    api: FakeApi
+    manifest: str
+    upgrades: list[tuple[Release, Plan]] = field(default_factory=list)
+
+    @property
+    def job(self) -> Object:
+        found: Object = next(item for item in yaml.safe_load_all(self.manifest) if item and item["kind"] == "MPIJob")
+        return found
+
+    def be(self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3) -> None:
+        """Let the release's last revision be so."""
+        defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+        made_of = {"metadata": {"name": "distrain", "version": chart}, "values": defaults}
+        secret = release_secret("run1", status, version=version, manifest=self.manifest, values=VALUES, chart=made_of)
+        self.api.answers[SECRETS] = releases(secret)
+        self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
+
+    def show(self, **more: Any) -> None:
+        """Let the cluster's job be the one of the manifest, with this more."""
+        name = self.job["metadata"]["name"]
+        self.api.answers[f"{JOBS}/{name}"] = {**self.job, **more}
+
+
+@pytest.fixture
+def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    values = tmp_path / "old.yaml"
+    values.write_text(yaml.safe_dump(VALUES))
+    found = Running(cluster, run("template", "run1", "--chart", str(CHART), "-f", str(values)).out)
+    found.manifest = yaml.safe_dump_all(
+        item
+        for item in yaml.safe_load_all(found.manifest)
+        if item and "helm.sh/hook" not in (item["metadata"].get("annotations") or {})
+    )
+    found.be()
+    found.show()
+    labels = {f"app.kubernetes.io/{key}": word for key, word in {"name": "distrain", "component": "launcher"}.items()}
+    launcher = pod("launcher-x", on="a")
+    launcher["metadata"]["labels"] = labels
+    state = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    launcher["status"]["containerStatuses"] = [state]
+    cluster.answers[PODS] = [launcher]
+    monkeypatch.setattr(hostfile, "SECONDS_FOR_PODS", 0)
+    monkeypatch.setattr(
+        command, "upgrade", lambda _, release, __, planned, **___: found.upgrades.append((release, planned))
+    )
+    cluster.requests.clear()
+    return found
+
+
+def test_dry_run_prints_the_plan_and_changes_nothing(run: Run, running: Running) -> None:
+    outcome = run("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--dry-run")
+
+    told = outcome.out.splitlines()
+    assert (outcome.code, told[:2]) == (0, ["run1: revision 3 -> 4", "  value     trainer.steps: 600 -> 900"])
+    assert told[2].startswith(f"  replaced  MPIJob {running.job['metadata']['name']}: by MPIJob run1-")
+    assert told[3] == "  gpus      2 freed, 2 needed, 8 of 8 free for it (nvidia.com/gpu)"
+    assert told[4].startswith("  lost      all steps, of which the log tells none yet, ")
+    assert running.upgrades == []
+    assert wrote_nothing(running.api)
+
+
+def test_plan_is_also_json(run: Run, running: Running) -> None:
+    outcome = run("rescale", "run1", "--workers", "3", "--dry-run", "-o", "json")
+
+    answer = json.loads(outcome.out)
+    assert answer["values"] == {"gpus": "2 -> 3", "workers.replicas": "2 -> 3"}
+    assert (answer["verdict"], answer["freed"], answer["gpus"]["needed"]) == ("fits", 0, 3)
+    assert answer["replaces"] is False
+
+
+def test_unchanged_values_change_nothing(run: Run, running: Running) -> None:
+    outcome = run("upgrade", "run1", "--yes")
+
+    assert (outcome.code, outcome.out, running.upgrades) == (0, "run1: nothing changes\n", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps"),
+    [
+        pytest.param(["--set", "workers.gpus=2"], None, id="as-helm-without-a-flag"),
+        pytest.param(["--reset-values", "--set", "workers.gpus=2"], None, id="reset"),
+        pytest.param(["--reuse-values", "--set", "workers.gpus=2,gpus=4"], 600, id="reuse"),
+        pytest.param(["--reset-then-reuse-values", "--set", "workers.gpus=2,gpus=4"], 600, id="reset-then-reuse"),
+    ],
+)
+def test_old_values_are_reused_as_the_flags_say(
+    run: Run, running: Running, arguments: list[str], steps: int | None
+) -> None:
+    outcome = run("upgrade", "run1", "--yes", *arguments)
+
+    assert outcome.code == 0, outcome.err
+    given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
+    assert (given["workers"]["gpus"], given.get("trainer", {}).get("steps")) == (2, steps)
+
+
+def test_total_of_a_rescale_is_spread_anew(run: Run, running: Running) -> None:
+    hold(running.api, [node("a", gpu="8"), node("b", gpu="8")])
+
+    assert run("rescale", "run1", "--gpus", "16", "--yes").code == 0
+
+    given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
+    assert given == {**VALUES, "gpus": 16, "workers": {"replicas": 16, "gpus": 1}}
+
+
+@pytest.mark.parametrize("status", [pytest.param(200, id="allowed"), pytest.param(403, id="forbidden")])
+def test_launcher_at_another_size_has_its_pod_annotated_where_that_is_allowed(
+    run: Run, running: Running, status: int
+) -> None:
+    running.api.answers[f"{PODS}/launcher-x"] = {} if status == 200 else status
+
+    outcome = run("rescale", "run1", "--workers", "3", "--yes")
+
+    assert outcome.code == 0
+    assert running.api.requests[-1] == f"PATCH {PODS}/launcher-x"
+    assert running.api.headers[-1]["Content-Type"] == "application/merge-patch+json"
+
+
+def test_job_of_the_same_size_has_no_pod_annotated(run: Run, running: Running) -> None:
+    outcome = run("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--yes")
+
+    assert outcome.code == 0
+    assert not any(request.startswith("PATCH") for request in running.api.requests)
+
+
+def test_job_that_does_not_fit_at_the_new_size_is_refused_after_the_plan(run: Run, running: Running) -> None:
+    outcome = run("rescale", "run1", "--workers", "9", "--yes")
+
+    assert outcome.code == 11
+    assert outcome.out.startswith("run1: revision 3 -> 4\n")
+    assert outcome.err.startswith("distrain: impossible: workers.replicas: ")
+    assert running.upgrades == []
+
+
+def test_ignored_change_is_refused_by_its_value(run: Run, running: Running) -> None:
+    outcome = run("upgrade", "run1", "--yes", "--reuse-values", "--set", "podLabels.team=a")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("distrain: podLabels: MPIJob run1-")
+    assert "  ignored   MPIJob run1-" in outcome.out
+    assert running.upgrades == []
+
+
+def test_job_that_has_ended_is_not_rescaled(run: Run, running: Running) -> None:
+    running.show(status={"conditions": [{"type": "Succeeded", "status": "True"}]})
+
+    outcome = run("rescale", "run1", "--workers", "3", "--yes")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("distrain: run1: its job has succeeded already, and an upgrade does not run it again")
+
+
+def test_job_that_is_gone_is_not_made_again(run: Run, running: Running) -> None:
+    del running.api.answers[f"{JOBS}/{running.job['metadata']['name']}"]
+
+    outcome = run("rescale", "run1", "--workers", "3", "--yes")
+
+    assert outcome.code == 2
+    assert "is gone, by its ttlSecondsAfterFinished or by hand" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("status", "version", "words"),
+    [
+        (
+            "pending-upgrade",
+            3,
+            "revision 3 is pending-upgrade: another Helm is at work on it, or was killed; wait",
+        ),
+        ("failed", 3, "revision 3 is failed; go back with `helm rollback run1 2 --namespace team`, then try again"),
+        ("failed", 1, "revision 1 is failed; go back with `helm uninstall run1 --namespace team`, then try again"),
+    ],
+)
+def test_release_between_two_revisions_is_refused(
+    run: Run, running: Running, status: str, version: int, words: str
+) -> None:
+    running.be(status, version=version)
+
+    outcome = run("upgrade", "run1", "--yes")
+
+    assert (outcome.code, outcome.err.startswith(f"distrain: run1: {words}")) == (2, True), outcome.err
+
+
+def test_release_of_flux_is_left_to_flux(run: Run, running: Running) -> None:
+    flux = {"helm.toolkit.fluxcd.io/name": "run1", "helm.toolkit.fluxcd.io/namespace": "team"}
+    running.show(metadata={**running.job["metadata"], "labels": flux})
+
+    outcome = run("upgrade", "run1", "--yes")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("distrain: run1: belongs to Flux's HelmRelease run1 in namespace team: change its")
+
+
+def test_run_of_argo_cd_is_found_without_a_release(run: Run, running: Running) -> None:
+    running.api.answers[SECRETS] = releases()
+    metadata = {**running.job["metadata"], "annotations": {"argocd.argoproj.io/tracking-id": "run1:kubeflow.org/..."}}
+    running.api.answers[JOBS] = [{"metadata": metadata}]
+
+    outcome = run("upgrade", "run1", "--yes")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        "distrain: run1: is no Helm release in namespace team; it belongs to Argo CD's Application run1: change"
+    )
+
+
+def test_release_that_is_not_there_is_named(run: Run, cluster: FakeApi) -> None:
+    cluster.answers[SECRETS] = releases()
+
+    outcome = run("rescale", "run1", "--workers", "2", "--yes")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("distrain: run1: there is no release of this name in namespace team; `helm list")
+
+
+def test_chart_of_another_version_is_warned_of(run: Run, running: Running) -> None:
+    running.be(chart="0.0.9")
+
+    outcome = run("rescale", "run1", "--workers", "3", "--dry-run")
+
+    assert outcome.err.startswith("distrain: warning: run1 is of chart 0.0.9 and gets chart 0.1.0, with all that has")
+
+
+def test_nobody_to_ask_needs_yes(run: Run, running: Running) -> None:
+    outcome = run("rescale", "run1", "--workers", "3")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("distrain: --yes: is missing, and without a terminal nobody can be asked")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("yes\n", 0), ("\n", 130), ("n\n", 130)])
+def test_question_is_asked_on_a_terminal(
+    run: Run, running: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int
+) -> None:
+    (tmp_path / "answer").write_text(answer)
+    monkeypatch.setattr(console, "can_ask", lambda: True)
+
+    with (tmp_path / "answer").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        outcome = run("rescale", "run1", "--workers", "3")
+
+    assert (outcome.code, len(running.upgrades)) == (code, code == 0)
+    assert "distrain: upgrade run1 so? [y/N] " in outcome.err
+
+
+RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
+JOB = Resource("kubeflow.org/v2beta1", "MPIJob", "run1-1234abcd")
+
+
+class FakeHelm:
+    """Makes a revision, or fails; `during` happens meanwhile."""
+
+    def __init__(self, *, fails: DistrainError | None = None, has_made: bool = True) -> None:
+        self.fails, self._has_made = fails, has_made
+        self.during: Callable[[], None] = lambda: None
+        self.rollbacks: list[int] = []
+
+    def upgrade(self, *_: Any) -> str:
+        self.during()
+        if self.fails:
+            raise self.fails
+        return "notes"
+
+    def has_made(self, *_: Any) -> bool:
+        return self._has_made
+
+    def rollback(self, _: str, number: int, *__: Any) -> None:
+        self.rollbacks.append(number)
+
+
+def _upgrade(helm: Any, start: Callable[[], None] | None = None) -> list[str]:
+    """Upgrade with these fakes and return what was told; `start` stands for the wait for the job's start."""
+    told: list[str] = []
+    nobody: Any = None
+    tools = Tools(helm, nobody, Interrupts(), told.append, told.append)
+    followed: Any = start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upgrade, "until_started", lambda _, follow, __: follow())
+        planned = Plan("run1", 3, {}, [])
+        upgrade.upgrade(tools, RELEASE, Operation("abc"), planned, followed=followed)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("has_made", "told"),
+    [
+        pytest.param(True, ("run1: rolled back to revision 3",), id="half-done"),
+        pytest.param(False, (), id="not-begun"),
+    ],
+)
+def test_failed_upgrade_goes_back(has_made: bool, told: tuple[str, ...]) -> None:
+    helm = FakeHelm(fails=HelmError("forbidden"), has_made=has_made)
+
+    with pytest.raises(HelmError) as failed:
+        _upgrade(helm)
+
+    assert failed.value.messages == ("run1: Helm could not upgrade it: forbidden", *told)
+    assert helm.rollbacks == [3] * len(told)
+
+
+def test_job_that_does_not_start_goes_back() -> None:
+    helm = FakeHelm()
+
+    def start() -> None:
+        raise StartError("no image")
+
+    with pytest.raises(StartError) as failed:
+        _upgrade(helm, start)
+
+    assert failed.value.messages == ("no image", "run1: rolled back to revision 3")
+
+
+def test_signal_while_helm_upgrades_goes_back_after_it() -> None:
+    helm = FakeHelm()
+    helm.during = lambda: os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(StoppedError) as stopped:
+        _upgrade(helm)
+
+    assert stopped.value.messages == ("interrupted", "run1: rolled back to revision 3")
