@@ -87,6 +87,17 @@ def test_mpirun_gets_its_arguments_and_the_sum_of_the_slots(bench: Bench) -> Non
     assert "got: -np 7 --flag program\n" in output
 
 
+def test_rank_that_waits_gives_way_unless_the_user_wants_it_otherwise(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, given = bench.run('echo "gives way: $OMPI_MCA_mpi_yield_when_idle"')
+    monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", "0")
+    _, wanted = bench.run('echo "gives way: $OMPI_MCA_mpi_yield_when_idle"')
+
+    assert "gives way: 1\n" in given
+    assert "gives way: 0\n" in wanted
+
+
 def test_ssh_trusts_the_jobs_key_alone(bench: Bench) -> None:
     _, output = bench.run('echo "$OMPI_MCA_plm_rsh_args"; echo "$PRTE_MCA_plm_ssh_args"')
 

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 import pytest
 
 from lab import client, faults
+from lab.errors import LabError
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import RESUMED, STEP, live_pod, rescale, wait_for_step
@@ -43,7 +44,10 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 def _log(namespace: Namespace) -> list[Line]:
     selector = "app.kubernetes.io/component=launcher"
-    log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
+    try:
+        log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
+    except LabError:  # Its container is being made.
+        return []
     parts = (line.partition(" ") for line in log.splitlines())
     # In nanoseconds, of which Python knows a thousandth.
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]

@@ -19,6 +19,8 @@ import time
 # place; it stopped at a step boundary, and resumes there.
 FINISHED, MISTAKE, FENCED, STOPPED = 0, 2, 4, 128 + signal.SIGTERM
 LONGEST_PAUSE = 10
+# A failure so many seconds after another one is waited after.
+SOON = 60
 SECONDS_TO_END = 10
 # With it the operators and Kubernetes know a failure that is final from a process that was killed.
 HIGHEST_FAILURE = 127
@@ -148,7 +150,9 @@ class Restarts:
 
     def pause(self) -> float:
         """Return the seconds to wait before the next start: what fails at once would else leave no time to look."""
-        return min(LONGEST_PAUSE, 2 ** (len(self.failures) - 1))
+        last = self.failures[-1][0]
+        soon = sum(last - when < SOON for when, _ in self.failures)
+        return min(LONGEST_PAUSE, 2 ** (soon - 1)) if soon > 1 else 0
 
     def line(self) -> str:
         count, most, cause = len(self.failures), self.most, self.failures[-1][1]
