@@ -11,7 +11,7 @@ from lab.errors import LabError
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings
-from tests.cluster.training import LONG, RESUMED, live_pod
+from tests.cluster.training import LONG, RESUMED, STOPPED, head, live_pod, wait_for_checkpoint
 
 
 @dataclass(frozen=True)
@@ -79,3 +79,22 @@ def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: flo
         )
     except LabError as error:
         raise LabError(f"{error}\n{namespace.story()}") from None
+
+
+def assert_live(
+    namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], sizes: tuple[int, ...], *, seconds: float
+) -> None:
+    """Hold that a run of two workers goes on at each size in the job that it has, and loses no step."""
+    jobs = [job["metadata"]["uid"] for job in namespace.get(kind.resources)]
+
+    for size in sizes:
+        rescale(namespace, helm, kind, on_s3, size)
+        wait_for_ranks(namespace, kind, size, seconds=seconds)
+        wait_for_checkpoint(namespace, head(namespace), seconds=seconds)
+
+    story = log(namespace, kind)
+    resumed = RESUMED.findall(story)
+    assert [found[1] for found in resumed] == STOPPED.findall(story)
+    # The first worker of an elastic job may begin without the other.
+    assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
+    assert [job["metadata"]["uid"] for job in namespace.get(kind.resources)] == jobs

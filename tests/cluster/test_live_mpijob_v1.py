@@ -9,11 +9,9 @@ import pytest
 
 from lab import client, faults
 from lab.operators import Operators
-from tests.cluster.runs_of_kinds import KINDS, install, log, rescale, wait_for_ranks
+from tests.cluster.runs_of_kinds import KINDS, assert_live, install
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (
-    RESUMED,
-    STOPPED,
     head,
     live_pod,
     remove_checkpoints,
@@ -58,15 +56,4 @@ def test_deleted_worker_is_made_good(run: Namespace) -> None:
 
 @pytest.mark.full
 def test_job_goes_on_at_each_new_size_and_loses_no_step(run: Namespace, helm4: Path, on_s3: list[str]) -> None:
-    (job,) = run.get(KIND.resources)
-
-    for size in (3, 1):
-        rescale(run, helm4, KIND, on_s3, size)
-        wait_for_ranks(run, KIND, size, seconds=SECONDS)
-        wait_for_checkpoint(run, head(run), seconds=SECONDS)
-
-    story = log(run, KIND)
-    resumed = RESUMED.findall(story)
-    assert [found[1] for found in resumed] == STOPPED.findall(story)
-    assert [found[2] for found in resumed] == ["3", "1"]
-    assert [item["metadata"]["uid"] for item in run.get(KIND.resources)] == [job["metadata"]["uid"]]
+    assert_live(run, helm4, KIND, on_s3, (3, 1), seconds=SECONDS)

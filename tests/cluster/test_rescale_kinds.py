@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.runs_of_kinds import KINDS, install, log, rescale, wait_for_ranks
+from tests.cluster.runs_of_kinds import KINDS, assert_live, install, log, rescale, wait_for_ranks
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import RESUMED, STOPPED, head, remove_checkpoints, wait_for_checkpoint
+from tests.cluster.training import RESUMED, head, remove_checkpoints, wait_for_checkpoint
 
 # The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
 POD_SECURITY = "baseline"
@@ -33,22 +33,10 @@ def _jobs(namespace: Namespace, resources: str) -> list[str]:
 def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
     namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
 ) -> None:
-    kind, sizes = KINDS[name], (3, 1)
-    install(namespace, helm4, kind, on_s3)
+    install(namespace, helm4, KINDS[name], on_s3)
     wait_for_checkpoint(namespace, seconds=SECONDS)
-    jobs = _jobs(namespace, kind.resources)
 
-    for size in sizes:
-        rescale(namespace, helm4, kind, on_s3, size)
-        wait_for_ranks(namespace, kind, size, seconds=SECONDS)
-        wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
-
-    story = log(namespace, kind)
-    resumed = RESUMED.findall(story)
-    assert [found[1] for found in resumed] == STOPPED.findall(story)
-    # The first worker of an elastic job may begin without the other.
-    assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
-    assert _jobs(namespace, kind.resources) == jobs
+    assert_live(namespace, helm4, KINDS[name], on_s3, (3, 1), seconds=SECONDS)
 
 
 @pytest.mark.parametrize("name", ["mxjob", pytest.param("tfjob", marks=FULL), pytest.param("master", marks=FULL)])
