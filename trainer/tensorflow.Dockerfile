@@ -25,13 +25,13 @@ RUN python3.11 -m venv /opt/venv
 COPY trainer/pip-install /usr/local/bin/
 
 # Horovod's extension fits only the TensorFlow it was compiled against, and takes minutes: what may change without
-# compiling it again is installed after it.
+# compiling it again is installed after it. Without Gloo, as ranks that mpirun starts talk through MPI.
 ARG ACCELERATOR=cpu
 COPY trainer/requirements/tensorflow-${ACCELERATOR}.txt /requirements/tensorflow.txt
 RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/tensorflow.txt
 COPY trainer/requirements/horovod.txt /requirements/
 RUN --mount=type=secret,id=ca-bundle \
-    export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 \
+    export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1 \
         HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 MAKEFLAGS="-j$(nproc)" \
     && if [ "${ACCELERATOR}" = cuda ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi \
     && PATH="/opt/venv/bin:${PATH}" pip-install --no-deps --no-build-isolation -r /requirements/horovod.txt \
