@@ -28,6 +28,7 @@ class Bench:
         (self.folder / "log").write_text("")
         for script in (self.script, "distrain_program.py"):
             text = (SCRIPTS / script).read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
+            text = text.replace("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0")
             (self.folder / script).write_text(text)
         log = f"--termination-log={self.folder}/log"
         return subprocess.Popen(

@@ -21,6 +21,8 @@ FINISHED, MISTAKE, FENCED, STOPPED = 0, 2, 4, 128 + signal.SIGTERM
 LONGEST_PAUSE = 10
 # A failure so many seconds after another one is waited after.
 SOON = 60
+# For pods that start again each by itself: one that comes back before the others have ended waits for them in vain.
+SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
 # With it the operators and Kubernetes know a failure that is final from a process that was killed.
 HIGHEST_FAILURE = 127
