@@ -1,12 +1,14 @@
 """What reading a large cluster takes: `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench_reading` prints the times, the memory, and how soon the first question is asked.
+`python -m lab.bench_reading` prints the times, the memory, and how soon the first question is asked. The plugin is the
+packaged one, installed as Helm installs it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import ssl
 import statistics
 import subprocess
@@ -24,6 +26,7 @@ import yaml
 
 from lab.certificates import Authority
 from lab.errors import LabError
+from lab.installed import installed
 from lab.kubeconfig import write
 from lab.paths import REPOSITORY
 from lab.static_api import FIRST
@@ -66,14 +69,14 @@ class Server:
 def main() -> None:
     """Measure, and print a line per figure."""
     with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as server:
-        everything = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
-        filtered = _manifest(Path(folder) / "gpu.yaml", 32, GPU_WORKER, **ON_GPU_NODES)
-        told = {
-            f"{WORKERS} pods, all pods read": ["--manifest", str(everything)],
-            "64 nodes after filters": ["--manifest", str(filtered)],
+        program = str(installed(Path(folder)) / "bin" / "distrain")
+        manifests = {
+            f"{WORKERS} pods, all pods read": _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER),
+            "64 nodes after filters": _manifest(Path(folder) / "gpu.yaml", 32, GPU_WORKER, **ON_GPU_NODES),
         }
-        for what, arguments in told.items():
-            _tell(what, [_check(server, arguments) for _ in range(RUNS)])
+        for what, manifest in manifests.items():
+            command = [program, "check", "-o", "json", "--manifest", str(manifest)]
+            _tell(what, [_check(command, server) for _ in range(RUNS)])
 
 
 def _tell(what: str, runs: list[Run]) -> None:
@@ -87,9 +90,8 @@ def _tell(what: str, runs: list[Run]) -> None:
     )
 
 
-def _check(server: Server, arguments: list[str]) -> Run:
-    command = [sys.executable, "-m", "distrain", "check", "-o", "json", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "KUBECONFIG": str(server.kubeconfig)}
+def _check(command: list[str], server: Server) -> Run:
+    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
     server.first_question()
     started = time.monotonic()
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -100,7 +102,7 @@ def _check(server: Server, arguments: list[str]) -> Run:
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started
     if process.returncode != 0 or json.loads(answer)["verdict"] != "fits":
-        raise LabError(f"{' '.join(command)} ended with {process.returncode}: {answer}")
+        raise LabError(f"{shlex.join(command)} ended with {process.returncode}: {answer}")
     return Run(seconds, usage.ru_utime + usage.ru_stime, server.first_question() - started, usage.ru_maxrss / 1000)
 
 

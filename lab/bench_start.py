@@ -7,19 +7,17 @@ programs take turns, so that whatever else the machine does slows all of them do
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab import package
 from lab.golang import binary
-from lab.paths import CACHE_DIR, REPOSITORY
+from lab.installed import installed
+from lab.paths import REPOSITORY
 
 ROUNDS = 20
 # What each may take, in starts of Python.
@@ -35,7 +33,7 @@ def main() -> int:
     slow = False
     for helm in ("helm3", "helm4"):
         with TemporaryDirectory(prefix="bench-") as folder:
-            seconds = measure(_commands(_installed(Path(folder))), _environment(helm))
+            seconds = measure(_commands(installed(Path(folder))), _environment(helm))
         start = seconds.pop(PYTHON)
         for name, median in seconds.items():
             ratio = median / start
@@ -71,19 +69,6 @@ def _commands(plugin: Path) -> dict[str, Command]:
 
 def _environment(helm: str) -> dict[str, str]:
     return {**os.environ, "HELM_BIN": str(binary(helm)), "HELM_PLUGIN_NAME": "distrain", "KUBECONFIG": os.devnull}
-
-
-def _installed(folder: Path) -> Path:
-    """Unpack the plugin and give it its environment, which stays in the cache until its packages change."""
-    with tarfile.open(package.write(folder)) as archive:
-        archive.extractall(folder, filter="data")
-    plugin, kept = folder / package.NAME, CACHE_DIR / "plugin-venv"
-    if kept.exists():
-        shutil.copytree(kept, plugin / ".venv", symlinks=True)
-    subprocess.run([str(plugin / "bin" / "setup")], check=True)
-    shutil.rmtree(kept, ignore_errors=True)
-    shutil.copytree(plugin / ".venv", kept, symlinks=True)
-    return plugin
 
 
 if __name__ == "__main__":
