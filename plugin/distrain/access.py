@@ -11,10 +11,10 @@ import tempfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from distrain import kubeconfig, target
@@ -28,16 +28,18 @@ CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """A server and how to speak to it. `credentials` is asked anew with True when they were refused."""
 
     server: str
     tls: ssl.SSLContext | None
     server_name: str | None
     proxy: str | None
-    credentials: Callable[[bool], Credentials] = field(repr=False)
+    credentials: Callable[[bool], Credentials]
     impersonation: Mapping[str, str | list[str]]
+
+    def __repr__(self) -> str:
+        return f"Access({self.server!r})"
 
     def headers(self, *, renewed: bool = False) -> list[tuple[str, str]]:
         """Return what says who we are, once more when it was refused."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Struct
 
 from distrain import kube
 from distrain.access import access
@@ -36,8 +36,7 @@ METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What the chart asks of a cluster: its version, and the APIs of GROUPS as `group/version` and with `/Kind`."""
 
     version: str

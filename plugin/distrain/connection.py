@@ -9,12 +9,13 @@ import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from io import BufferedReader
 from time import monotonic, sleep
 from typing import cast
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from distrain import __version__, console
 from distrain.access import Access
@@ -37,8 +38,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An HTTP answer. The body is good until the connection is asked twice more: somebody may read on meanwhile."""
 
     status: int
@@ -46,8 +46,7 @@ class Answer:
     retry_after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """An HTTP request; `hear` is called with the beginning of each answer 200 that comes in chunks."""
 
     method: str
@@ -182,33 +181,33 @@ class Connection:
 
         http.client would copy each piece twice more, of which a large list has one per item.
         """
-        size = 0
         file = response.fp
         if not response.chunked or file is None:
             body = response.read()
-            self._make_room(len(body))
-            self._buffer[: len(body)] = body
+            self._room(len(body))[: len(body)] = body
             return len(body)
+        size, view = 0, self._room(0)
         while length := _chunk_length(file.readline()):
             # With its CRLF, which the next chunk takes the place of.
-            self._make_room(size + length + 2)
-            with memoryview(self._buffer) as view:
-                got = file.readinto(view[size : size + length + 2])
-            if got != length + 2:
+            end = size + length + 2
+            if end > len(view):
+                view = self._room(end)
+            if file.readinto(view[size:end]) != length + 2:
                 raise IncompleteRead(b"", length)
             size += length
             if hear and size >= BEGINNING:
-                hear(Answer(200, memoryview(self._buffer)[:size]))
+                hear(Answer(200, view[:size]))
                 hear = None
         while file.readline() not in (b"\r\n", b"\n", b""):
             pass
         response.close()
         return size
 
-    def _make_room(self, size: int) -> None:
+    def _room(self, size: int) -> memoryview:
         if size > len(self._buffer):
             # A new one: the old one may still be looked at.
             self._buffer = self._buffer + bytes(max(size, 2 * len(self._buffer)) - len(self._buffer))
+        return memoryview(self._buffer)
 
 
 class _Response(HTTPResponse):
@@ -269,7 +268,8 @@ class _Http(HTTPConnection):
 
 def _chunk_length(line: bytes) -> int:
     try:
-        return int(line.partition(b";")[0], 16)
+        # After a semicolon, which no API server writes, something of no use to us.
+        return int(line.partition(b";")[0] if b";" in line else line, 16)
     except ValueError as error:
         raise IncompleteRead(line) from error
 

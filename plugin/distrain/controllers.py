@@ -8,9 +8,10 @@ Volumes that they add are left out: they hold only ConfigMaps and Secrets that t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from msgspec.structs import replace as with_fields
 
 from distrain import kube
@@ -40,8 +41,7 @@ INIT_PYTORCH = kube.Container(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultPort:
+class DefaultPort(Struct, frozen=True):
     """A port of the container of this name, else of the first one; under hostNetwork it is one of the node's."""
 
     container: str
@@ -56,8 +56,7 @@ TENSORFLOW_PORT = DefaultPort("tensorflow", "tfjob-port", 2222)
 MXNET_PORT = DefaultPort("mxnet", "mxjob-port", 9091)
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """What the pods of one role have beside their template; `scheduler` if they name none themselves.
 
     `labels` win over the template's. `varying` are keys of labels that differ from pod to pod, or that nobody knows
@@ -90,8 +89,7 @@ def _with_port(container: kube.Container, port: DefaultPort) -> kube.Container:
     return with_fields(container, ports=[*ports, kube.Port(name=port.name, container_port=port.number)])
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """A resource for which pods are made, and its roles in lower case, such as launcher and worker.
 
     `in_gang`: a Kubeflow resource that asks for all its pods at once.

@@ -14,7 +14,6 @@ import sys
 import tempfile
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -29,12 +28,14 @@ VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1b
 MARGIN = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """The value of the header Authorization, and how long it serves."""
 
-    authorization: str = field(default="", repr=False)
+    authorization: str = ""
     expires: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials(expires={self.expires})"
 
     @classmethod
     def bearer(cls, token: str, expires: datetime | None = None) -> Credentials:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import yaml
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from distrain import controllers, kube
 from distrain.amounts import Units
@@ -42,8 +43,7 @@ OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
 KINDS = "MPIJob, PyTorchJob, MXJob, TFJob, Job, StatefulSet or Pod"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """An object of the cluster that holds pods of the job."""
 
     api_version: str
@@ -51,8 +51,7 @@ class Resource:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodRole:
+class PodRole(Struct, frozen=True):
     """Pods of the job that are alike, as their controller will make them.
 
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels that differ from pod to pod, or
@@ -76,8 +75,7 @@ class PodRole:
         return f"{number} {self.name}{'s' if number != 1 and self.name != 'ps' else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A job. `from_chart`: its pods are distrain's, so that its figures are found among the chart's values.
 
     The first resource is the one whose end is the job's end. `creates` are the objects by kind and name that come with

@@ -9,7 +9,6 @@ import base64
 import binascii
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -113,8 +112,7 @@ CLUSTER_PATHS = ("certificate_authority",)
 USER_PATHS = ("client_certificate", "client_key", "token_file")
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(Struct, frozen=True):
     """Several files as one: of two entries of one name, and of two current contexts, the first counts."""
 
     current: str

@@ -8,9 +8,9 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pyhelm3 import Command, Error, ReleaseNotFoundError
 
 from distrain.errors import HelmError
@@ -29,8 +29,7 @@ APART = "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])"
 logging.getLogger("pyhelm3").addHandler(logging.NullHandler())
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(Struct, frozen=True):
     """A release as Helm has recorded it; `values` are the user's own, without the chart's defaults."""
 
     number: int
@@ -40,8 +39,7 @@ class Revision:
     manifest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """How to change a release.
 
     `name` marks the revision that comes of it. Without `hooks` the chart's own check is left out.

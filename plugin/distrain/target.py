@@ -7,8 +7,9 @@ Helm hands a plugin its flags in the environment; run as `python -m distrain`, -
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from distrain import kubeconfig as config
 from distrain.errors import UnreachableError, ValuesError
@@ -21,21 +22,23 @@ OWN_NAMESPACE = TOKEN.with_name("namespace")
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
+class Overrides(Struct, frozen=True):
     """What Helm's flags say in place of the kubeconfig, such as --kube-apiserver."""
 
     server: str = ""
-    token: str = field(default="", repr=False)
+    token: str = ""
     ca_file: str = ""
     user: str = ""
     groups: tuple[str, ...] = ()
     tls_server_name: str = ""
     insecure: bool = False
 
+    def __repr__(self) -> str:
+        # Without the token, wherever it may be printed.
+        return f"Overrides({self.server!r}, user={self.user!r})"
 
-@dataclass(frozen=True, slots=True)
-class Target:
+
+class Target(Struct, frozen=True):
     """A kubeconfig (one path, or several joined as in KUBECONFIG), a context of it and a namespace.
 
     Without kubeconfig it is the server of the overrides, else the cluster that we run in, as the pod's own

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from jsonschema import ValidationError
 from jsonschema.validators import Draft202012Validator, validator_for
+from msgspec import Struct
 
 from distrain.errors import ValuesError
 
@@ -33,8 +33,7 @@ TYPES = {
 NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A value that breaks a rule of the schema: where, which rule with which limit, and the schema's entry for it."""
 
     path: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain.amounts import text
 from distrain.job import MASTER, Job, PodRole
@@ -31,8 +32,7 @@ def asked(role: PodRole) -> str:
     return listed(amounts) or "no request"
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(Struct, frozen=True):
     """Words about one job."""
 
     job: Job

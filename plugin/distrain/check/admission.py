@@ -52,6 +52,8 @@ def untolerated(node: kube.Node, pod: kube.PodSpec) -> list[kube.Taint]:
 def recovered(node: kube.Node) -> kube.Node:
     """Return the node as it is once it is healthy and not cordoned."""
     taints = [taint for taint in node.spec.taints or () if taint.key not in CONDITION_TAINTS]
+    if not node.spec.unschedulable and taints == (node.spec.taints or []):
+        return node
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=taints))
 
 
@@ -76,8 +78,9 @@ def _tolerates(toleration: kube.Toleration, taint: kube.Taint) -> bool:
 def labels_match(node: kube.Node, pod: kube.PodSpec) -> bool:
     """Tell whether the node has what the pod's node selector and required node affinity ask for."""
     found = node.metadata.labels or {}
-    if any(found.get(key) != value for key, value in (pod.node_selector or {}).items()):
-        return False
+    for key, value in (pod.node_selector or {}).items():
+        if found.get(key) != value:
+            return False
     affinity = pod.affinity and pod.affinity.node_affinity and pod.affinity.node_affinity.required
     return not affinity or selects(affinity, node)
 

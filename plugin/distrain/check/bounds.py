@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain.check.compact import MANY, NOWHERE, Compact, Kind, NearRule, Rules, SpreadRule
 from distrain.check.counting import Slot, less, packed, shutting_out
 from distrain.check.tally import Budget, ExhaustedError
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """None: not decided."""
 
     certain: bool | None = None
@@ -41,8 +42,7 @@ def decide(question: Compact, budget: int) -> Decision:
     return Decision(False if holds(_Bounds.may_get_stuck) else None, True if holds(_Bounds.possible) else None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Domain:
+class _Domain(Struct, frozen=True):
     """A domain of a spread, as often as there are such: what it counts before, and the role's room in it."""
 
     before: int
@@ -50,8 +50,7 @@ class _Domain:
     measured: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
+class _Cell(Struct, frozen=True):
     """Nodes that share the domains of a rule, and how many such there are."""
 
     kinds: Mapping[Kind, int]

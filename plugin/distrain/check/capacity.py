@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain.check.compact import Compact, compact
 from distrain.check.counting import Case, packed, sure
@@ -31,8 +33,7 @@ BUDGET = 1_000_000
 TRIES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """How many pods of the main role find room beside all the others: surely, and with the best placement.
 
     `most` is None where not even the others fit. `undecided`: the search ended early, and more may be possible or sure.

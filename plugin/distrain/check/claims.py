@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from distrain import kube
 from distrain.check.late import together
@@ -26,8 +27,7 @@ NOT_BOUND = "pod has unbound immediate PersistentVolumeClaims"
 NO_PV = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
-@dataclass(slots=True)
-class Claims:
+class Claims(Struct):
     """The rules about volumes of each role's pods, the claims that one pod has for itself, and what is in the way.
 
     `near` and `open` are those of `late`.

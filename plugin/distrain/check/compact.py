@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain.check.counting import Case, Slot
 from distrain.check.problem import Node, Role
@@ -25,8 +27,7 @@ MANY_SUMS = 256
 NOWHERE = -MANY
 
 
-@dataclass(frozen=True)
-class Census:
+class Census(Struct, frozen=True):
     """The pods of some roles, counted per domain of a key; `flag`: only whether there is one.
 
     `least` tells of a count that is compared with the smallest of all domains: which is 0 if `from_zero`.
@@ -40,23 +41,20 @@ class Census:
     from_zero: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NearRule:
+class NearRule(Struct, frozen=True):
     """Pods have to stand in the domains of each census; `first`: or anywhere, where these have none at all."""
 
     censuses: tuple[int, ...]
     first: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadRule:
+class SpreadRule(Struct, frozen=True):
     census: int
     max_skew: int
     own: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     near: NearRule | None = None
     apart: tuple[int, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
@@ -75,8 +73,7 @@ class Kind(NamedTuple):
     values: Vector
 
 
-@dataclass(frozen=True)
-class Compact:
+class Compact(Struct, frozen=True):
     """The question: the main role is the last one. `shared` gives the keys, `domains` the values of each.
 
     Per census of a shared key `values` gives each domain's count before, `measured` whether it is among the domains of

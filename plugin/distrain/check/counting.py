@@ -11,21 +11,20 @@ A placement is then open to every order, and a node that is full stays full. Bot
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain.check.tally import Budget, Options, Vector, fewest, most
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """Nodes that are the same to the job: what is free there of what it asks for, and which roles they admit."""
 
     free: Vector
     admits: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """The job against the nodes. `requests` and `counts` hold the main role last."""
 
     slots: Mapping[Slot, int]

@@ -7,9 +7,9 @@ affinity for each other. What else may follow from the first pod's node is left 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from distrain.check.problem import Near
 from distrain.check.volumes import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
@@ -17,8 +17,7 @@ from distrain.job import Job, PodRole
 from distrain.kube_policy import PersistentVolume
 
 
-@dataclass(slots=True)
-class Late:
+class Late(Struct):
     """Per role the pods that it has to be near to, and the claims whose volume may be in one place or another."""
 
     near: dict[str, Near] = field(default_factory=dict)

@@ -6,8 +6,8 @@ The rules and the words are those of Kubernetes' admission plugin LimitRanger.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from msgspec.structs import replace as with_fields
 
 from distrain import kube

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
+
+from msgspec import Struct, field
 
 from distrain import kube, kube_pods
 from distrain.amounts import Units, add
@@ -26,8 +27,7 @@ ENDED = ("Succeeded", "Failed")
 EVERYWHERE = ""
 
 
-@dataclass(slots=True)
-class Load:
+class Load(Struct):
     """What pods hold of each node, the claims that they use alone, and what they mean for each role of the job.
 
     A pod that is only nominated for a node uses its claims there alone, one that runs EVERYWHERE. `between` are
@@ -54,8 +54,7 @@ class Load:
         return self.marks.setdefault(role, Marks())
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """Pods that the verdict rests on without judging them.
 
     `pending` wait for a node, and `lower` have a lower priority than the job's. `own` are the run's own, whose room
@@ -68,8 +67,7 @@ class Counts:
     own_request: Units = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Loads:
+class Loads(Struct):
     """What all pods take, and what those take that stay whatever ends."""
 
     taken: Load = field(default_factory=Load)
@@ -163,8 +161,8 @@ def _stays(pod: kube_pods.CountedPod) -> bool:
 
 def _join(one: Any, other: Any) -> None:
     """Add what the other has, field by field: numbers are added, lists and sets joined, and so all the way down."""
-    for each in fields(one):
-        setattr(one, each.name, _joined(getattr(one, each.name), getattr(other, each.name)))
+    for name in one.__struct_fields__:
+        setattr(one, name, _joined(getattr(one, name), getattr(other, name)))
 
 
 def _joined(one: Any, other: Any) -> Any:

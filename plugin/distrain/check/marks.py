@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from distrain import kube, kube_pods
 from distrain.check import labels
@@ -19,8 +20,7 @@ UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_DOMAIN = f"{UNEVEN} (missing required label)"
 
 
-@dataclass(slots=True)
-class Marks:
+class Marks(Struct):
     """Nodes with pods that count for the role's affinity, that its anti-affinity is about, and that its spread counts.
 
     `repelling` are domains (key and value) of pods whose anti-affinity is about the role's pods; `blocked` are nodes
@@ -73,8 +73,7 @@ def mark_nominated(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """Which nodes other pods leave to the role: `avoided` and `repelling` are domains, by key and value."""
 
     role: RoleRules

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 IMPOSSIBLE, BUSY = "impossible", "busy"
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """Something in the way of a job: `busy` goes by itself once other pods end, `impossible` does not.
 
     `reason` is in the words of who refuses the pods, and `next` says what a person can do. Where it is the scheduler

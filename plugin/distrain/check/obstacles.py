@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.amounts import Units
@@ -20,8 +21,7 @@ ENFORCED = "pod-security.kubernetes.io/enforce"
 UNRESTRICTED = (KUBECTL_DELIVERY.name, INIT_PYTORCH.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A job as its namespace makes it: with the defaults of its LimitRanges, and with the rules of its pods.
 
     `obstacles` stop it whatever the nodes hold, `unseen` was not judged. Nobody knows the volumes of `open_claims`

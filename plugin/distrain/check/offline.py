@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from distrain import kube, kube_pods
 from distrain.check.obstacles import Prepared, prepare
@@ -38,8 +38,7 @@ KINDS: Mapping[str, type[Any]] = {
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """The objects that a file holds, by kind."""
 
     by_kind: dict[str, list[Any]] = field(default_factory=dict)

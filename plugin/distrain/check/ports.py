@@ -9,7 +9,8 @@ for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube, kube_pods
 from distrain.amounts import Units
@@ -19,8 +20,7 @@ ALL = "0.0.0.0"
 PREFIX = "host port "
 
 
-@dataclass(frozen=True, slots=True)
-class HostPort:
+class HostPort(Struct, frozen=True):
     protocol: str
     number: int
     address: str

@@ -7,11 +7,11 @@ before: it is in the nodes that admit the role, in what is free on them, and in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A node and what is free on it; `pods` among the resources counts its free pod slots.
 
     `labels` are those that a rule of some role names as a topology key: nodes of one value are one domain.
@@ -22,8 +22,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(Struct, frozen=True):
     """Required affinity to pods: a term per topology key, which all have to hold.
 
     A pod counts only if it matches every term; `roles` are those whose pods do. For each key the node's domain has to
@@ -37,8 +36,7 @@ class Near:
     present: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Struct, frozen=True):
     """Required anti-affinity: no pod of these roles in the node's domain.
 
     It binds both sides, whichever of them it is given on. A node without the key has no domain, and nothing is apart
@@ -49,8 +47,7 @@ class Apart:
     roles: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """A topology spread constraint with DoNotSchedule.
 
     Counted are pods of `roles` on `eligible` nodes, beside the `present` ones of each domain. A pod may go to a node
@@ -67,8 +64,7 @@ class Spread:
     min_domains: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """Pods that are alike: how many, what each asks for (one of `pods` included), and the nodes that admit them."""
 
     name: str

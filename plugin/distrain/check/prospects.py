@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from distrain.check.compact import MANY, Rules, SpreadRule
 from distrain.check.states import Place, Spot, State, States

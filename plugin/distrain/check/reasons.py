@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.check import capacity
@@ -16,8 +17,7 @@ from distrain.check.snapshot import Snapshot
 from distrain.job import Job, PodRole
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Nodes that take no further pod, and why; none where the pods are refused before they reach the scheduler."""
 
     nodes: int

@@ -6,9 +6,10 @@ What is left of the rules may depend on where the job's own pods come to stand, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from distrain.check.problem import Apart, Near, Node, Role, Spread
 

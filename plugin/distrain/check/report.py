@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from distrain import kube
 from distrain.amounts import Units, text
@@ -31,8 +33,7 @@ GPU = re.compile(r"gpu|^nvidia\.com/")
 EXIT_CODES = {"fits": 0, "depends": 12, "busy": 10, "impossible": 11}
 
 
-@dataclass(frozen=True, slots=True)
-class Gpus:
+class Gpus(Struct, frozen=True):
     """GPUs of the job: needed by all its pods, free on nodes that admit those, and on all nodes in total."""
 
     resource: str
@@ -41,8 +42,7 @@ class Gpus:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pods:
+class Pods(Struct, frozen=True):
     """The pods of one role and what each requests, as a person would write it."""
 
     role: str
@@ -50,8 +50,7 @@ class Pods:
     requests: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The answer.
 
     `undecided`: it is `depends` only because the search among the placements ended early. `fit` counts the main role's
@@ -74,7 +73,8 @@ class Report:
         return EXIT_CODES[self.verdict]
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found: dict[str, Any] = to_builtins(self)
+        return found
 
 
 def check(

@@ -6,8 +6,8 @@ Matching is kube-scheduler's, of its plugins InterPodAffinity and PodTopologySpr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
@@ -23,8 +23,7 @@ from distrain.job import Job, PodRole
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
-@dataclass(frozen=True, slots=True)
-class Namespaces:
+class Namespaces(Struct, frozen=True):
     """The labels of namespaces; None where they could not be read, and each has only the one that Kubernetes gives."""
 
     known: Mapping[str, Labels] | None = None
@@ -36,8 +35,7 @@ class Namespaces:
 UNREAD = Namespaces()
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A term about pods that a selector selects, in some namespaces, in the same domain of a topology key."""
 
     key: str
@@ -56,8 +54,7 @@ class Term:
         return found is not None and labels.selects(self.namespace_selector, found)
 
 
-@dataclass(frozen=True, slots=True)
-class RoleRules:
+class RoleRules(Struct, frozen=True):
     """What the pods of one role ask of other pods, of ports, and of the volumes that they use.
 
     `beside` are the pods that its volumes tie it to, and `keys` the topology keys of all its rules.
@@ -87,8 +84,7 @@ class RoleRules:
         return spread.node_taints_policy != "Honor" or not untolerated(node, self.role.spec)
 
 
-@dataclass(frozen=True, slots=True)
-class JobRules:
+class JobRules(Struct, frozen=True):
     """The rules of a job's roles, by the role's name, and what is to be known to match them.
 
     `priorities` are the lowest and the highest of its pods: one that is nominated for a node goes before those of the

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from distrain import kube, kube_pods
 from distrain.amounts import Units, allocatable
@@ -19,8 +21,7 @@ from distrain.job import PodRole
 OverPods = Callable[[Callable[[Iterable[kube_pods.CountedPod]], Loads]], Loads]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The nodes, and what pods take of them: all pods, and those that stay whatever ends."""
 
     nodes: Sequence[kube.Node]
@@ -28,8 +29,8 @@ class Snapshot:
     staying: Load
     rules: JobRules
     counts: Counts = field(default_factory=Counts)
-    _free: list[Node] = field(default_factory=list, compare=False)
-    _roles: dict[str, Role] = field(default_factory=dict, compare=False)
+    _free: list[Node] = field(default_factory=list)
+    _roles: dict[str, Role] = field(default_factory=dict)
 
     def emptied(self) -> Snapshot:
         """Return the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned."""

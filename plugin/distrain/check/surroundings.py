@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from distrain import kube
 from distrain.answers import NotFoundError
@@ -24,8 +25,7 @@ GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What stands around a job in its namespace; None is what was not read, and `unseen` says what that is.
 
     `missing` are the Secrets and ConfigMaps among those that the job's pods need which are not there.
@@ -78,8 +78,7 @@ def priority_classes_of(job: Job) -> list[str]:
     return sorted(names - set(SYSTEM_PRIORITIES))
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Reads parts of a namespace, at `path`, and keeps in mind what it may not read."""
 
     cluster: Cluster

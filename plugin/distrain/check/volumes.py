@@ -6,7 +6,8 @@ The rules and the words are those of kube-scheduler's filters VolumeBinding and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.amounts import units
@@ -30,8 +31,7 @@ ZONES = {
 NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
-@dataclass(frozen=True, slots=True)
-class BoundVolume:
+class BoundVolume(Struct, frozen=True):
     """The volume that a claim is bound to."""
 
     claim: str
@@ -50,8 +50,7 @@ class BoundVolume:
         return all(found.get(key, found.get(ZONES[key])) in value.split("__") for key, value in wanted.items())
 
 
-@dataclass(frozen=True, slots=True)
-class UnboundVolume:
+class UnboundVolume(Struct, frozen=True):
     """A volume that a claim gets once its first pod has a node: one of those that are there, or a new one."""
 
     claim: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from distrain.check.report import Report, check
 from distrain.cluster import Capabilities, Cluster
@@ -23,8 +24,7 @@ from distrain.release.install import Release, refuse_taken_name
 from distrain.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a job is to run: the target, its cluster and what that can do, and the Helm that changes it."""
 
     target: Target
@@ -33,8 +33,7 @@ class Place:
     helm: Helm
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A job judged against its cluster, ready to be installed. `values` are with the chart's defaults."""
 
     release: Release

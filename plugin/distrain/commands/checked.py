@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import console, kube
 from distrain.check import offline
@@ -27,8 +28,7 @@ from distrain.job import Job, from_manifest
 from distrain.target import Target, namespace_alone
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """What is checked: a job in a namespace, against a cluster that is asked, or else one that a file holds.
 
     `gpu_resource` is None where no value names it, `in_cluster` where the cluster is the one around us.

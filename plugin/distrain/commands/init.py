@@ -6,8 +6,9 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from distrain import console, kube
 from distrain.check import offline
@@ -37,8 +38,7 @@ FRAMEWORKS = ("tensorflow", "pytorch")
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """What the file is made for: the nodes, where they are known those of a cluster, and what that can do."""
 
     around: Surroundings
@@ -46,8 +46,7 @@ class Ground:
     capabilities: Capabilities | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Maker:
+class Maker(Struct, frozen=True):
     """Turns a wish into a file, with Helm and the chart."""
 
     helm: Helm

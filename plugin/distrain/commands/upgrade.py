@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import uuid
-from dataclasses import replace
 
 import yaml
+from msgspec.structs import replace
 
 from distrain import console
 from distrain.check.report import Report

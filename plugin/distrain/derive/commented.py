@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from distrain.errors import ValuesError
 
@@ -25,8 +25,7 @@ ALIAS = re.compile(r"\s*:\s*\*[^\s,\]}]+")
 Schema = Mapping[str, Any]
 
 
-@dataclass
-class Entry:
+class Entry(Struct):
     """A key with all its lines, indented as if it stood alone: the comments above, and its own.
 
     A section of the schema written as a block has its key's line under `lines`, and what is in it under `section`.
@@ -46,8 +45,7 @@ class Entry:
         return found[1] if found else ""
 
 
-@dataclass
-class Section:
+class Section(Struct):
     """The keys of a mapping. `head` are the comments at the top of a file that are about all of it, `tail` the last."""
 
     entries: list[Entry] = field(default_factory=list)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from msgspec import Struct
 
 from distrain.derive import commented
 from distrain.derive.footer import stale_lines, with_footer, without_footer
@@ -36,8 +36,7 @@ NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What there is to derive from: the files' texts, in Helm's order, and the values as Helm merges them.
 
     `measure` gives the nodes that the user has stated, if any.
@@ -49,8 +48,7 @@ class Given:
     measure: Measure | None
 
 
-@dataclass(slots=True)
-class Derived:
+class Derived(Struct):
     """The values file, its values in the schema's order, what to tell the user, and what the given file has wrong."""
 
     text: str

@@ -7,7 +7,8 @@ that run. A figure whose ingredients are not known, as with a program of the use
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.derive import formulas
@@ -22,8 +23,7 @@ STORE_BYTES_PER_SECOND = 1e9
 Figure = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """A job's processes: workers, the ranks of each, the GPUs of each, and the parameter servers."""
 
     kind: str
@@ -37,8 +37,7 @@ class Size:
         return formulas.world_size(self.workers, self.slots)
 
 
-@dataclass(frozen=True, slots=True)
-class Trainer:
+class Trainer(Struct, frozen=True):
     """The trainer's arguments, as in its own Config; `kvstore` is MXNet's. `is_usual`: of the data's usual shape."""
 
     framework: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from distrain import kube
 from distrain.amounts import Units, allocatable, text
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
 CORE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredNodes:
+class MeasuredNodes(Struct, frozen=True):
     """A cluster's nodes and what is free on them. The job's workers are of any size: only their rules count."""
 
     snapshot: Snapshot

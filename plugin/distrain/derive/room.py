@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from distrain.derive.split import Split
 
@@ -27,8 +28,7 @@ class Room(Protocol):
         """Return the CPU and memory of a worker, where that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatedNodes:
+class StatedNodes(Struct, frozen=True):
     """As many nodes as it takes, of so many GPUs each."""
 
     largest: int

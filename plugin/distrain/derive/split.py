@@ -8,7 +8,8 @@ node's GPUs, and their largest equal parts where it is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # The most workers that the chart's schema allows.
 MOST_WORKERS = 1000
@@ -16,8 +17,7 @@ MOST_WORKERS = 1000
 Fits = Callable[["Split"], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """So many workers of so many GPUs each."""
 
     replicas: int
@@ -31,8 +31,7 @@ class Split:
         return f"{self.replicas} worker{'s' if self.replicas != 1 else ''} of {self.gpus}"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a split has to keep to: GPUs of a worker at most, number of workers, and what the user has set."""
 
     largest: int

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from distrain.amounts import text, units
 from distrain.derive.room import GIBIBYTE, Room, StatedNodes
@@ -21,8 +22,7 @@ Path = tuple[str, str]
 REPLICAS, GPUS, CPU, MEMORY, SHM = (("workers", key) for key in ("replicas", "gpus", "cpu", "memory", "shm"))
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A derived value and from what."""
 
     value: int | str
@@ -36,8 +36,7 @@ class Line:
 Lines = dict[Path, Line]
 
 
-@dataclass(slots=True)
-class Work:
+class Work(Struct):
     """The values on the way: `own` are the user's, `full` the chart's `defaults` with all that the files say.
 
     `before` is what an earlier run derived, and `notes` what to tell the user.

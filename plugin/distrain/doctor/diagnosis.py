@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import semver
+from msgspec import Struct, to_builtins
 
 from distrain import __version__, kube
 from distrain.doctor import gpus, operators, rights
@@ -49,8 +49,7 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 INIT_CONTAINERS = "the init container that its operator adds"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """All findings, and the RBAC objects that grant what the caller lacks."""
 
     namespace: str
@@ -75,7 +74,7 @@ class Diagnosis:
         return READY if self.is_ready else NOT_READY
 
     def as_dict(self) -> dict[str, Any]:
-        found = [asdict(finding) for finding in self.findings]
+        found = [to_builtins(finding) for finding in self.findings]
         kinds = [job.name for job in self.jobs] if self.is_ready else []
         return {
             "ready": self.is_ready,
@@ -201,7 +200,7 @@ def _rights(survey: Survey, purposes: Iterable[Purpose]) -> Iterator[Finding]:
             yield Finding("rights", purpose.name, OK, "you may", needed=purpose.needed)
             continue
         words = f"you may not {rights.described(lacking)}"
-        details = {"missing": [asdict(right) for right in lacking]}
+        details = {"missing": [to_builtins(right) for right in lacking]}
         yield Finding("rights", purpose.name, MISSING, words, "have an admin grant it", purpose.needed, details)
 
 

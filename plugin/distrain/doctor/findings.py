@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from distrain.wording import listed
 
@@ -13,8 +14,7 @@ OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
 SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One line. Without what is `needed` no job can run; `details` are the figures in `found`, for programs."""
 
     section: str

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding
@@ -26,8 +27,7 @@ MPI_OPERATOR, TRAINING_OPERATOR = "mpi-operator", "training-operator"
 TAG = re.compile(r":(?P<tag>[^/:]+)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """An operator: the kinds that show it, the ends of its image's name, and what one does without it."""
 
     name: str

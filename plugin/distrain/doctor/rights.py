@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from distrain.wording import listed
 
@@ -50,8 +51,7 @@ TEST = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles
 TESTED = ("MPIJob", "PyTorchJob", PLAIN)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Right:
+class Right(Struct, frozen=True, order=True):
     """One verb on one resource (a subresource after a slash), in the run's namespace or in all of them."""
 
     group: str
@@ -66,8 +66,7 @@ class Right:
         return f"{self.resource}.{self.group}{where}" if self.group else f"{self.resource}{where}"
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
+class Purpose(Struct, frozen=True):
     """Something a user does, and the rights that it takes; without a `needed` one no job can be installed."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.answers import NotFoundError
@@ -22,15 +23,13 @@ QUESTIONS = 4
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """A part that could not be read, and why not."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Struct, frozen=True):
     """A cluster, read for a job in one namespace. `own` is that namespace, None where there is none of that name.
 
     `served` holds APIs as `group/version/Kind`, `snapshot` what is free on the nodes, and `allowed` those of the rights

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from distrain.derive import commented
 from distrain.derive.formulas import SHAPES
@@ -32,8 +33,7 @@ TRAINING: Mapping[str, Mapping[str, Any]] = {
 OWN_MODEL: Mapping[str, Any] = {"batchSize": 32, "learningRate": 0.01, "epochs": 10}
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What the user wants to train, and where its parts lie; `data` and `image` may be empty, `kind` may be auto."""
 
     framework: str
@@ -46,8 +46,7 @@ class Wish:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A value of the file; `change` says what the user has to put there."""
 
     path: tuple[str, ...]

@@ -6,8 +6,9 @@ Pure functions over nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.check.admission import untolerated
@@ -20,8 +21,7 @@ NVIDIA = "nvidia.com/gpu"
 NODES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """The GPUs of the largest nodes and how many nodes have so many; `left_out` are the taints of nodes not counted."""
 
     gpu_resource: str

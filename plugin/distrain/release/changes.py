@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain.job import HOOK, Resource
 from distrain.loader import LOADER
@@ -46,8 +47,7 @@ SECRETIVE = ("env", "command", "s3", "trainer.extraArgs", "workers.podSpec", "la
 SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One change: its effect, the object or value that it is about, and how it changes."""
 
     effect: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.answers import NotFoundError
@@ -25,8 +26,7 @@ LOG_LINES = 500
 ASKED_WORKERS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(Struct, frozen=True):
     """A release as it stands. `state` is that of its job's own resource, None when that is gone."""
 
     revision: Revision

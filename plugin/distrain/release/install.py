@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from distrain.check.report import Report
 from distrain.cluster import Cluster
@@ -23,8 +24,7 @@ if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` i
 MAY_WAIT = ("depends", "busy")
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """What is to be installed, and where."""
 
     name: str
@@ -32,8 +32,7 @@ class Release:
     target: Target
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(Struct, frozen=True):
     """What changes a release: Helm, the cluster, the signals that are held back meanwhile, and where to tell of it."""
 
     helm: Releases

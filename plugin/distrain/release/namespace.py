@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.cluster import Cluster
@@ -26,8 +27,7 @@ KINDS = (
 GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
 
 
-@dataclass(frozen=True, slots=True)
-class MadeNamespace:
+class MadeNamespace(Struct, frozen=True):
     """A namespace of ours; one of the same name made later has another uid."""
 
     name: str

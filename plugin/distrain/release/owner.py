@@ -6,7 +6,8 @@ Pure functions over labels and annotations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Flux' helm-controller and kustomize-controller label what they apply.
 HELM_RELEASE = "helm.toolkit.fluxcd.io"
@@ -17,8 +18,7 @@ ARGO_ANNOTATION = "argocd.argoproj.io/tracking-id"
 HELMS_OWN = "meta.helm.sh/release-name"
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """The labels and annotations of one object of the release."""
 
     labels: Mapping[str, str]

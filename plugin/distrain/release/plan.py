@@ -6,8 +6,9 @@ Pure functions over two revisions and the state of the job.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from distrain.check.report import Gpus
 from distrain.errors import RefusedError
@@ -19,8 +20,7 @@ from distrain.release.steps import Training, duration
 WIDTH = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(Struct, frozen=True):
     """What the release is to become: its manifest and job, and the user's values."""
 
     manifest: str
@@ -28,8 +28,7 @@ class Next:
     values: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """What it is: the same of its last revision, whose number this is, and how its job ended, if it did.
 
     `is_there` tells whether the cluster has the job's own resource.
@@ -43,8 +42,7 @@ class Before:
     is_there: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The changes, and what they cost.
 
     `lost` is None where nothing runs that could lose anything.
@@ -73,7 +71,7 @@ class Plan:
         return not self.values and not self.changes
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "replaces": self.replaces}
+        return {**to_builtins(self), "replaces": self.replaces}
 
 
 def plan(release: str, before: Before, after: Next) -> Plan:

@@ -6,7 +6,8 @@ Pure functions over what `cluster.py` read; `wait.py` decides how long to be pat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from distrain import kube
 from distrain.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
@@ -29,8 +30,7 @@ OPERATORS_OWN = {
 SPEAKERS = ("launcher", "chief", "master")
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """Why a pod or the job does not start; `final` when waiting cannot help."""
 
     about: str
@@ -38,8 +38,7 @@ class Trouble:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Struct, frozen=True):
     """What the cluster shows of the job at one moment; the first of `states` is the job's own."""
 
     states: Sequence[kube.Workload]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from distrain import kube
 from distrain.answers import NotFoundError
@@ -20,8 +21,7 @@ GRACE_SECONDS = 20.0
 SILENCE_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """The job to follow, and for how many seconds. `s3_secret` is the value s3.secretName."""
 
     job: Job
@@ -31,8 +31,7 @@ class Followed:
     timeout: float
 
 
-@dataclass(slots=True)
-class Patience:
+class Patience(Struct):
     """Remembers since when each trouble lasts."""
 
     since: dict[str, float] = field(default_factory=dict)

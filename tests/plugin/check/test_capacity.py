@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from distrain.check.capacity import BUDGET, Judgement, beside, copies, judge, room, shortages, with_pod
 from distrain.check.problem import Node, Role

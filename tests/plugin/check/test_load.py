@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from distrain.check import offline
 from distrain.check.load import Loads, summed
@@ -43,8 +44,8 @@ def _sent(found: offline.Contents, pods: list[Any], rules: JobRules) -> Loads:
 
 def _parts(part: Any) -> Any:
     """Return all that it is made of, less the order in which pods came."""
-    if is_dataclass(part):
-        return {each.name: _parts(getattr(part, each.name)) for each in fields(part)}
+    if isinstance(part, Struct):
+        return {name: _parts(getattr(part, name)) for name in part.__struct_fields__}
     if isinstance(part, list):
         return sorted(map(_parts, part), key=lambda each: sorted(each.items()))
     return {key: _parts(value) for key, value in part.items()} if isinstance(part, dict) else part
