@@ -24,17 +24,29 @@ def decoded(text: Raw | bytes, type: type[T]) -> T | None:
 class CountedMetadata(Kube):
     name: str = ""
     namespace: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels_text: Raw = field(default=Raw(), name="labels")
+    annotations: Raw = Raw()
     owner_references: list[OwnerKind] | None = None
     deletion_timestamp: str | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return decoded(self.labels_text, dict[str, str]) or {}
+
+    def has_annotation(self, key: str) -> bool:
+        # Of nearly all the text tells that they lack it.
+        return key.encode() in bytes(self.annotations) and key in (decoded(self.annotations, dict[str, str]) or {})
 
 
 class CountedContainer(Kube):
     name: str = ""
     restart_policy: str | None = None
     resources: Raw = Raw()
-    ports: list[HostPort] | None = None
+    ports_text: Raw = field(default=Raw(), name="ports")
+
+    @property
+    def ports(self) -> list[HostPort] | None:
+        return decoded(self.ports_text, list[HostPort])
 
 
 class CountedSpec(Kube):
@@ -44,8 +56,12 @@ class CountedSpec(Kube):
     init_containers: list[CountedContainer] | None = None
     resources: Raw = Raw()
     overhead: Raw = Raw()
-    affinity: Affinity | None = None
+    affinity_text: Raw = field(default=Raw(), name="affinity")
     volumes: Raw = Raw()
+
+    @property
+    def affinity(self) -> Affinity | None:
+        return decoded(self.affinity_text, Affinity)
 
 
 class CountedContainerStatus(Kube):

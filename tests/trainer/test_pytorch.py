@@ -10,7 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from distrain_trainer.errors import SECONDS_FOR_RANK_0
+
 from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run, mpirun_of, run_in_image, torchrun_of
+
+# What gloo raises in a rank when another one ends.
+LOSES_THE_OTHER = """
+import time
+from distrain_trainer.errors import LostPeerError
+from distrain_trainer.pytorch_ddp import lost_ranks_named
+begun = time.monotonic()
+try:
+    with lost_ranks_named():
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:41318")
+except LostPeerError:
+    print(time.monotonic() - begun)
+"""
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
@@ -20,9 +35,11 @@ def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
     return ProgramInImage.named(request.param, digits)
 
 
-def python(digits: Path, *arguments: str, mounts: Mapping[Path, str] | None = None) -> Run:
+def python(
+    digits: Path, *arguments: str, env: Mapping[str, str] | None = None, mounts: Mapping[Path, str] | None = None
+) -> Run:
     """Run python3 in PyTorch's image."""
-    return run_in_image("pytorch", ["python3", *arguments], digits, env=None, mounts=mounts, timeout=120)
+    return run_in_image("pytorch", ["python3", *arguments], digits, env=env, mounts=mounts, timeout=120)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +125,19 @@ def test_one_rank_needs_nothing_to_start_it(digits: Path) -> None:
 
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("Step\tImg/sec\ttotal_loss\n")
+
+
+@pytest.mark.parametrize(
+    ("env", "waits"),
+    [pytest.param({"TORCHELASTIC_RUN_ID": "run"}, True, id="torchrun"), pytest.param({}, False, id="no torchrun")],
+)
+def test_rank_that_lost_another_waits_where_torchrun_will_end_it(
+    env: Mapping[str, str], waits: bool, digits: Path
+) -> None:
+    run = python(digits, "-c", LOSES_THE_OTHER, env=env)
+
+    assert run.returncode == 0, run.stderr
+    assert (float(run.stdout) >= SECONDS_FOR_RANK_0) == waits
 
 
 @pytest.mark.parametrize(("backend", "starter"), [("torch", torchrun_of), ("horovod", mpirun_of)])

@@ -142,21 +142,22 @@ class _Loading:
 
 
 def _count_own(counts: Counts, pod: kube_pods.CountedPod, has_node: bool) -> None:
-    if (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT:
+    if pod.metadata.labels.get(ROLE_LABEL) != PREFLIGHT:
         counts.own += has_node
         add(counts.own_request, held(pod))
 
 
 def _is_own(pod: kube_pods.CountedPod, namespace: str, release: str) -> bool:
     """Tell whether the pod stays, or makes room, as the job of the release changes; one that is leaving still holds."""
-    labels = pod.metadata.labels or {}
-    ours = (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
-    return ours and pod.metadata.namespace == namespace and pod.metadata.deletion_timestamp is None
+    if pod.metadata.namespace != namespace or pod.metadata.deletion_timestamp is not None:
+        return False
+    labels = pod.metadata.labels
+    return (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
 
 
 def _stays(pod: kube_pods.CountedPod) -> bool:
     owners = [owner.kind for owner in pod.metadata.owner_references or ()]
-    return DAEMON_SET in owners or STATIC_POD in (pod.metadata.annotations or ())
+    return DAEMON_SET in owners or pod.metadata.has_annotation(STATIC_POD)
 
 
 def _join(one: Any, other: Any) -> None:
