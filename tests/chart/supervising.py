@@ -17,7 +17,7 @@ COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder in which a script supervises programs of sh; nothing is waited for between two starts."""
+    """A folder in which a script supervises programs of sh; between two starts nothing is waited for, else a second."""
 
     folder: Path
     script: str
@@ -29,6 +29,7 @@ class Bench:
         for script in (self.script, "distrain_program.py"):
             text = (SCRIPTS / script).read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
             text = text.replace("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0")
+            text = text.replace("SECONDS_HALTED = 30", "SECONDS_HALTED = 1")
             (self.folder / script).write_text(text)
         log = f"--termination-log={self.folder}/log"
         return subprocess.Popen(

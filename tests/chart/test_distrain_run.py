@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,28 @@ def test_program_that_stops_with_another_pods_starts_again(bench: Bench) -> None
     os.kill(int((bench.folder / "pid").read_text()), signal.SIGTERM)
 
     follow(process, "the program stopped without this pod having been asked to")
+    assert process.wait(timeout=5) == 0
+
+
+def test_program_that_stays_halted_is_killed_and_starts_again(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; test $try = 2 && exit 0; kill -STOP $$", "--max-restarts=1")
+
+    assert code == 0, output
+    assert "starting again (restart 1 of 1 in 3600 s): sh was halted for 1 s, and so killed" in output
+
+
+def test_program_that_is_halted_for_a_moment_goes_on(bench: Bench) -> None:
+    process = bench.start(f"echo $$ >pid; {TRAINING}", "--max-restarts=0")
+    follow(process, "training")
+    pid = int((bench.folder / "pid").read_text())
+
+    for _ in range(3):
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.6)
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.6)
+
+    (bench.folder / "finish").touch()
     assert process.wait(timeout=5) == 0
 
 

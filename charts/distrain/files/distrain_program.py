@@ -24,6 +24,8 @@ SOON = 60
 # For pods that start again each by itself: one that comes back before the others have ended waits for them in vain.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
+# As long as the other parts wait for a step at least: then they end, and start again, and wait for this one.
+SECONDS_HALTED = 30
 # With it the operators and Kubernetes know a failure that is final from a process that was killed.
 HIGHEST_FAILURE = 127
 
@@ -54,7 +56,7 @@ class Program:
             start_new_session=True,
         )  # fmt: skip
         self.cause, self.rest, self.is_open = "", b"", True
-        self.killer = None
+        self.killer, self.halted_since = None, None
 
     def pass_on_output(self, seconds: float) -> bool:
         """Copy what comes within so many seconds, unfinished lines too. Return whether the program goes on."""
@@ -75,6 +77,7 @@ class Program:
     def follow(self, is_pod: bool) -> None:
         """Copy all output until the end, and end what is left in the pod: a torchrun's ranks are in other sessions."""
         while self.process.poll() is None:
+            self.kill_when_halted()
             self.pass_on_output(1)
         if is_pod:
             with contextlib.suppress(ProcessLookupError):
@@ -82,6 +85,23 @@ class Program:
                 os.kill(-1, signal.SIGKILL)
         while self.pass_on_output(0.1):
             pass
+
+    def kill_when_halted(self) -> None:
+        """Kill it when a SIGSTOP has held it up for long: no thread of its own could notice."""
+        if not self.is_halted():
+            self.halted_since = None
+            return
+        self.halted_since = self.halted_since or time.monotonic()
+        if time.monotonic() - self.halted_since > SECONDS_HALTED:
+            self.cause = self.cause or f"{self.name} was halted for {SECONDS_HALTED} s, and so killed"
+            self.kill()
+
+    def is_halted(self) -> bool:
+        try:
+            return bool(os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
+        except ChildProcessError:
+            # It has just ended.
+            return False
 
     def serve(self, is_pod: bool) -> bool:
         """Follow it to the end, and pass SIGTERM on to it. Return whether there was one."""
