@@ -133,9 +133,6 @@ FAULTS = {
         "server": killed("server"),
         "chief": killed("chief"),
         "worker": killed("worker", 1),
-        "chief deleted": deleted("chief"),
-        "server deleted": deleted("server"),
-        "worker deleted": deleted("worker", 1),
         "hung worker": hung("worker", 1),
     },
     "master": {
@@ -164,3 +161,19 @@ def test_all_go_on_together_after(runs: Callable[[str], Namespace], kind: str, f
 
     with fault(run):
         wait_for_restart(run, before)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("role", "number"), [("chief", 0), ("server", 0), ("worker", 1)])
+def test_tfjob_is_failed_by_its_operator_for_a_deleted_pod_and_goes_on_when_installed_again(
+    runs: Callable[[str], Namespace], helm4: Path, on_s3: list[str], role: str, number: int
+) -> None:
+    run = runs("tfjob")
+    before = wait_for_checkpoint(run, head(run), seconds=SECONDS)
+
+    with deleted(role, number)(run):
+        assert run.wait_for_end("tfjobs", seconds=90) == "Failed"
+
+    run.helm(helm4, "uninstall", "run1", "--wait")
+    install(run, helm4, KINDS["tfjob"], on_s3)
+    wait_for_restart(run, before)
