@@ -51,17 +51,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class PartScheduling(LoadScopeScheduling):
-    """Run the cluster's tests, which share one lab and often wait for it, in one process, the trainer's in another.
+    """Run the cluster's tests, which share one lab and often wait for it, in one process, and the others in another.
 
-    Whichever is done first, or with the parts that are left, takes the modules that need no part of the lab to
-    themselves: by then nobody wants other operators any more.
+    Whichever is done first takes the modules that need no part of the lab to themselves.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         _, part, *names = nodeid.partition("::")[0].split("/")
-        if part in ("cluster", "trainer"):
-            return names[-1] if names[-1] in SHARING else part
-        return "other"
+        if part != "cluster":
+            return "other"
+        return names[-1] if names[-1] in SHARING else "cluster"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:

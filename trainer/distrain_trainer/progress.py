@@ -54,7 +54,7 @@ class Progress:
         Raises DivergedError when the loss is no number any more.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
-        self.watchdog.made_step()
+        self.watchdog.made_step(seconds)
         if self.resumed_step and self.speed.steps == self.resumed_step + 1:
             self.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
         if self.speed.steps == self.steps:

@@ -20,7 +20,7 @@ SECONDS_BETWEEN = 1.0
 class Watchdog:
     """Ends this process when no step is made for far longer than steps take, from the second one on.
 
-    The first one compiles, and takes as long as it likes.
+    The first one compiles, and takes as long as it likes; of the second nothing else is known than how long that was.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class Watchdog:
         self._last = 0.0
         self._stopped = threading.Event()
 
-    def made_step(self) -> None:
+    def made_step(self, seconds: float) -> None:
+        """Note a step, and how long it took by itself."""
         now = time.monotonic()
-        if self._last:
-            self._took.append(now - self._last)
-        else:
+        self._took.append(now - self._last if self._last else seconds)
+        if not self._last:
             threading.Thread(target=self._watch, daemon=True).start()
         self._last = now
 
@@ -43,7 +43,7 @@ class Watchdog:
     @property
     def limit(self) -> float:
         """Seconds that a step may take."""
-        return max(LEAST_SECONDS, TIMES_THE_MEDIAN * statistics.median(self._took)) if self._took else LEAST_SECONDS
+        return max(LEAST_SECONDS, TIMES_THE_MEDIAN * statistics.median(self._took))
 
     def _watch(self) -> None:
         looked = time.monotonic()
