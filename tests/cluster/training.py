@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -61,9 +62,11 @@ def head(namespace: Namespace) -> Head | None:
 def remove_checkpoints(namespace: Namespace) -> None:
     """Let the next run begin anew."""
     s3 = cluster.s3_server().boto3_client()
-    found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"checkpoints/{namespace.name}/")
-    for item in found.get("Contents", []):
-        s3.delete_object(Bucket=BUCKET, Key=item["Key"])
+    # Of a lab that is new nobody may have wanted a bucket yet.
+    with contextlib.suppress(s3.exceptions.NoSuchBucket):
+        found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"checkpoints/{namespace.name}/")
+        for item in found.get("Contents", []):
+            s3.delete_object(Bucket=BUCKET, Key=item["Key"])
 
 
 def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 300) -> Head:
