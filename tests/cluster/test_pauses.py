@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.full
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
 FIRST_STEP = re.compile(r"^went on with step \d+, ")
+# After a failure within a minute of another one distrain-launch waits before it starts the ranks again.
+SECONDS_BETWEEN_FAILURES = 61
 Say = Callable[[str], None]
 
 
@@ -93,6 +96,7 @@ def _seconds_to_step(namespace: Namespace, since: datetime) -> float:
 def test_killed_process_costs_no_more_than_half_a_cold_start_more(
     long_run: Namespace, cold_start: float, role: str, words: str, say: Say
 ) -> None:
+    time.sleep(SECONDS_BETWEEN_FAILURES)
     since = datetime.now(timezone.utc)
 
     faults.send(signal.SIGKILL, live_pod(long_run, role)["metadata"]["uid"], words)
