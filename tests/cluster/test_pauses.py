@@ -51,7 +51,8 @@ def _log(namespace: Namespace) -> list[Line]:
         log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
     except LabError:  # Its container is being made.
         return []
-    parts = (line.partition(" ") for line in log.splitlines())
+    # Of a container that has just gone it says in words that there is no log.
+    parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
     # In nanoseconds, of which Python knows a thousandth.
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
