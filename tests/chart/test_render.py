@@ -220,6 +220,17 @@ def test_own_command_takes_the_trainers_place(helm: Path) -> None:
     assert rendered.program == ["python3", "/work/train.py", "--text=a b", "--epochs", "10"]
 
 
+def test_only_the_trainers_ranks_are_ended_without_a_wait(helm: Path) -> None:
+    patience = "odls_base_sigkill_timeout"
+
+    trainers = render(helm).mpirun
+    asked_for = render(helm, *set_arguments(f"mpi.mca.{patience}=5")).mpirun
+
+    assert trainers[trainers.index(patience) - 1 :][:3] == ["--mca", patience, "0"]
+    assert asked_for[asked_for.index(patience) - 1 :][:3] == ["--mca", patience, "5"]
+    assert patience not in render(helm, *set_arguments("command={python3,/work/train.py}")).mpirun
+
+
 def test_mca_key_set_to_null_is_dropped(helm: Path) -> None:
     defaults = render(helm).mpirun
 

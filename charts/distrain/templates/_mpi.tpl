@@ -4,6 +4,7 @@ What follows from values for mpirun and ssh.
   distrain.mpi.launcherArgs  arguments of distrain-launch
   distrain.mpi.workerArgs    arguments of distrain-worker
   distrain.mpi.interfaces    Open MPI parameters that pick the network interfaces
+  distrain.mpi.end           Open MPI parameters for the end of the ranks
   distrain.mpi.sshFolder     where the SSH key is mounted
 
 All take the root context.
@@ -38,7 +39,7 @@ distrain.mpi.launcherArgs
 - --keep-outcome
 {{- end }}
 - mpirun
-{{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) (.Values.mpi.mca | default dict) }}
+{{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) (.Values.mpi.mca | default dict) (include "distrain.mpi.end" . | fromYaml) }}
 {{- if ne $value nil }}
 - --mca
 - {{ $key }}
@@ -79,6 +80,17 @@ oob_tcp_if_include: {{ . | quote }}
 btl_tcp_if_exclude: {{ join "," . | quote }}
 oob_tcp_if_exclude: {{ join "," . | quote }}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.mpi.end
+  When one rank ends with an error, Open MPI waits, ends the others, waits, and kills them: 2 s in all. The trainer's have
+  saved by then all that they will. What a command of the user's does is not known.
+*/}}
+{{- define "distrain.mpi.end" -}}
+{{- if not .Values.command -}}
+odls_base_sigkill_timeout: 0
 {{- end -}}
 {{- end }}
 
