@@ -23,6 +23,8 @@ ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
 FIRST_STEP = re.compile(r"^went on with step \d+, ")
 # After a failure within a minute of another one distrain-launch waits before it starts the ranks again.
 SECONDS_BETWEEN_FAILURES = 61
+# A look takes processor time from the ranks, and when they made their steps is in the log.
+SECONDS_BETWEEN_LOOKS = 4
 Say = Callable[[str], None]
 
 
@@ -126,7 +128,7 @@ def test_training_pauses_for_less_than_15_s_at_each_new_size(long_run: Namespace
 
     for size in sizes:
         rescale(long_run, size)
-        wait_for_step(long_run, ranks=size)
+        wait_for_step(long_run, ranks=size, pause=SECONDS_BETWEEN_LOOKS)
 
     found = _pauses(_log(long_run))[-len(sizes) :]
     for before, after, seconds in found:

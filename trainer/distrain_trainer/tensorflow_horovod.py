@@ -51,7 +51,8 @@ def main(config: Config, dataset: Dataset) -> None:
     model, optimizer = build(config, dataset)
     # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
     run = Run.begin(config, dataset, KerasState(model, optimizer), world(), log)
-    share_start(model, optimizer)
+    if not run.position.samples:  # A checkpoint is every rank's already.
+        share_start(model, optimizer)
 
     progress = train(config, dataset, model, optimizer, log, run)
     accuracy = evaluate(config, dataset, model) if dataset.tests else None
