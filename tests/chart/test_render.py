@@ -228,7 +228,8 @@ def test_only_the_trainers_ranks_are_ended_without_a_wait(helm: Path) -> None:
 
     assert trainers[trainers.index(patience) - 1 :][:3] == ["--mca", patience, "0"]
     assert asked_for[asked_for.index(patience) - 1 :][:3] == ["--mca", patience, "5"]
-    assert patience not in render(helm, *set_arguments("command={python3,/work/train.py}")).mpirun
+    for without in ("command={python3,/work/train.py}", f"mpi.mca.{patience}=null", "mpi.mca=null"):
+        assert patience not in render(helm, *set_arguments(without)).mpirun
 
 
 def test_mca_key_set_to_null_is_dropped(helm: Path) -> None:

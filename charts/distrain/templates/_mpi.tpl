@@ -85,11 +85,13 @@ oob_tcp_if_exclude: {{ join "," . | quote }}
 
 {{- /*
 distrain.mpi.end
-  When one rank ends with an error, Open MPI waits, ends the others, waits, and kills them: 2 s in all. The trainer's have
-  saved by then all that they will. What a command of the user's does is not known.
+  When one rank ends with an error, Open MPI waits, ends the others, waits, and kills them: 2 s in all. The trainer's
+  have saved by then all that they will. What a command of the user's does is not known. mpi.mca has the last word, by
+  null too.
 */}}
 {{- define "distrain.mpi.end" -}}
-{{- if not .Values.command -}}
+{{- $none := dict "odls_base_sigkill_timeout" nil -}}
+{{- if not (or .Values.command (hasKey (.Values.mpi.mca | default $none) "odls_base_sigkill_timeout")) -}}
 odls_base_sigkill_timeout: 0
 {{- end -}}
 {{- end }}
