@@ -40,7 +40,6 @@ def run(arguments: Sequence[str]) -> int:
             arguments = [*arguments[1:], "--help"]
         options = parser(arguments).parse(arguments or ["--help"])
         # Imported late: a command costs nobody else its libraries, and --help none at all.
-        import_msgspec()
         command = importlib.import_module(f"distrain.commands.{options.command}")
         code: int = command.run(options)
     except DistrainError as error:
@@ -55,14 +54,3 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     return code
-
-
-def import_msgspec() -> None:
-    """Import it as where there is no typing_extensions: those take 16 ms, and typing has all that it wants of them."""
-    if "typing_extensions" in sys.modules or sys.version_info < (3, 11):
-        return
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    try:
-        importlib.import_module("msgspec")
-    finally:
-        del sys.modules["typing_extensions"]

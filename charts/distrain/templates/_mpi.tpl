@@ -86,8 +86,8 @@ oob_tcp_if_exclude: {{ join "," . | quote }}
 {{- /*
 distrain.mpi.end
   When one rank ends with an error, Open MPI waits, ends the others, waits, and kills them: 2 s in all. The trainer's
-  have saved by then all that they will. What a command of the user's does is not known. mpi.mca has the last word, by
-  null too.
+  have saved before they stop together; after a failure a save under way breaks off, as at any kill. What a command of
+  the user's does is not known. mpi.mca has the last word, by null too.
 */}}
 {{- define "distrain.mpi.end" -}}
 {{- $none := dict "odls_base_sigkill_timeout" nil -}}

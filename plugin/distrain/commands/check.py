@@ -10,10 +10,12 @@ import sys
 
 from distrain.commands.source import text_of
 from distrain.errors import ValuesError
+from distrain.light import import_msgspec
 
 
 def run(options: argparse.Namespace) -> int:
     _refuse_contradictions(options)
+    import_msgspec()
     manifest, place = None, None
     if options.manifest:
         stdin = sys.stdin.buffer.read() if options.manifest == "-" else None

@@ -9,12 +9,14 @@ from distrain import console
 from distrain.commands.source import source_of
 from distrain.errors import ValuesError
 from distrain.helm import find
+from distrain.light import import_msgspec
 
 
 def run(options: argparse.Namespace) -> int:
     source, helm = source_of(options), find()
     helm.begin_values(source)
     # Imported while Helm works: either takes as long as Python's start.
+    import_msgspec()
     from distrain.commands.derived import asker, given
     from distrain.derive.complete import derive
 
