@@ -74,9 +74,13 @@ def all_units(quantities: kube.Amounts | None) -> Units:
 
 
 def allocatable(node: kube.Node) -> Units:
-    """Return what the node gives to pods; its capacity counts only where it does not say that at all."""
-    status = node.status
-    return all_units(status.capacity if status.allocatable is None else status.allocatable)
+    """Return what the node gives to pods."""
+    return all_units(_given(node))
+
+
+def allocatable_of(node: kube.Node, resource: str) -> int:
+    """Return what the node gives to pods of one resource."""
+    return units(resource, (_given(node) or {}).get(resource, 0))
 
 
 def all_thousandths(quantities: kube.Amounts | None) -> Units:
@@ -91,3 +95,9 @@ def whole(resource: str, amount: int) -> int:
 def _suffixes(resource: str) -> tuple[tuple[str, int], ...]:
     in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
     return BINARY_SUFFIXES if in_bytes else ()
+
+
+def _given(node: kube.Node) -> kube.Amounts | None:
+    """The capacity counts only where the node does not say at all what is allocatable."""
+    status = node.status
+    return status.capacity if status.allocatable is None else status.allocatable

@@ -9,23 +9,32 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from msgspec import Raw, field, json
+from msgspec import Raw, Struct, field, json
 
 from distrain.kube import Affinity, HostPort, Kube, OwnerKind
+
+# The text of what an object does not have.
+NULL = Raw(b"null")
 
 T = TypeVar("T")
 
 
 def decoded(text: Raw | bytes, type: type[T]) -> T | None:
     """Return what a part of an object that was left as text says; None where the object has no such part."""
-    return json.decode(text, type=type | None) if bytes(text) else None
+    return None if text is NULL else json.decode(text, type=type | None)
+
+
+class CountedAnnotations(Struct, gc=False):
+    """Only a static pod has it: it stands for a file on its node."""
+
+    mirror: str | None = field(default=None, name="kubernetes.io/config.mirror")
 
 
 class CountedMetadata(Kube):
     name: str = ""
     namespace: str = ""
-    labels_text: Raw = field(default=Raw(), name="labels")
-    annotations: Raw = Raw()
+    labels_text: Raw = field(default=NULL, name="labels")
+    annotations: CountedAnnotations | None = None
     owner_references: list[OwnerKind] | None = None
     deletion_timestamp: str | None = None
 
@@ -33,16 +42,16 @@ class CountedMetadata(Kube):
     def labels(self) -> dict[str, str]:
         return decoded(self.labels_text, dict[str, str]) or {}
 
-    def has_annotation(self, key: str) -> bool:
-        # Of nearly all the text tells that they lack it.
-        return key.encode() in bytes(self.annotations) and key in (decoded(self.annotations, dict[str, str]) or {})
+    @property
+    def is_static(self) -> bool:
+        return self.annotations is not None and self.annotations.mirror is not None
 
 
 class CountedContainer(Kube):
     name: str = ""
     restart_policy: str | None = None
-    resources: Raw = Raw()
-    ports_text: Raw = field(default=Raw(), name="ports")
+    resources: Raw = NULL
+    ports_text: Raw = field(default=NULL, name="ports")
 
     @property
     def ports(self) -> list[HostPort] | None:
@@ -54,10 +63,10 @@ class CountedSpec(Kube):
     priority: int | None = None
     containers: list[CountedContainer] | None = None
     init_containers: list[CountedContainer] | None = None
-    resources: Raw = Raw()
-    overhead: Raw = Raw()
-    affinity_text: Raw = field(default=Raw(), name="affinity")
-    volumes: Raw = Raw()
+    resources: Raw = NULL
+    overhead: Raw = NULL
+    affinity_text: Raw = field(default=NULL, name="affinity")
+    volumes: Raw = NULL
 
     @property
     def affinity(self) -> Affinity | None:
@@ -66,14 +75,14 @@ class CountedSpec(Kube):
 
 class CountedContainerStatus(Kube):
     name: str = ""
-    resources: Raw = Raw()
-    allocated_resources: Raw = Raw()
+    resources: Raw = NULL
+    allocated_resources: Raw = NULL
 
 
 class CountedStatus(Kube):
     phase: str = ""
     nominated_node_name: str | None = None
-    conditions: Raw = Raw()
+    conditions: Raw = NULL
     container_statuses: list[CountedContainerStatus] | None = None
     init_container_statuses: list[CountedContainerStatus] | None = None
 

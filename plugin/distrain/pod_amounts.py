@@ -6,8 +6,10 @@ pod; the scheduler rounds the pod's sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+
+from msgspec import Struct, json
 
 from distrain import kube, kube_pods
 from distrain.amounts import Units, add, all_thousandths, whole
@@ -15,10 +17,24 @@ from distrain.kube_pods import decoded
 
 # Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
-# Of each container its name, restart policy and resources; of each status its name, resources and what is allocated.
-_Texts = tuple[tuple[str, "str | None", bytes], ...]
-_StatusTexts = tuple[tuple[str, bytes, bytes], ...]
 INFEASIBLE = (b"PodResizePending", "Infeasible")
+
+
+class _Kind(Struct, array_like=True):
+    """All that tells what a pod of the cluster takes."""
+
+    containers: list[kube.Container] | None
+    init_containers: list[kube.Container] | None
+    resources: kube.Resources | None
+    overhead: kube.Amounts | None
+    container_statuses: list[kube.ContainerStatus] | None
+    init_container_statuses: list[kube.ContainerStatus] | None
+    is_infeasible: bool
+
+
+_KIND = json.Decoder(_Kind)
+# What is left as text of a pod is passed on as it stands.
+_encode = json.Encoder().encode
 
 
 def pod_request(spec: kube.PodSpec) -> Units:
@@ -29,14 +45,18 @@ def pod_request(spec: kube.PodSpec) -> Units:
 def held(pod: kube_pods.CountedPod) -> Mapping[str, int]:
     """Return what a pod of the cluster takes on a node: a resized one, until kubelet is done, the larger of both."""
     spec, status = pod.spec, pod.status
-    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     return _held_by(
-        tuple([(each.name, each.restart_policy, bytes(each.resources)) for each in spec.containers or ()]),
-        tuple([(each.name, each.restart_policy, bytes(each.resources)) for each in spec.init_containers or ()]),
-        bytes(spec.resources),
-        bytes(spec.overhead),
-        tuple([(each.name, bytes(each.resources), bytes(each.allocated_resources)) for each in statuses]),
-        _resize_is_infeasible(bytes(status.conditions)),
+        _encode(
+            (
+                spec.containers,
+                spec.init_containers,
+                spec.resources,
+                spec.overhead,
+                status.container_statuses,
+                status.init_container_statuses,
+                _resize_is_infeasible(bytes(status.conditions)),
+            )
+        )
     )
 
 
@@ -59,28 +79,16 @@ def requested(resources: kube.Resources | None) -> kube.Amounts:
 
 # A large cluster's pods are of some thousand kinds, and each kind's are alike.
 @lru_cache(maxsize=2**16)
-def _held_by(
-    containers: _Texts,
-    init_containers: _Texts,
-    resources: bytes,
-    overhead: bytes,
-    statuses: _StatusTexts,
-    is_infeasible: bool,
-) -> Mapping[str, int]:
+def _held_by(kind: bytes) -> Mapping[str, int]:
+    found = _KIND.decode(kind)
     spec = kube.PodSpec(
-        containers=_containers(containers),
-        init_containers=_containers(init_containers),
-        resources=decoded(resources, kube.Resources),
-        overhead=decoded(overhead, kube.Amounts),
+        containers=found.containers,
+        init_containers=found.init_containers,
+        resources=found.resources,
+        overhead=found.overhead,
     )
-    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=is_infeasible))
-
-
-def _containers(texts: _Texts) -> list[kube.Container]:
-    return [
-        kube.Container(name=name, restart_policy=policy, resources=decoded(resources, kube.Resources))
-        for name, policy, resources in texts
-    ]
+    statuses = [*(found.container_statuses or ()), *(found.init_container_statuses or ())]
+    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=found.is_infeasible))
 
 
 def _whole_request(total: Units) -> Units:
@@ -141,18 +149,10 @@ def _held(container: kube.Container, status: kube.ContainerStatus | None, infeas
     return need
 
 
-def _running(spec: kube.PodSpec, statuses: _StatusTexts) -> dict[str, kube.ContainerStatus]:
+def _running(spec: kube.PodSpec, statuses: Sequence[kube.ContainerStatus]) -> dict[str, kube.ContainerStatus]:
     """Return the statuses that say what a container holds, by name; an init container that ends has none."""
     ending = {each.name for each in spec.init_containers or () if each.restart_policy != "Always"}
-    told = (
-        kube.ContainerStatus(
-            name=name,
-            resources=decoded(resources, kube.Resources),
-            allocated_resources=decoded(allocated, kube.Amounts),
-        )
-        for name, resources, allocated in statuses
-    )
-    return {each.name: each for each in told if each.resources is not None and each.name not in ending}
+    return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
 
 
 def _resize_is_infeasible(conditions: bytes) -> bool:

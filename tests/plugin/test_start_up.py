@@ -35,14 +35,27 @@ WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
     ],
 )
 def test_command_imports_nothing_that_it_does_not_need(arguments: list[str], unwanted: set[str]) -> None:
-    command = [sys.executable, "-I", "-X", "importtime", str(REPOSITORY / "plugin"), *arguments]
-    environment = {**os.environ, "HELM_BIN": str(golang.binary("helm4"))}
+    imported = _imported(arguments)
 
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "argparse" in imported
     assert unwanted & imported == set()
+
+
+def test_check_of_a_manifest_imports_nothing_that_runs_helm_or_derives(tmp_path: Path) -> None:
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text("{apiVersion: v1, kind: Pod, metadata: {name: one}, spec: {containers: [{name: one}]}}")
+
+    imported = _imported(["check", "--manifest", str(manifest), "--offline", "--assume-nodes", "1x8"])
+
+    assert "distrain.check.capacity" in imported
+    assert {name for name in imported if name.startswith(("distrain.helm", "distrain.derive"))} == set()
+
+
+def _imported(arguments: list[str]) -> set[str]:
+    command = [sys.executable, "-I", "-X", "importtime", str(REPOSITORY / "plugin"), *arguments]
+    environment = {**os.environ, "HELM_BIN": str(golang.binary("helm4"))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distrain import kube
-from distrain.amounts import Units, allocatable, rounded_down, text
+from distrain.amounts import Units, allocatable_of, rounded_down, text
 from distrain.check import capacity
 from distrain.check.admission import NO_MATCH, OTHER_NAME, UNTOLERATED, untolerated
 from distrain.check.capacity import Judgement
@@ -56,7 +56,7 @@ def next_step(verdict: str, job: Job, snapshot: Snapshot, now: Judgement, emptie
 
 
 def total(snapshot: Snapshot, resource: str) -> int:
-    return sum(allocatable(node).get(resource, 0) for node in snapshot.nodes)
+    return sum(allocatable_of(node, resource) for node in snapshot.nodes)
 
 
 def _depends(say: Wording, now: Judgement) -> str:

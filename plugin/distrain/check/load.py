@@ -19,7 +19,6 @@ from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
 from distrain.pod_amounts import held
 
 DAEMON_SET = "DaemonSet"
-STATIC_POD = "kubernetes.io/config.mirror"
 # The role of the pod that asks, where the check runs as a hook of the chart: it is gone before the job is there.
 PREFLIGHT = "preflight"
 ENDED = ("Succeeded", "Failed")
@@ -157,7 +156,7 @@ def _is_own(pod: kube_pods.CountedPod, namespace: str, release: str) -> bool:
 
 def _stays(pod: kube_pods.CountedPod) -> bool:
     owners = [owner.kind for owner in pod.metadata.owner_references or ()]
-    return DAEMON_SET in owners or pod.metadata.has_annotation(STATIC_POD)
+    return DAEMON_SET in owners or pod.metadata.is_static
 
 
 def _join(one: Any, other: Any) -> None:

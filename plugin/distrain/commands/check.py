@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from distrain.commands.source import text_of
+from distrain.commands.files import text_of
 from distrain.errors import ValuesError
 from distrain.light import import_msgspec
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distrain import console
-from distrain.commands.source import text_of
+from distrain.commands.files import text_of
 from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK

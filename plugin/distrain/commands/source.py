@@ -18,12 +18,3 @@ def source_of(options: argparse.Namespace) -> Source:
     flags = tuple(word for flag in options.value_flags for word in flag)
     stdin = sys.stdin.buffer.read() if ("--values", "-") in options.value_flags else None
     return Source(chart, flags, stdin)
-
-
-def text_of(flag: str, path: str, stdin: bytes | None) -> str:
-    """Return the text of the file that the flag names; `stdin` is what - stands for."""
-    try:
-        return ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValuesError(f"{flag}: {path} cannot be read: {reason}; name another file") from error

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.amounts import Units, allocatable, text
+from distrain.amounts import Units, allocatable_of, text
 from distrain.check.problem import Node
 from distrain.check.report import judge
 from distrain.check.rules import rules_of
@@ -124,7 +124,7 @@ def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[
 
 
 def _gpus(node: kube.Node, gpu_resource: str) -> int:
-    return allocatable(node).get(gpu_resource, 0)
+    return allocatable_of(node, gpu_resource)
 
 
 def _rounded(amount: int, step: int) -> int:
