@@ -1,0 +1,78 @@
+"""What reading all pods takes at least: two processes ask for every other page, pass over its JSON and keep nothing.
+
+`python -m lab.bare_reading URL AUTHORITY` asks `static_api`, which needs no token of the page before.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import sys
+from collections.abc import Iterator
+from io import BufferedReader
+from multiprocessing import Process
+from typing import cast
+from urllib.parse import urlsplit
+
+from msgspec import Struct, json
+
+from lab.many_objects import NODES, PODS_PER_NODE
+
+PROCESSES = 2
+PAGE_SIZE = 500
+LARGEST_PAGE = 8 * 2**20
+BUFFER = 2**20
+
+
+class Nothing(Struct):
+    """An item of which nothing is wanted."""
+
+
+class Page(Struct):
+    items: list[Nothing]
+
+
+def main() -> None:
+    url, authority = sys.argv[1:]
+    processes = [Process(target=_pass_over, args=(url, authority, number)) for number in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        sys.exit(1)
+
+
+def _pass_over(url: str, authority: str, number: int) -> None:
+    decoder = json.Decoder(Page)
+    starts = range(PAGE_SIZE * number, NODES * PODS_PER_NODE, PAGE_SIZE * PROCESSES)
+    for page in _pages(url, authority, starts):
+        assert len(decoder.decode(page).items) == PAGE_SIZE
+
+
+def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
+    """Yield the bodies of the pages that begin with these pods, each good until the next."""
+    server = urlsplit(url)
+    buffer = memoryview(bytearray(LARGEST_PAGE))
+    context = ssl.create_default_context(cafile=authority)
+    with (
+        socket.create_connection((server.hostname or "", server.port or 0)) as plain,
+        context.wrap_socket(plain, server_hostname=server.hostname) as connection,
+        cast(BufferedReader, connection.makefile("rb", BUFFER)) as file,
+    ):
+        for start in starts:
+            path = f"/api/v1/pods?limit={PAGE_SIZE}&continue={start}"
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {server.netloc}\r\n\r\n".encode())
+            while file.readline() != b"\r\n":
+                pass
+            size = 0
+            while length := int(file.readline(), 16):
+                # With its line's end, which the next chunk takes the place of.
+                file.readinto(buffer[size : size + length + 2])
+                size += length
+            file.readline()
+            yield buffer[:size]
+
+
+if __name__ == "__main__":
+    main()
