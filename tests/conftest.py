@@ -15,6 +15,9 @@ from xdist.scheduler import LoadScopeScheduling
 from lab import golang, s3
 from lab.waiting import wait_for_port
 
+# The lab, Helm and kubectl are programs of Go, which take up to a fifth of their time to collect garbage.
+os.environ.setdefault("GOGC", "400")
+
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
 # Of the cluster's modules, those that take no GPU and change nothing of the lab that the others meet.
