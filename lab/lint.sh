@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 ruff check .
 ruff format --check .
 mypy plugin/distrain trainer/distrain_trainer lab tests
-git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck
+git ls-files -z '*.sh' .ci/run trainer/pip-install trainer/horovod-install | xargs -0 shellcheck
 yamllint --strict .
 helm=$(python -c 'from lab import golang; print(golang.binary("helm4"))')
 for values in values/*.yaml; do

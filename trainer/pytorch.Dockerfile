@@ -31,23 +31,11 @@ RUN --mount=type=secret,id=ca-bundle \
     pip-install --no-deps -r /requirements/pytorch-${ACCELERATOR}.txt \
     && if [ "${ACCELERATOR}" = cpu ]; then /opt/venv/bin/python3 /requirements/pytorch_without_cuda.py; fi
 
-# Horovod's extension fits only the PyTorch it was compiled against. Horovod asks for C++14, and PyTorch's headers since
-# 2.1 need C++17; no option says so, hence the change of its CMakeLists. Without Gloo, as ranks that mpirun starts talk
-# through MPI.
+# Horovod's extension fits only the PyTorch it was compiled against, and takes minutes: what may change without
+# compiling it again is installed after it.
+COPY trainer/horovod-install /usr/local/bin/
 COPY trainer/requirements/horovod.txt /requirements/
-RUN --mount=type=secret,id=ca-bundle \
-    if [ -s /run/secrets/ca-bundle ]; then export PIP_CERT=/run/secrets/ca-bundle; fi \
-    && export PATH="/opt/venv/bin:${PATH}" \
-    && pip download --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --require-hashes \
-        --dest /horovod -r /requirements/horovod.txt \
-    && tar --extract --gzip --strip-components=1 --directory /horovod --file /horovod/horovod-*.tar.gz \
-    && find /horovod -name CMakeLists.txt -exec sed -i 's/CMAKE_CXX_STANDARD 14/CMAKE_CXX_STANDARD 17/' {} + \
-    && export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1 \
-        HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 MAKEFLAGS="-j$(nproc)" \
-    && if [ "${ACCELERATOR}" = cuda ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi \
-    && pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --no-index /horovod \
-    && rm -r /horovod \
-    && strip --strip-unneeded /opt/venv/lib/python3.11/site-packages/horovod/torch/*.so
+RUN --mount=type=secret,id=ca-bundle horovod-install PYTORCH
 COPY trainer/requirements/trainer.txt /requirements/
 RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/trainer.txt
 # What only compiling or measuring on a GPU needs, and the packages' own tests.

@@ -25,17 +25,13 @@ RUN python3.11 -m venv /opt/venv
 COPY trainer/pip-install /usr/local/bin/
 
 # Horovod's extension fits only the TensorFlow it was compiled against, and takes minutes: what may change without
-# compiling it again is installed after it. Without Gloo, as ranks that mpirun starts talk through MPI.
+# compiling it again is installed after it.
 ARG ACCELERATOR=cpu
 COPY trainer/requirements/tensorflow-${ACCELERATOR}.txt /requirements/tensorflow.txt
 RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/tensorflow.txt
+COPY trainer/horovod-install /usr/local/bin/
 COPY trainer/requirements/horovod.txt /requirements/
-RUN --mount=type=secret,id=ca-bundle \
-    export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1 \
-        HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 MAKEFLAGS="-j$(nproc)" \
-    && if [ "${ACCELERATOR}" = cuda ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi \
-    && PATH="/opt/venv/bin:${PATH}" pip-install --no-deps --no-build-isolation -r /requirements/horovod.txt \
-    && strip --strip-unneeded /opt/venv/lib/python3.11/site-packages/horovod/tensorflow/*.so
+RUN --mount=type=secret,id=ca-bundle horovod-install TENSORFLOW
 COPY trainer/requirements/trainer.txt /requirements/
 RUN --mount=type=secret,id=ca-bundle pip-install -r /requirements/trainer.txt
 # What only compiling needs (headers, and libclang, which nothing imports), and the packages' own tests.
