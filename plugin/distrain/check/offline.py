@@ -14,13 +14,16 @@ import msgspec
 from msgspec import Struct, field
 
 from distrain import kube, kube_pods
+from distrain.amounts import allocatable
 from distrain.check.obstacles import Prepared, prepare
+from distrain.check.ports import host_ports
 from distrain.check.report import Report, gpus_of, namespace_of, report
 from distrain.check.snapshot import Snapshot, over, take
 from distrain.check.surroundings import Surroundings, foreign_claims, priority_classes_of, references
 from distrain.errors import ValuesError
 from distrain.job import Job
 from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+from distrain.pod_amounts import held
 
 EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"
 KINDS: Mapping[str, type[Any]] = {
@@ -101,7 +104,20 @@ def read_file(path: str) -> Contents:
         raise ValuesError(f"{flag} is no list of nodes and pods ({error}); {EXPECTED}") from error
     if not found.nodes:
         raise ValuesError(f"{flag} holds no node; {EXPECTED}")
+    for kind, look in (("Node", allocatable), ("Pod", _look)):
+        for item in found.by_kind.get(kind, ()):
+            try:
+                look(item)
+            except (msgspec.DecodeError, ValueError) as error:
+                raise ValuesError(f"{flag}: {kind} {item.metadata.name}: {error}; {EXPECTED}") from error
     return found
+
+
+def _look(pod: kube_pods.CountedPod) -> None:
+    """Read what is left as text of a pod: a cluster's API server has, but nobody has looked at a file."""
+    held(pod)
+    pod.metadata.labels, pod.spec.affinity, host_ports(pod.spec)
+    kube_pods.decoded(pod.spec.volumes, list[kube.Volume])
 
 
 def _surroundings(found: Contents, job: Job, namespace: str) -> Surroundings:
