@@ -104,17 +104,22 @@ def read_file(path: str) -> Contents:
         raise ValuesError(f"{flag} is no list of nodes and pods ({error}); {EXPECTED}") from error
     if not found.nodes:
         raise ValuesError(f"{flag} holds no node; {EXPECTED}")
+    _refuse_odd_objects(found, flag)
+    return found
+
+
+def _refuse_odd_objects(found: Contents, flag: str) -> None:
+    """Name an object that no API server would hold: nobody has looked at a file."""
     for kind, look in (("Node", allocatable), ("Pod", _look)):
         for item in found.by_kind.get(kind, ()):
             try:
                 look(item)
             except (msgspec.DecodeError, ValueError) as error:
                 raise ValuesError(f"{flag}: {kind} {item.metadata.name}: {error}; {EXPECTED}") from error
-    return found
 
 
 def _look(pod: kube_pods.CountedPod) -> None:
-    """Read what is left as text of a pod: a cluster's API server has, but nobody has looked at a file."""
+    """Read what is left as text of a pod."""
     held(pod)
     pod.metadata.labels, pod.spec.affinity, host_ports(pod.spec)
     kube_pods.decoded(pod.spec.volumes, list[kube.Volume])
