@@ -198,6 +198,12 @@ def mpirun(digits: Path) -> Mpirun:
     return run
 
 
+def tried_by(*names: str) -> pytest.MarkDecorator:
+    """Have these programs try a test that takes the fixture `program`; the others do with the full matrix."""
+    params = [pytest.param(name, marks=[] if name in names else pytest.mark.full) for name in PROGRAMS]
+    return pytest.mark.parametrize("program", params, indirect=True)
+
+
 @pytest.fixture(params=PROGRAMS)
 def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
     """Each program of the trainer in turn."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from distrain_trainer.errors import SECONDS_FOR_RANK_0
+from tests.matrix import one_of
 
 from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run, mpirun_of, run_in_image, torchrun_of
 
@@ -28,9 +29,11 @@ except LostPeerError:
 """
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
+PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
+ONE_PROGRAM = pytest.mark.parametrize("program", one_of(PROGRAMS), indirect=True)
 
 
-@pytest.fixture(params=["pytorch-ddp", "pytorch-horovod"])
+@pytest.fixture(params=PROGRAMS)
 def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
     return ProgramInImage.named(request.param, digits)
 
@@ -65,6 +68,7 @@ def test_model_has_its_published_parameters(
     assert run.stdout == f"{parameters}\n", run.stderr
 
 
+@ONE_PROGRAM
 def test_resnet50_trains(program: ProgramInImage) -> None:
     run = program("--model", "resnet50", "--steps", "2", "--batch-size", "1")
 
@@ -89,7 +93,7 @@ def weights_after(
     return [dict(np.load(folder / f"end-{rank}.npz")) for rank in range(ranks)]
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", one_of(["sgd", "adam"]))
 def test_two_ranks_end_where_one_with_the_whole_batch_does(
     optimizer: str, program: ProgramInImage, tmp_path: Path
 ) -> None:
@@ -106,6 +110,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(
         np.testing.assert_allclose(first[name], expected, rtol=1e-3, atol=1e-4)
 
 
+@ONE_PROGRAM
 def test_saved_weights_load_into_the_model(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     load = (

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.matrix import one_of
+
 from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused
 
 TRAINER = ("python3", "-m", "distrain_trainer")
 BYTES_OF_A_FLOAT = 4
-ALWAYS = [("tensorflow-horovod", 4), ("pytorch-ddp", 4), ("mxnet-kvstore", 4)]
+ALWAYS = [("pytorch-ddp", 4)]
 LEARNS_DIGITS = shlex.split("--batch-size 32 --epochs 20 --optimizer adam --learning-rate 0.01 --warmup 20")
 
 
+@pytest.mark.shared
 def test_synthetic_run_prints_its_steps_and_the_total_of_all_ranks(program: ProgramInImage) -> None:
     run = program("--steps", "25", "--batch-size", "16", "--log-every", "10")
 
@@ -43,7 +46,7 @@ def test_half_precision_without_a_gpu_is_said_and_trains_on(program: ProgramInIm
     assert run.stdout.startswith("trainer.precision: fp16 needs a GPU and none is visible; training in fp32\n")
 
 
-# Two ranks learn them in the next test. Four ranks of one program of each framework always do, the others on demand.
+# Two ranks of every program learn them in the next test.
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [
@@ -98,7 +101,7 @@ def test_ranks_start_alike_and_end_with_equal_weights(mpirun: Mpirun) -> None:
     assert first["end"] == second["end"] != first["shared_start"]
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", one_of(["sgd", "adam"]))
 def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digits: Path, tmp_path: Path) -> None:
     horovod = ProgramInImage.named("tensorflow-horovod", digits)
 

@@ -13,11 +13,14 @@ import pytest
 
 from lab.digits import write_idx
 
-from .conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS, ProgramInImage, assert_refused
+from .conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS, ProgramInImage, Run, assert_refused, tried_by
 
 EPOCH = ("--epochs", "1", "--batch-size", "32")
 DIGITS = (*EPOCH, "--data", DIGITS_IN_IMAGE)
 SHARED = pytest.mark.shared
+# A framework, and what starts the ranks: each once.
+EACH_FRAMEWORK = tried_by("tensorflow-horovod", "pytorch-ddp", "mxnet-horovod")
+EACH_STARTER = tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-horovod", "mxnet-kvstore")
 
 
 @SHARED
@@ -64,6 +67,7 @@ def test_loss_that_is_no_number(program: ProgramInImage) -> None:
     assert_refused(run, r"trainer\.learningRate: the loss is nan at step \d+; lower trainer\.learningRate")
 
 
+@EACH_STARTER
 def test_rank_that_fails_alone(program: ProgramInImage) -> None:
     run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "fails_on_rank_1.py": "/fails.py"}, timeout=120)
 
@@ -81,48 +85,46 @@ def models(program: ProgramInImage, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def with_model(program: ProgramInImage, models: Path, model: str) -> Run:
+    """Train a model of that folder."""
+    return program(*DIGITS, "--model", model, env={"PYTHONPATH": "/models"}, mounts={models: "/models"})
+
+
+@SHARED
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        pytest.param(
-            "absent:net", r"trainer\.model: there is no module absent for absent:net in ", marks=SHARED, id="no-module"
-        ),
+        pytest.param("absent:net", r"trainer\.model: there is no module absent for absent:net in ", id="no-module"),
         pytest.param(
             "broken:net",
             r"trainer\.model: broken does not import \(/models/broken\.py, line 1\): ModuleNotFoundError: ",
-            marks=SHARED,
             id="import-fails",
         ),
-        pytest.param(
-            "small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", marks=SHARED, id="no-function"
-        ),
+        pytest.param("small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", id="no-function"),
         pytest.param(
             "small:one_argument",
             r"trainer\.model: small:one_argument\(shape\) cannot be called with \(shape, classes\)",
-            marks=SHARED,
             id="signature",
         ),
-        pytest.param(
-            "small:nothing",
-            r"trainer\.model: small:nothing returned nothing, and the model ",
-            marks=SHARED,
-            id="no-model",
-        ),
-        pytest.param(
-            "small:wrong_classes",
-            r"trainer\.model: the model of small:wrong_classes gives \(1, 11\) for one image, and the data has 10 ",
-            id="classes",
-        ),
+        pytest.param("small:nothing", r"trainer\.model: small:nothing returned nothing, and the model ", id="no-model"),
     ],
 )
 def test_users_model_that_is_none(program: ProgramInImage, models: Path, model: str, message: str) -> None:
-    run = program(*DIGITS, "--model", model, env={"PYTHONPATH": "/models"}, mounts={models: "/models"})
-
-    assert_refused(run, message)
+    assert_refused(with_model(program, models, model), message)
 
 
+@EACH_FRAMEWORK
+def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> None:
+    run = with_model(program, models, "small:wrong_classes")
+
+    assert_refused(
+        run, r"trainer\.model: the model of small:wrong_classes gives \(1, 11\) for one image, and the data has 10 "
+    )
+
+
+@EACH_FRAMEWORK
 def test_users_model_trains(program: ProgramInImage, models: Path) -> None:
-    run = program(*DIGITS, "--model", "small:net", env={"PYTHONPATH": "/models"}, mounts={models: "/models"})
+    run = with_model(program, models, "small:net")
 
     assert run.returncode == 0, run.stderr
     assert "test accuracy: " in run.stdout
