@@ -135,9 +135,14 @@ def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> I
 
 
 @pytest.fixture(scope="module")
-def long_run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
-    """A live run of two workers that has a checkpoint; each of the module's tests does something to it."""
-    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2})
+def long_run(
+    module_namespace: Namespace, helm4: Path, on_s3: list[str], request: pytest.FixtureRequest
+) -> Iterator[Namespace]:
+    """A live run of two workers that has a checkpoint; each of the module's tests does something to it.
+
+    The module may name more values of it as RUN.
+    """
+    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, **getattr(request.module, "RUN", {})})
     wait_for_checkpoint(module_namespace)
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--wait")

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import client
 from lab.errors import LabError
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings
-from tests.cluster.training import LONG, RESUMED, STOPPED, head, live_pod, wait_for_checkpoint
+from tests.cluster.training import LONG, RESUMED, SLOW, STOPPED, head, live_pod, wait_for_checkpoint
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ SERVERS = {"strategy": "parameter-server", "servers.replicas": 1}
 KINDS = {
     "elastic": Kind("mnist-pytorch-elastic.yaml", "pytorch", "pytorchjobs", "worker", {}),
     "master": Kind("mnist-pytorch.yaml", "pytorch", "pytorchjobs", "master", {}),
-    "plain": Kind("mnist.yaml", "tensorflow", "jobs", "launcher", {"job.kind": "Plain"}),
-    "mpijob": Kind("mnist.yaml", "tensorflow", "mpijobs", "launcher", {}),
+    "plain": Kind("mnist.yaml", "tensorflow", "jobs", "launcher", {"job.kind": "Plain", **SLOW}),
+    "mpijob": Kind("mnist.yaml", "tensorflow", "mpijobs", "launcher", SLOW),
     "mxjob": Kind("mnist-mxnet-ps.yaml", "mxnet", "mxjobs", "worker", {}),
     "tfjob": Kind("mnist.yaml", "tensorflow", "tfjobs", "chief", SERVERS),
 }
@@ -62,9 +61,8 @@ def rescale(namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], size
 def log(namespace: Namespace, kind: Kind) -> str:
     """Return the log of rank 0's pod, nothing while there is none."""
     try:
-        name = live_pod(namespace, kind.speaker)["metadata"]["name"]
-        return client.kubectl("-n", namespace.name, "logs", name)
-    except (IndexError, LabError):
+        return namespace.log(live_pod(namespace, kind.speaker)["metadata"]["name"])
+    except IndexError:
         return ""
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from lab.paths import CHART
-from lab.waiting import wait_until
 from tests.cluster.testbed import PROBE_VALUES, SECRET, VALUES, Namespace, settings
 
 # The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
@@ -76,4 +75,4 @@ def test_chief_servers_and_workers_of_a_tfjob_meet(namespace: Namespace, helm3: 
     assert {report["size"] for report in reports} == {5}
     assert ("chief", 0) in [(report["role"], report["rank"]) for report in reports]
     # A parameter server never ends by itself.
-    wait_until("the servers' end", lambda: not namespace.running_pods(), seconds=60, pause=1)
+    namespace.wait_for_no_running_pods()

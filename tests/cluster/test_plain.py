@@ -39,7 +39,7 @@ def test_digits_are_learned_without_an_operator(namespace: Namespace, helm3: Pat
 
 
 def test_openmpi_example_runs_its_settings(namespace: Namespace, helm4: Path) -> None:
-    small = {"trainer.batchSize": 1, "trainer.steps": 2, "trainer.logEvery": 1, "workers.replicas": 2}
+    small = {"trainer.model": "mnist", "trainer.steps": 2, "trainer.logEvery": 1, "workers.replicas": 2}
 
     installed = namespace.helm(
         helm4, "install", "run1", str(CHART), "-f", str(VALUES / "vgg16-openmpi.yaml"), *settings(small)

@@ -57,17 +57,6 @@ def test_unreachable_data_fails_the_job_with_one_line(
     assert len(message.strip().splitlines()) == 1
 
 
-def test_image_that_cannot_be_pulled_is_named_and_uninstalled(namespace: Namespace, digits_settings: list[str]) -> None:
-    missing = settings({"image.repository": "distrain/no-such-image"})
-
-    refused = namespace.distrain("install", "run1", *digits_settings, *missing, "--wait")
-
-    assert refused.returncode == 4, refused.stdout + refused.stderr
-    assert "image" in refused.stderr
-    assert "distrain/no-such-image:0.1.0" in refused.stderr
-    assert _nothing_was_created(namespace)
-
-
 def test_job_that_fits_is_accepted_where_its_neighbours_are_refused(
     namespace: Namespace, digits_settings: list[str]
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lab import client
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import RESUMED, STOPPED, head, upgrade, wait_for_checkpoint, wait_for_step
@@ -53,7 +54,12 @@ def test_uninstalled_run_is_gone_and_its_checkpoints_are_kept(
 
     namespace.helm(helm4, "uninstall", "run1")
 
-    wait_until("the end of everything", lambda: not namespace.get("all"), seconds=60, pause=1)
+    wait_until(
+        "the end of everything",
+        lambda: not client.kubectl("-n", namespace.name, "get", "all", "-o", "name"),
+        seconds=60,
+        pause=1,
+    )
     kept = head(namespace)
     assert kept is not None
     assert kept.samples >= before.samples

@@ -53,4 +53,4 @@ def test_vgg16_runs_with_plain_helm_and_its_workers_are_gone_after_it(namespace:
     assert installed.returncode == 0, installed.stderr
     assert namespace.wait_for_end(seconds=300) == "Succeeded", namespace.launcher_log()
     assert "total images/sec:" in namespace.launcher_log()
-    assert namespace.running_pods() == []
+    namespace.wait_for_no_running_pods()

@@ -12,7 +12,7 @@ from lab import client
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
-from tests.cluster.training import wait_for_step
+from tests.cluster.training import SLOW, wait_for_step
 
 # Long enough to be upgraded while it trains.
 RUN = settings(
@@ -24,10 +24,11 @@ RUN = settings(
         "trainer.batchSize": 8,
         "trainer.steps": 20000,
         "trainer.logEvery": 1,
+        **SLOW,
     }
 )
 KINDS = "all,secrets,configmaps,serviceaccounts,roles,rolebindings,mpijobs,persistentvolumeclaims"
-TRIES = 10
+TRIES = 6
 
 
 def _objects(namespace: Namespace) -> set[str]:
@@ -64,7 +65,7 @@ def test_installation_without_an_image_is_taken_back(namespace: Namespace) -> No
     refused = namespace.distrain("install", "run1", *RUN, "--set", "image.tag=no-such", "--wait", "--timeout", "5m")
 
     assert refused.returncode == 4
-    assert "image.repository: cannot pull " in refused.stderr
+    assert "image.repository: cannot pull distrain/tensorflow:no-such" in refused.stderr
     assert refused.stderr.splitlines()[-1] == "distrain: run1: uninstalled again"
     wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
 

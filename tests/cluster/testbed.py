@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import requests
 import yaml
 from pytest_helm_charts.clusters import Cluster
 
@@ -38,6 +39,8 @@ PROBE_VALUES = {
 # Kubernetes' own Jobs are Complete where Kubeflow's are Succeeded.
 ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
+# What serves the kinds that the tests ask for; of two, kubectl too takes the first.
+_VERSIONS = ("v1", "batch/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1")
 _LAUNCHER = "app.kubernetes.io/component=launcher"
 
 
@@ -66,10 +69,33 @@ class Namespace:
         return ["--kubeconfig", str(path)]
 
     def get(self, kinds: str) -> list[dict[str, Any]]:
-        """Return every object of these kinds, by kubectl's names for them."""
-        found = self.cluster.kubectl(f"get {kinds} --namespace {self.name}")
-        assert isinstance(found, list)
-        return found
+        """Return every object of these kinds, by kubectl's words: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
+
+        By a request of this process: waiting asks often, and kubectl takes a tenth of a second of processor to start.
+        """
+        names, _, labels = kinds.partition(" -l ")
+        return [item for name in names.split(",") for item in self._list(name, labels)]
+
+    def _list(self, kind: str, labels: str) -> list[dict[str, Any]]:
+        plural, version, group = (*kind.split(".", 2), "", "")[:3]
+        api = f"{group}/{version}" if group else self._api_of(plural)
+        answer = self._ask(plural, version=api, params={"labelSelector": labels})
+        answer.raise_for_status()
+        items: list[dict[str, Any]] = answer.json()["items"]
+        return items
+
+    def _api_of(self, plural: str) -> str:
+        for version in _VERSIONS:
+            with contextlib.suppress(requests.HTTPError):  # of an operator that is not there
+                if plural in {one["name"] for one in self.cluster.kube_client.resource_list(version)["resources"]}:
+                    return version
+        raise LabError(f"none of {', '.join(_VERSIONS)} serves {plural}")
+
+    def _ask(self, path: str, **request: Any) -> requests.Response:
+        answer: requests.Response = self.cluster.kube_client.get(
+            namespace=self.name, url=path, **{"timeout": 60, **request}
+        )
+        return answer
 
     def helm(self, helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Helm here."""
@@ -102,16 +128,21 @@ class Namespace:
 
     def logs(self, selector: str = "") -> dict[str, str]:
         """Return each pod's log by the pod's name, an empty one where there is none yet."""
-        names = client.kubectl("-n", self.name, "get", "pods", "-o", "name", *(["-l", selector] if selector else []))
-        found = {}
-        for name in names.split():
-            with contextlib.suppress(LabError):
-                found[name.removeprefix("pod/")] = client.kubectl("-n", self.name, "logs", name, "--tail=200")
-        return found
+        names = [pod["metadata"]["name"] for pod in self.get(f"pods -l {selector}")]
+        return {name: self.log(name, tailLines=200) for name in names}
+
+    def log(self, pod: str, **limits: int) -> str:
+        """Return what a pod has printed, within the API's limits; nothing where it has not begun, or is gone."""
+        answer = self._ask(f"pods/{pod}/log", params=limits)
+        return answer.content.decode() if answer.ok else ""
 
     def running_pods(self) -> list[str]:
         """Return the names of the pods that run."""
         return [pod["metadata"]["name"] for pod in self.get("pods") if pod["status"]["phase"] == "Running"]
+
+    def wait_for_no_running_pods(self) -> None:
+        """Wait until no pod runs: an operator tells a job's end first, and then deletes the pods."""
+        wait_until("the running pods' end", lambda: not self.running_pods(), seconds=60, pause=1)
 
     def reports(self) -> list[dict[str, Any]]:
         """Return what the probe found in each process of the job, as probe.py prints it."""
@@ -126,8 +157,7 @@ class Namespace:
         client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files})
 
     def launcher_log(self) -> str:
-        log = self.cluster.kubectl(f"logs -l {_LAUNCHER} --tail=-1 --namespace {self.name}", output_format="")
-        return str(log)
+        return "".join(self.log(pod["metadata"]["name"]) for pod in self.get(f"pods -l {_LAUNCHER}"))
 
     def accuracy(self) -> float:
         """Return the accuracy on the test data, as the launcher's log tells it."""
@@ -142,7 +172,7 @@ class Namespace:
 
     def launcher_end(self) -> dict[str, Any]:
         """Return the end of the launcher's container: its exit code and message."""
-        pods = self.cluster.kubectl(f"get pods -l {_LAUNCHER} --namespace {self.name}")
+        pods = self.get(f"pods -l {_LAUNCHER}")
         end: dict[str, Any] = pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]
         return end
 
