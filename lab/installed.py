@@ -13,12 +13,19 @@ from lab.paths import CACHE_DIR
 
 def installed(folder: Path) -> Path:
     """Unpack the plugin there and give it its environment, which stays in the cache until its packages change."""
-    with tarfile.open(package.write(folder)) as archive:
-        archive.extractall(folder, filter="data")
-    plugin, kept = folder / package.NAME, CACHE_DIR / "plugin-venv"
+    plugin, kept = unpacked(package.write(folder), folder), CACHE_DIR / "plugin-venv"
     if kept.exists():
         shutil.copytree(kept, plugin / ".venv", symlinks=True)
     subprocess.run([str(plugin / "bin" / "setup")], check=True)
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(plugin / ".venv", kept, symlinks=True)
     return plugin
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """Unpack the plugin's archive into a folder, and return the plugin's own folder there."""
+    with tarfile.open(archive) as opened:
+        # Debian 12's Python has no such argument of extractall.
+        opened.extraction_filter = getattr(tarfile, "data_filter", None)
+        opened.extractall(folder)
+    return folder / package.NAME

@@ -23,13 +23,17 @@ SHORTER = [
     ("distrain_watch.py", "SECONDS_BETWEEN_CHECKS = 10", 1),
     ("distrain_watch.py", "SECONDS_OF_SILENCE = 30", 5),
 ]
-# Nothing of distrain's: counts its steps, stops on SIGTERM with all others, saves, and goes on from there.
+# Nothing of distrain's: counts its steps once all ranks are there, stops on SIGTERM with all others, saves, and goes on
+# from there.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 folder, rank, size = pathlib.Path(sys.argv[1]), os.environ["OMPI_COMM_WORLD_RANK"], os.environ["OMPI_COMM_WORLD_SIZE"]
 stop, state = folder / ("stop." + os.environ["PMIX_NAMESPACE"]), folder / "state"
 signal.signal(signal.SIGTERM, lambda *_: stop.touch())
 step = int(state.read_text()) if state.exists() else 0
+(folder / (stop.name + ".rank." + rank)).touch()
+while len(list(folder.glob(stop.name + ".rank.*"))) < int(size):
+    time.sleep(0.1)
 while not (folder / "finish").exists():
     if rank == "0":
         if stop.exists():

@@ -103,8 +103,8 @@ def all_images(lab: None) -> None:
 
 @pytest.fixture(scope="module")
 def digits_settings(on_s3: list[str]) -> list[str]:
-    """The arguments that fit values/mnist.yaml to the lab."""
-    return ["-f", str(VALUES / "mnist.yaml"), *on_s3]
+    """The arguments that fit values/mnist.yaml to the lab, and to the epochs that the digits need there."""
+    return ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({"trainer.epochs": 10})]
 
 
 @pytest.fixture(scope="module")

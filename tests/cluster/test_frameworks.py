@@ -19,7 +19,7 @@ POD_SECURITY = "baseline"
 LEARNING = {
     "workers.gpus": 0,
     "trainer.batchSize": 32,
-    "trainer.epochs": 20,
+    "trainer.epochs": 10,
     "trainer.optimizer": "adam",
     "trainer.learningRate": 0.01,
     "trainer.warmup": 20,
@@ -32,7 +32,7 @@ RUNS = [
     pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob", marks=FULL),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync"),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async", marks=FULL),
-    pytest.param("mnist-pytorch.yaml", "pytorchjobs", {}, id="pytorch-Master-Worker"),
+    pytest.param("mnist-pytorch.yaml", "pytorchjobs", {"workers.replicas": 2}, id="pytorch-Master-Worker"),
     pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic"),
     pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob", marks=FULL),
     pytest.param("mnist.yaml", "tfjobs", TFJOB, id="tensorflow-TFJob"),

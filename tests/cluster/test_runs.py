@@ -16,7 +16,7 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
 
 # The size that 24 GiB and 2 cores hold; the README's line for VGG16 is this one.
-VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 2, "trainer.steps": 2, "trainer.logEvery": 1})
+VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 1, "trainer.steps": 2, "trainer.logEvery": 1})
 
 
 @pytest.mark.parametrize("framework", one_of(demo.RUNS))

@@ -28,7 +28,7 @@ RUN = settings(
     }
 )
 KINDS = "all,secrets,configmaps,serviceaccounts,roles,rolebindings,mpijobs,persistentvolumeclaims"
-TRIES = 6
+TRIES = 4
 
 
 def _objects(namespace: Namespace) -> set[str]:

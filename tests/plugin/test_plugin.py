@@ -10,7 +10,6 @@ import http.server
 import os
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import pytest
 import yaml
 
 from lab import golang, package
+from lab.installed import unpacked
 from lab.paths import REPOSITORY
 
 PLUGIN = REPOSITORY / "plugin"
@@ -138,9 +138,7 @@ def home4(helm4: Path, environment: dict[str, str], tmp_path: Path) -> HelmHome:
 
 
 def _unpacked(archive: Path, folder: Path) -> Plugin:
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
-    return Plugin(folder / "distrain")
+    return Plugin(unpacked(archive, folder))
 
 
 def _run(command: list[str], cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:

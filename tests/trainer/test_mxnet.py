@@ -50,7 +50,7 @@ def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
         pytest.param("dist_async", 1, 1, id="async-1", marks=pytest.mark.full),
         pytest.param("dist_async", 2, 2, id="async-2"),
         pytest.param("dist_async", 4, 1, id="async-4", marks=pytest.mark.full),
-        pytest.param("dist_device_sync", 2, 2, id="device-sync"),
+        pytest.param("dist_device_sync", 2, 2, id="device-sync", marks=pytest.mark.full),
     ],
 )
 def test_digits_are_learnt_with_every_kind_of_store(

@@ -8,6 +8,7 @@ import pytest
 
 from distrain_trainer.errors import rank_from_environment
 from distrain_trainer.placement import spread
+from tests.matrix import one_of
 
 from .conftest import SCRIPTS, ProgramInImage, Run, assert_refused
 
@@ -31,7 +32,7 @@ def run_until_one_ends(program: ProgramInImage, which: str) -> Run:
     return program(*ENDLESS, script="/ends.py", starter=without_operator, env=env, mounts=script)
 
 
-@pytest.mark.parametrize("which", ["worker 1", "ps 0"])
+@pytest.mark.parametrize("which", one_of(["worker 1", "ps 0"]))
 def test_lost_process_ends_the_others(program: ProgramInImage, which: str) -> None:
     run = run_until_one_ends(program, which)
 
