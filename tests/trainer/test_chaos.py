@@ -10,7 +10,7 @@ import pytest
 from .chaos import CASES, Case, random_plan, steps_for, train
 
 # Of each number of ranks: 20 in all. TensorFlow takes twice as long to start.
-KILLS = {"tensorflow-horovod": 3, "pytorch-ddp": 7}
+KILLS = {"tensorflow-horovod": 2, "pytorch-ddp": 8}
 # Of no matter which size: as many checkpoints as can be written.
 SECONDS_BETWEEN = 0.1
 

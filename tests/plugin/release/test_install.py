@@ -214,7 +214,7 @@ def _signal(number: int = signal.SIGINT) -> None:
     os.kill(os.getpid(), number)
 
 
-pytestmark = pytest.mark.usefixtures("signals")
+pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 
 def test_job_that_starts_stays() -> None:

@@ -34,7 +34,7 @@ JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 PODS = "/api/v1/namespaces/team/pods"
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}, "trainer": {"steps": 600}}
 
-pytestmark = pytest.mark.usefixtures("signals")
+pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 
 @dataclass
