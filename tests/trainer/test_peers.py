@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import distrain_trainer
 from distrain_trainer.errors import LostPeerError
-from distrain_trainer.peers import wait_until_gone
+from distrain_trainer.peers import Watch, wait_until_gone
 
 SPEAKER = (
     "import sys, time; from distrain_trainer.peers import Watch; "
@@ -45,6 +46,26 @@ def test_port_that_refuses_is_a_lost_process_and_one_that_never_answered_is_not(
         wait_until_gone("worker 3", address, stopped)
     threading.Timer(3.5, stopped.set).start()
     wait_until_gone("worker 3", address, stopped)
+
+
+def test_processes_meet_once_the_last_one_listens() -> None:
+    early, first = serve()
+    late, second = serve()
+    port = late.getsockname()[1]
+    late.close()
+    begun, started = time.monotonic(), []
+
+    def start_late() -> None:
+        started.append(socket.create_server(("127.0.0.1", port)))
+
+    threading.Timer(1, start_late).start()
+    watch = Watch({"worker 0": first, "ps 0": second})
+    watch.meet()
+
+    assert 1 <= time.monotonic() - begun < 5
+    watch.stop()
+    for server in (early, *started):
+        server.close()
 
 
 def test_speaker_names_whom_another_process_misses_though_it_never_saw_that_one() -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn
 from distrain_trainer.errors import LostPeerError, end_rank
 
 SECONDS_BETWEEN = 1.0
+SECONDS_BETWEEN_TRIES = 0.2
 SECONDS_TO_ANSWER = 5.0
 # A port that refuses says that nothing listens there; silence may be the network's.
 REFUSALS = 2
@@ -39,6 +40,12 @@ class Watch:
         with contextlib.suppress(OSError):
             listener = socket.create_server(("", port), backlog=1024)
             threading.Thread(target=self._hear, args=(listener,), daemon=True).start()
+
+    def meet(self) -> None:
+        """Return once each of the others listens. The watch ends this process when one never does."""
+        for address in self._peers.values():
+            while not listens(address):
+                time.sleep(SECONDS_BETWEEN_TRIES)
 
     def stop(self) -> None:
         """Let the others end: they may now."""
@@ -74,6 +81,14 @@ class Watch:
             with contextlib.suppress(OSError), socket.create_connection((host, int(port)), SECONDS_TO_ANSWER) as to:
                 to.sendall(name.encode())
         end_rank(error)
+
+
+def listens(address: str) -> bool:
+    """Tell whether something listens at host:port."""
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), SECONDS_TO_ANSWER):
+        return True
+    return False
 
 
 def wait_until_gone(name: str, address: str, stopped: threading.Event) -> None:

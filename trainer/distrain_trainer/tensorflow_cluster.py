@@ -143,6 +143,8 @@ class Member:
                 given = tf.compat.v1.placeholder(tf.float32, [])
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
+        # gRPC that was refused once waits before it tries again, and TensorFlow prints pages of it meanwhile.
+        self._watch.meet()
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
             try:
