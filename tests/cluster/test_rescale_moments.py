@@ -113,9 +113,10 @@ def _silence(namespace: Namespace) -> float:
 
 @pytest.mark.full
 def test_lost_worker_that_is_no_longer_wanted_is_not_waited_for(long_run: Namespace) -> None:
-    size = len(workers(long_run))
+    rescale(long_run, 2)
+    wait_for_step(long_run, ranks=2)
 
     os.kill(faults.processes(workers(long_run)[-1]["metadata"]["uid"], "distrain-worker")[0], signal.SIGKILL)
-    rescale(long_run, size - 1)
+    rescale(long_run, 1)
 
-    wait_for_step(long_run, ranks=size - 1)
+    wait_for_step(long_run, ranks=1)

@@ -154,8 +154,12 @@ def rescale(namespace: Namespace, size: int) -> None:
 
 
 def assert_no_step_was_lost(namespace: Namespace) -> None:
-    """Hold that each start of the launcher's log went on where the one before had stopped."""
-    log = namespace.launcher_log()
+    """Hold that each start of the launcher's log went on where the one before had stopped.
+
+    A launcher that took another's place begins with a start after a stop that the other one's log tells of.
+    """
+    _, words, rest = namespace.launcher_log().partition("stopped at step ")
+    log = words + rest
     resumed = [found[1] for found in RESUMED.findall(log)]
     assert resumed
     assert STOPPED.findall(log)[: len(resumed)] == resumed
