@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from lab import golang, s3
 from lab.waiting import wait_for_port
+from tests.matrix import leave_each_to_one
 
 # The lab, Helm and kubectl are programs of Go, which take up to a fifth of their time to collect garbage.
 os.environ.setdefault("GOGC", "400")
@@ -47,22 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not item.get_closest_marker("install"):
             part = item.path.relative_to(TESTS).parts[0]
             item.add_marker(MARKERS[part])
-    _leave_each_to_one_helm(items)
+    leave_each_to_one(items, "either_helm", "helm", ("helm4", "helm3"))
     if os.environ.get("FULL") != "1":
         left_out = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-
-
-def _leave_each_to_one_helm(items: list[pytest.Item]) -> None:
-    """Leave each test that is the same with both Helms to one of them, in turn; the other is for the full matrix."""
-    tests: dict[str, int] = {}
-    for item in items:
-        if item.get_closest_marker("either_helm") and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            helm = str(item.callspec.params.get("helm"))
-            number = tests.setdefault(item.nodeid.replace(helm, ""), len(tests))
-            if helm == ("helm3", "helm4")[number % 2]:
-                item.add_marker("full")
 
 
 class PartScheduling(LoadScopeScheduling):

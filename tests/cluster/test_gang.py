@@ -22,7 +22,7 @@ GANG = {"gang.scheduler": "scheduler-plugins"}
 Kind = tuple[dict[str, str], str]
 MPIJOB: Kind = ({}, "mpijobs")
 PLAIN: Kind = ({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher")
-SECONDS_TO_PLACE = 8
+SECONDS_TO_PLACE = 15
 
 
 @pytest.mark.parametrize("kind", one_of([MPIJOB, PLAIN]), ids=["mpi-operator", "plain"])

@@ -16,7 +16,7 @@ from tests.cluster.training import Head, head, live_pod, upgrade, wait_for_check
 
 TRAINER = "distrain_trainer"
 # Until it has been noticed, which takes half a minute, and the next start meets it too.
-SECONDS_CUT = 35
+SECONDS_CUT = 45
 
 
 @pytest.fixture(scope="module")

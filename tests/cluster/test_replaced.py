@@ -36,11 +36,6 @@ def _wait_for_generation(namespace: Namespace, before: Head) -> Head:
     return wait_for_checkpoint(namespace, head(namespace))
 
 
-def _launcher_log(namespace: Namespace) -> str:
-    """Return the end of the launcher's log, an empty one while there is none."""
-    return "".join(namespace.logs("app.kubernetes.io/component=launcher").values())
-
-
 def test_job_of_another_value_and_size_goes_on_and_so_does_the_first_after_a_rollback(
     namespace: Namespace, helm4: Path, on_s3: list[str]
 ) -> None:
@@ -69,7 +64,7 @@ def test_rescale_before_the_first_step_trains_at_the_new_size(
     namespace: Namespace, helm4: Path, on_s3: list[str]
 ) -> None:
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2})
-    wait_until("mpirun", lambda: "all 2 workers answer" in _launcher_log(namespace), pause=0.5)
+    wait_until("mpirun", lambda: "all 2 workers answer" in namespace.launcher_log(), pause=0.5)
 
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 1})
 

@@ -36,15 +36,10 @@ def _objects(namespace: Namespace) -> set[str]:
     return set(client.kubectl("-n", namespace.name, "get", KINDS, "-o", "name").split())
 
 
-def _has_step(namespace: Namespace) -> bool:
-    logs = namespace.logs("app.kubernetes.io/component=launcher")
-    return any("images/sec:" in log for log in logs.values())
-
-
 def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: Namespace) -> None:
     installed = namespace.distrain("install", "run1", *RUN, "--wait", "--timeout", "5m")
     assert installed.returncode == 0, installed.stderr
-    wait_until("a step", lambda: _has_step(namespace), seconds=300, pause=1)
+    wait_until("a step", lambda: "images/sec:" in namespace.launcher_log(), seconds=300, pause=1)
 
     planned = namespace.distrain("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=9", "--dry-run")
     rescaled = namespace.distrain("rescale", "run1", "--workers", "3", "--yes", "--wait", "--timeout", "5m")

@@ -126,9 +126,9 @@ class Namespace:
         told = [client.kubectl("-n", self.name, *words) for words in look]
         return "\n".join([*told, *(f"{name}:\n{log}" for name, log in self.logs().items())])
 
-    def logs(self, selector: str = "") -> dict[str, str]:
+    def logs(self) -> dict[str, str]:
         """Return each pod's log by the pod's name, an empty one where there is none yet."""
-        names = [pod["metadata"]["name"] for pod in self.get(f"pods -l {selector}")]
+        names = [pod["metadata"]["name"] for pod in self.get("pods")]
         return {name: self.log(name, tailLines=200) for name in names}
 
     def log(self, pod: str, **limits: int) -> str:

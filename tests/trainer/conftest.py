@@ -13,6 +13,7 @@ import pytest
 
 from lab import images
 from lab.digits import write_digits
+from tests.matrix import leave_each_to_one
 
 DIGITS_IN_IMAGE = "/data/digits"
 # Some warn on stderr where these are not set: torchrun starts one thread per rank, and gloo looks this host's name up.
@@ -172,15 +173,8 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
 
 @pytest.hookimpl(tryfirst=True)  # Before what is marked so is left out.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave each test of what all programs share to one of them, to the next each time; the rest is the full matrix."""
-    programs = list(PROGRAMS)
-    tests: dict[str, int] = {}
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("shared"):
-            program = str(item.callspec.params["program"])
-            test = tests.setdefault(item.nodeid.replace(program, ""), len(tests))
-            if programs.index(program) != test % len(programs):
-                item.add_marker("full")
+    """Leave each test of what all programs share to one of them."""
+    leave_each_to_one(items, "shared", "program", list(PROGRAMS))
 
 
 @pytest.fixture(scope="session")

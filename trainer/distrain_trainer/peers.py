@@ -77,18 +77,22 @@ class Watch:
     def _end(self, name: str, error: LostPeerError) -> NoReturn:
         self._telling.acquire()  # For good: who is gone first is the cause of the others' end.
         if self._speaker:
-            host, _, port = self._speaker.rpartition(":")
-            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), SECONDS_TO_ANSWER) as to:
+            with contextlib.suppress(OSError), connection_to(self._speaker) as to:
                 to.sendall(name.encode())
         end_rank(error)
 
 
 def listens(address: str) -> bool:
     """Tell whether something listens at host:port."""
-    host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), SECONDS_TO_ANSWER):
+    with contextlib.suppress(OSError), connection_to(address):
         return True
     return False
+
+
+def connection_to(address: str) -> socket.socket:
+    """Connect to host:port, within the seconds to answer. Raises OSError."""
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), SECONDS_TO_ANSWER)
 
 
 def wait_until_gone(name: str, address: str, stopped: threading.Event) -> None:
@@ -97,8 +101,7 @@ def wait_until_gone(name: str, address: str, stopped: threading.Event) -> None:
     answered, refusals = 0.0, 0
     while not stopped.wait(SECONDS_BETWEEN):
         try:
-            host, _, port = address.rpartition(":")
-            socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
+            connection_to(address).close()
             answered, refusals = time.monotonic(), 0
         except ConnectionRefusedError:
             refusals += 1
