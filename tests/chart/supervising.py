@@ -26,7 +26,7 @@ class Bench:
         self, program: str, *options: str, before: Sequence[str] = (), **environment: str
     ) -> subprocess.Popen[str]:
         (self.folder / "log").write_text("")
-        for script in (self.script, "distrain_program.py"):
+        for script in (self.script, "distrain_program.py", "distrain_sigterm.py"):
             text = (SCRIPTS / script).read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
             text = text.replace("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0")
             text = text.replace("SECONDS_HALTED = 30", "SECONDS_HALTED = 1")

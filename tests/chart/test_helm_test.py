@@ -165,7 +165,7 @@ def test_pod_has_the_script_and_what_it_imports(helm: Path) -> None:
 
     data = only(found, "ConfigMap", volume["configMap"]["name"])["data"]
 
-    assert set(data) == {"distrain-test", "distrain_kube.py"}
+    assert set(data) == {"distrain-test", "distrain_kube.py", "distrain_sigterm.py"}
     for name, script in data.items():
         assert script == (CHART / "files" / name).read_text(encoding="utf-8")
 

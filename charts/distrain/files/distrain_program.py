@@ -15,6 +15,8 @@ import sys
 import threading
 import time
 
+from distrain_sigterm import take_sigterm
+
 # How a program ends: the training is finished; a mistake of the user's, which it names; a newer run has taken its
 # place; it stopped at a step boundary, and resumes there.
 FINISHED, MISTAKE, FENCED, STOPPED = 0, 2, 4, 128 + signal.SIGTERM
@@ -230,7 +232,7 @@ def run_as_child(work: object, restarts: Restarts, say: object) -> int:
         if pid == 0:
             work_and_exit(work, is_again)
         signal.signal(signal.SIGTERM, lambda *_, child=pid: (asked.append(True), os.kill(child, signal.SIGTERM)))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        take_sigterm()
         status = wait_for(pid)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if not os.WIFSIGNALED(status):
@@ -248,7 +250,7 @@ def work_and_exit(work: object, is_again: bool) -> None:
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        take_sigterm()
         code = work(is_again)
         sys.stdout.flush()
     except Exception:
