@@ -92,7 +92,7 @@ def _tell(what: str, runs: list[Run]) -> None:
 
 def _tell_of_bare_reading(seconds: list[float], ratios: list[float]) -> None:
     print(
-        f"all pods read by two processes, passed over as JSON: {statistics.median(seconds):.2f} s "
+        f"all pods read by two processes, and not looked at: {statistics.median(seconds):.2f} s "
         f"(of {RUNS}: {min(seconds):.2f} to {max(seconds):.2f}), of which the check takes "
         f"{statistics.median(ratios):.1f} x",
         flush=True,

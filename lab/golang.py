@@ -85,6 +85,7 @@ PROGRAMS = {
         Program("gitops", "gitops", "."),
         Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),
         Program("schedule", "schedule", "."),
+        Program("protobuf", "protobuf", "."),
         Program("nslookup", "nslookup", "."),
     )
 }
@@ -92,7 +93,7 @@ PROGRAMS = {
 
 # What a cluster does not start with: other operators, and what the tests hold the chart and the plugin to.
 OPERATORS = {"mpi-operator.v1alpha2", "kubectl-delivery", "scheduler", "controller"}
-ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule"}
+ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule", "protobuf"}
 
 
 def binary(name: str) -> Path:

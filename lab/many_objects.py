@@ -1,7 +1,7 @@
 """The objects of a large cluster, as its API server would send them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
 
 They are written once, into a cache, already cut into the chunks of an HTTP/1.1 body as Kubernetes 1.33 and later cuts
-them, one per item. So the server that sends them has next to nothing to do.
+them, one per item. So the server that sends them has next to nothing to do. Pods are there in protobuf, too.
 """
 
 from __future__ import annotations
@@ -15,30 +15,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab import protobuf
 from lab.paths import CACHE_DIR
 
 NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
 GPUS = 8
 REQUESTS = [("500m", "1Gi"), ("1", "2Gi"), ("250m", "512Mi"), ("2", "4Gi"), ("100m", "128Mi")]
+# What stands in a pod for what is its own, as long as that is: in protobuf lengths are written down.
+INDEX, NODE_NAME, ADDRESS = "@IDX@", f"{'@NODE@':@<26}", f"{'@ADDRESS@':@<15}"
 
 Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Items:
-    """A file of chunks, one per item, each with its comma, and where each begins; the last entry is the end."""
+    """A file of chunks, one per item, and where each begins; the last entry is the end.
+
+    `sizes` are the bytes of the items before each, without what makes chunks of them.
+    """
 
     path: Path
     offsets: array[int]
+    sizes: array[int]
 
 
 def nodes() -> Items:
-    return _stored("nodes", (_node(number) for number in range(NODES)))
+    """Return the nodes as JSON, each with its comma."""
+    return _stored("nodes", (_node(number) + b"," for number in range(NODES)))
 
 
 def pods() -> Items:
-    """Return the pods in the order of their nodes."""
-    return _stored("pods", (_pod(node, number) for node in range(NODES) for number in range(PODS_PER_NODE)))
+    """Return the pods as JSON, each with its comma, in the order of their nodes."""
+    return _stored("pods", (pod + b"," for pod in _pods(list(map(_json, _templates())))))
+
+
+def pods_in_protobuf() -> Items:
+    """Return the same pods in the other encoding."""
+    return _stored("pods.protobuf", _pods(protobuf.pods(_templates())))
 
 
 def node_name(number: int) -> str:
@@ -51,9 +64,7 @@ def _stored(name: str, objects: Iterator[bytes]) -> Items:
     if not (folder / f"{name}.offsets").is_file():
         _discard_others(folder)
         _write(folder, name, objects)
-    offsets = array("Q")
-    offsets.frombytes((folder / f"{name}.offsets").read_bytes())
-    return Items(folder / name, offsets)
+    return Items(folder / name, _read(folder / f"{name}.offsets"), _read(folder / f"{name}.sizes"))
 
 
 def _discard_others(folder: Path) -> None:
@@ -64,12 +75,20 @@ def _discard_others(folder: Path) -> None:
 
 
 def _write(folder: Path, name: str, objects: Iterator[bytes]) -> None:
-    offsets = array("Q", [0])
+    offsets, sizes = array("Q", [0]), array("Q", [0])
     with (folder / name).open("wb") as file:
         for body in objects:
-            file.write(b"%x\r\n%s,\r\n" % (len(body) + 1, body))
+            file.write(b"%x\r\n%s\r\n" % (len(body), body))
             offsets.append(file.tell())
+            sizes.append(sizes[-1] + len(body))
+    (folder / f"{name}.sizes").write_bytes(sizes.tobytes())
     (folder / f"{name}.offsets").write_bytes(offsets.tobytes())
+
+
+def _read(path: Path) -> array[int]:
+    numbers = array("Q")
+    numbers.frombytes(path.read_bytes())
+    return numbers
 
 
 def _node(number: int) -> bytes:
@@ -103,24 +122,29 @@ def _node(number: int) -> bytes:
     return _json({"metadata": metadata, "spec": {"taints": taints} if taints else {}, "status": status})
 
 
-def _pod(node: int, number: int) -> bytes:
-    """Return a pod of a Deployment; the same text for all, with what is each one's own put in."""
-    variant = (node + number) % len(REQUESTS)
-    text = _TEMPLATES.setdefault(variant, _template(variant))
-    index = node * PODS_PER_NODE + number
-    for placeholder, value in (
-        (b"@INDEX@", b"%05x" % index),
-        (b"@NODE@", node_name(node).encode()),
-        (b"@IP@", b"10.%d.%d.%d" % (node // 256, node % 256, number + 2)),
-    ):
-        text = text.replace(placeholder, value)
-    return text
+def _pods(templates: list[bytes]) -> Iterator[bytes]:
+    """Yield the pods of Deployments: a Deployment's have the same text, with what is each one's own put in."""
+    for node in range(NODES):
+        for number in range(PODS_PER_NODE):
+            text = templates[(node + number) % len(templates)]
+            for placeholder, value in (
+                (INDEX, f"{node * PODS_PER_NODE + number:05x}"),
+                (NODE_NAME, node_name(node)),
+                (ADDRESS, _address(node, number)),
+            ):
+                text = text.replace(placeholder.encode(), value.encode())
+            yield text
 
 
-_TEMPLATES: dict[int, bytes] = {}
+def _address(node: int, number: int) -> str:
+    return f"fd00::{node:04x}:{number:04x}"
 
 
-def _template(variant: int) -> bytes:
+def _templates() -> list[Object]:
+    return [_template(variant) for variant in range(len(REQUESTS))]
+
+
+def _template(variant: int) -> Object:
     app = f"service-{variant}"
     labels = {"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app, "pod-template-hash": "6c54b479"}
     owner = {
@@ -132,11 +156,11 @@ def _template(variant: int) -> bytes:
     }
     containers = [_container(app, *REQUESTS[variant]), _container("proxy", "100m", "128Mi")]
     metadata = {
-        "name": f"{app}-6c54b479-@INDEX@",
+        "name": f"{app}-6c54b479-{INDEX}",
         "generateName": f"{app}-6c54b479-",
         "namespace": f"team-{variant}",
-        "uid": "b7b3c5b3-f21a-4321-b912-0000000@INDEX@",
-        "resourceVersion": "10@INDEX@",
+        "uid": f"b7b3c5b3-f21a-4321-b912-0000000{INDEX}",
+        "resourceVersion": f"10{INDEX}",
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "labels": labels,
         "annotations": {"checksum/config": "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"},
@@ -159,7 +183,7 @@ def _template(variant: int) -> bytes:
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
         "serviceAccountName": app,
-        "nodeName": "@NODE@",
+        "nodeName": NODE_NAME,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "schedulerName": "default-scheduler",
         "tolerations": tolerations,
@@ -173,13 +197,13 @@ def _template(variant: int) -> bytes:
         "phase": "Running",
         "conditions": [{"type": kind, "status": "True", **times} for kind in kinds],
         "hostIP": "10.0.0.1",
-        "podIP": "@IP@",
-        "podIPs": [{"ip": "@IP@"}],
+        "podIP": ADDRESS,
+        "podIPs": [{"ip": ADDRESS}],
         "startTime": "2026-01-01T00:00:00Z",
         "containerStatuses": [_container_status(container) for container in containers],
         "qosClass": "Burstable",
     }
-    return _json({"metadata": metadata, "spec": spec, "status": status})
+    return {"metadata": metadata, "spec": spec, "status": status}
 
 
 def _container(name: str, cpu: str, memory: str) -> Object:

@@ -1,7 +1,7 @@
 """An API server that holds a large cluster, for measuring what reading one costs: `python -m lab.static_api FOLDER`.
 
-It serves the objects of `many_objects` over TLS, a page at a time, all or by node, as kube-apiserver would, and nothing
-else. It prints its port once it listens; FOLDER holds its certificate.
+It serves the objects of `many_objects` over TLS, a page at a time, all or by node, pods as JSON or in protobuf, as
+kube-apiserver would, and nothing else. It prints its port once it listens; FOLDER holds its certificate.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import mmap
 import ssl
 import sys
 import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from lab.many_objects import NODES, PODS_PER_NODE, Items, node_name, nodes, pods
+from lab import protobuf
+from lab.many_objects import NODES, PODS_PER_NODE, Items, node_name, nodes, pods, pods_in_protobuf
 
+PODS = "/api/v1/pods"
 GROUP = "kubeflow.org"
 VERSION = "v1"
 DISCOVERY = {
@@ -31,21 +34,37 @@ FIRST = "/first-question"
 class Listing:
     """The chunks of a list's items, mapped into memory."""
 
+    media_type = "application/json"
+
     def __init__(self, items: Items) -> None:
         with items.path.open("rb") as file:
             self._chunks = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        self._offsets = items.offsets
+        self._offsets, self._sizes = items.offsets, items.sizes
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def chunks(self, start: int, end: int) -> memoryview:
-        return self._chunks[self._offsets[start] : self._offsets[end]]
+    def page(self, start: int, stop: int, token: str) -> Iterator[bytes | memoryview]:
+        """Yield the chunks of a page of the items."""
+        following = f',"continue":"{token}"' if token else ""
+        head = f'{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"9"{following}}},"items":['
+        yield _chunk(head.encode())
+        if start < stop:
+            yield self._between(start, stop - 1)
+            # The last one of a page has no comma.
+            yield _chunk(bytes(self._between(stop - 1, stop)).partition(b"\r\n")[2].removesuffix(b",\r\n"))
+        yield _chunk(b"]}\n")
 
-    def last(self, position: int) -> bytes:
-        """Return an item as the last of a page, which has no comma."""
-        body = bytes(self.chunks(position, position + 1)).partition(b"\r\n")[2]
-        return _chunk(body.removesuffix(b",\r\n"))
+    def _between(self, start: int, stop: int) -> memoryview:
+        return self._chunks[self._offsets[start] : self._offsets[stop]]
+
+
+class ProtobufListing(Listing):
+    media_type = protobuf.MEDIA_TYPE
+
+    def page(self, start: int, stop: int, token: str) -> Iterator[bytes | memoryview]:
+        yield _chunk(protobuf.head(self._sizes[stop] - self._sizes[start], token))
+        yield self._between(start, stop)
 
 
 class Server(ThreadingHTTPServer):
@@ -54,7 +73,8 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, certificate: Path) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.lists = {"/api/v1/nodes": Listing(nodes()), "/api/v1/pods": Listing(pods())}
+        self.lists = {"/api/v1/nodes": Listing(nodes()), PODS: Listing(pods())}
+        self.pods_in_protobuf = ProtobufListing(pods_in_protobuf())
         self.numbers = {node_name(number): number for number in range(NODES)}
         self.first_question: float | None = None
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -81,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.first_question = self.server.first_question or time.monotonic()
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         if url.path in self.server.lists:
-            self._list(self.server.lists[url.path], query)
+            self._list(self._accepted(url.path), query)
         elif url.path in DISCOVERY:
             self._answer(200, DISCOVERY[url.path])
         elif url.path.startswith("/api/v1/namespaces/"):
@@ -93,17 +113,18 @@ class Handler(BaseHTTPRequestHandler):
         start, end = self._selected(len(listing), query.get("fieldSelector", ""))
         start += int(query.get("continue", 0))
         stop = min(end, start + int(query.get("limit", end)))
-        token = f',"continue":"{stop}"' if stop < end else ""
-        head = f'{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"9"{token}}},"items":['
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", listing.media_type)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        self.wfile.write(_chunk(head.encode()))
-        if start < stop:
-            self.wfile.write(listing.chunks(start, stop - 1))
-            self.wfile.write(listing.last(stop - 1))
-        self.wfile.write(_chunk(b"]}\n") + b"0\r\n\r\n")
+        for chunks in listing.page(start, stop, str(stop) if stop < end else ""):
+            self.wfile.write(chunks)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _accepted(self, path: str) -> Listing:
+        if path == PODS and self.headers.get("Accept", "").startswith(protobuf.MEDIA_TYPE):
+            return self.server.pods_in_protobuf
+        return self.server.lists[path]
 
     def _selected(self, count: int, selector: str) -> tuple[int, int]:
         """Return the positions that a field selector leaves; none of the pods has ended, or has no node."""

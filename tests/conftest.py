@@ -26,6 +26,7 @@ SHARING = {
     "test_admission.py",
     "test_doctor.py",
     "test_kills_kinds.py",
+    "test_listing.py",
     "test_operators_pods.py",
     "test_rbac.py",
     "test_replaced.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -17,12 +18,12 @@ class NotFoundError(UnreachableError):
     """The cluster has no such thing."""
 
 
-def decoded(answer: Answer, decoder: msgspec.json.Decoder[T], what: str, server: str) -> T:
+def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server: str) -> T:
     """Return what was asked for, which `what` names in a message; raises the refusal where it was refused."""
     if answer.status not in (200, 201):
         raise refusal(answer, what, server)
     try:
-        return decoder.decode(answer.body)
+        return decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreachableError(f"{server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 

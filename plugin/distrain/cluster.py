@@ -22,7 +22,8 @@ from distrain.answers import NotFoundError, decoded, refusal
 from distrain.connection import IMPATIENT, JSON, Answer, Connection
 from distrain.kube_answers import Group, ResourceList, Review, ReviewStatus, Version
 from distrain.kube_pods import CountedPod
-from distrain.listing import Listing, Sum, again
+from distrain.kube_pods_json import JsonPod
+from distrain.listing import Listing, PodListing, Sum, again
 from distrain.target import Target
 
 # How many lists are asked for at once, where there are many small ones.
@@ -114,7 +115,8 @@ class Cluster:
         return [pod for pods in lists for pod in pods.items(connection)]
 
     def _pods(self, selector: str, **query: str) -> Listing[CountedPod]:
-        return self._listing("/api/v1/pods", CountedPod, "pods of all namespaces", {**query, "fieldSelector": selector})
+        query["fieldSelector"] = selector
+        return PodListing(self.server, "/api/v1/pods", JsonPod, "pods of all namespaces", query)
 
     def _several(self) -> list[Connection]:
         while len(self._connections) < CONNECTIONS:
@@ -156,7 +158,9 @@ class Cluster:
 
     def read_metadata(self, path: str, what: str) -> kube.Named:
         """Return an object's metadata alone: of a Secret no key is sent."""
-        return decoded(self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named), what, self.server)
+        return decoded(
+            self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named).decode, what, self.server
+        )
 
     def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
         """Raises NotFoundError when the cluster has none."""
@@ -194,7 +198,7 @@ class Cluster:
         answer = self._write("POST", "/api/v1/namespaces", made)
         if answer.status == 409:
             return None
-        return decoded(answer, msgspec.json.Decoder(kube.Named), f"namespace {name}", self.server).metadata.uid
+        return decoded(answer, msgspec.json.Decoder(kube.Named).decode, f"namespace {name}", self.server).metadata.uid
 
     def delete_namespace(self, name: str, uid: str) -> None:
         """Write: delete this very namespace; one that is gone already is fine."""
@@ -243,7 +247,7 @@ class Cluster:
 
     def _ask(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
         body = None if question is None else json.dumps(question).encode()
-        return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer), what, self.server)
+        return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer).decode, what, self.server)
 
 
 def connect(target: Target) -> Cluster:

@@ -12,6 +12,10 @@ from msgspec import Struct, field
 
 from distrain.kube import Kube
 
+# The encoding of Kubernetes' own components, and what an answer in it begins with.
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+MAGIC = b"k8s\0"
+
 
 class User(Kube):
     username: str = ""

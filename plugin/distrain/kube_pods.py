@@ -1,93 +1,77 @@
 """As much of any pod of a cluster as counts for what it takes of a node.
 
-A large cluster has more than a hundred thousand. So what nearly all of them have in common with others, or what hardly
-any job asks about, stays text: it is decoded when it is needed, and nobody may keep it longer than the page that it
-stands on.
+A large cluster has more than a hundred thousand, in one of two encodings. Nearly all of them are like others: what they
+have in common is decoded once.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from msgspec import Raw, Struct, field, json
+from distrain import kube
 
-from distrain.kube import Affinity, HostPort, Kube, OwnerKind
-
-# The text of what an object does not have.
-NULL = Raw(b"null")
-
-T = TypeVar("T")
-
-
-def decoded(text: Raw | bytes, type: type[T]) -> T | None:
-    """Return what a part of an object that was left as text says; None where the object has no such part."""
-    return None if text is NULL else json.decode(text, type=type | None)
+DAEMON_SET = "DaemonSet"
+# Only a static pod has this annotation: it stands for a file on its node.
+MIRROR = "kubernetes.io/config.mirror"
+INFEASIBLE = ("PodResizePending", "Infeasible")
 
 
-class CountedAnnotations(Struct, gc=False):
-    """Only a static pod has it: it stands for a file on its node."""
+class Kind(kube.Kube, eq=False):
+    """What the pods of a controller have in common, and all that tells what one of them takes.
 
-    mirror: str | None = field(default=None, name="kubernetes.io/config.mirror")
+    `stays`: whether it stays on its node whatever ends, as a DaemonSet's does and a static one.
+    `is_infeasible`: whether kubelet has said that it cannot be resized as it is asked to.
+    """
 
-
-class CountedMetadata(Kube):
-    name: str = ""
-    namespace: str = ""
-    labels_text: Raw = field(default=NULL, name="labels")
-    annotations: CountedAnnotations | None = None
-    owner_references: list[OwnerKind] | None = None
-    deletion_timestamp: str | None = None
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return decoded(self.labels_text, dict[str, str]) or {}
-
-    @property
-    def is_static(self) -> bool:
-        return self.annotations is not None and self.annotations.mirror is not None
-
-
-class CountedContainer(Kube):
-    name: str = ""
-    restart_policy: str | None = None
-    resources: Raw = NULL
-    ports_text: Raw = field(default=NULL, name="ports")
-
-    @property
-    def ports(self) -> list[HostPort] | None:
-        return decoded(self.ports_text, list[HostPort])
-
-
-class CountedSpec(Kube):
-    node_name: str | None = None
-    priority: int | None = None
-    containers: list[CountedContainer] | None = None
-    init_containers: list[CountedContainer] | None = None
-    resources: Raw = NULL
-    overhead: Raw = NULL
-    affinity_text: Raw = field(default=NULL, name="affinity")
-    volumes: Raw = NULL
-
-    @property
-    def affinity(self) -> Affinity | None:
-        return decoded(self.affinity_text, Affinity)
-
-
-class CountedContainerStatus(Kube):
-    name: str = ""
-    resources: Raw = NULL
-    allocated_resources: Raw = NULL
-
-
-class CountedStatus(Kube):
+    stays: bool = False
     phase: str = ""
+    priority: int = 0
     nominated_node_name: str | None = None
-    conditions: Raw = NULL
-    container_statuses: list[CountedContainerStatus] | None = None
-    init_container_statuses: list[CountedContainerStatus] | None = None
+    containers: list[kube.Container] | None = None
+    init_containers: list[kube.Container] | None = None
+    resources: kube.Resources | None = None
+    overhead: kube.Amounts | None = None
+    anti_affinity: kube.PodAffinity | None = None
+    container_statuses: list[kube.ContainerStatus] | None = None
+    init_container_statuses: list[kube.ContainerStatus] | None = None
+    is_infeasible: bool = False
 
 
-class CountedPod(Kube):
-    metadata: CountedMetadata = field(default_factory=CountedMetadata)
-    spec: CountedSpec = field(default_factory=CountedSpec)
-    status: CountedStatus = field(default_factory=CountedStatus)
+class Condition(Protocol):
+    """A condition of a pod, in either encoding."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def reason(self) -> str | None: ...
+
+
+class CountedPod(Protocol):
+    """A pod; what it does not have is empty. Nobody may keep it longer than the page that it stands on."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def labels(self) -> dict[str, str]: ...
+
+    @property
+    def is_leaving(self) -> bool: ...
+
+    @property
+    def node_name(self) -> str: ...
+
+    @property
+    def volumes(self) -> Sequence[kube.Volume]: ...
+
+    @property
+    def kind(self) -> Kind:
+        """Worked out anew each time where the pod is JSON."""
+
+
+def is_infeasible(conditions: Iterable[Condition]) -> bool:
+    """Tell from a pod's conditions whether it cannot be resized as it is asked to."""
+    pending = [each for each in conditions if each.type == INFEASIBLE[0]]
+    return bool(pending) and pending[0].reason == INFEASIBLE[1]

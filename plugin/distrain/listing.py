@@ -8,9 +8,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlencode
 
@@ -19,9 +20,10 @@ from msgspec.structs import replace
 
 from distrain.ahead import Ahead
 from distrain.answers import decoded, refusal
-from distrain.connection import BEGINNING, Answer, Connection, Patience
+from distrain.connection import BEGINNING, JSON, Answer, Connection, Patience
 from distrain.errors import UnreachableError
-from distrain.kube_answers import Page, PageMetadata
+from distrain.kube_answers import MAGIC, PROTOBUF, Page, PageMetadata
+from distrain.kube_pods import CountedPod
 
 PAGE_SIZE = 500
 # A list is kept for minutes by its server; one that expires this often is read too slowly.
@@ -61,6 +63,9 @@ class Listing(Generic[Item]):
     The state that the first page tells of is that of all; raises ExpiredError when the server has it no more.
     """
 
+    # What pages after the first may be, best first.
+    _accept_more = JSON
+
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
         self._server, self._path, self._what, self._query = server, path, what, query
         self._decoder = msgspec.json.Decoder(Page[item])  # type: ignore[valid-type]
@@ -80,7 +85,8 @@ class Listing(Generic[Item]):
         first = one()
         if not self._next_token(first) or not _has_processors():
             return use(self._following(connections[0], first))
-        # Its import takes 35 ms, and most clusters are small.
+        # Imports take 75 ms, and most clusters are small. The second process finds here what is imported now.
+        _protobuf()
         from distrain.sharing import shared
 
         with _no_collection():
@@ -101,21 +107,50 @@ class Listing(Generic[Item]):
     ) -> Answer:
         paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
         path = f"{self._path}?{urlencode({**self._query, **paging})}"
-        answer = connection.ask(path, patience=self._patience, hear=hear)
+        accept = self._accept_more if token else JSON
+        answer = connection.ask(path, patience=self._patience, accept=accept, hear=hear)
         if token and answer.status == 410:
             raise ExpiredError(f"{self._what}: the list expired while it was read; try again")
         return answer
 
-    def _items(self, answer: Answer) -> Sequence[Item]:
-        return decoded(answer, self._decoder, self._what, self._server).items or ()
+    def _items(self, answer: Answer) -> Iterable[Item]:
+        return self._decoded(answer, self._decoder.decode).items or ()
 
     def _next_token(self, answer: Answer) -> str | None:
         """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""
         if answer.status != 200:
             raise refusal(answer, self._what, self._server)
-        head, items, _ = bytes(answer.body[:BEGINNING]).partition(ITEMS)
-        start = memoryview(head + b"}") if items else answer.body
-        return decoded(Answer(200, start), HEAD, self._what, self._server).metadata.next or None
+        return self._decoded(answer, _next_token)
+
+    def _decoded(self, answer: Answer, decode: Callable[[memoryview], T]) -> T:
+        return decoded(answer, decode, self._what, self._server)
+
+
+class PodListing(Listing[CountedPod]):
+    """The list of pods. A long one comes in protobuf after its first page, if the server speaks it."""
+
+    _accept_more = f"{PROTOBUF},{JSON}"
+
+    def _items(self, answer: Answer) -> Iterable[CountedPod]:
+        return self._decoded(answer, _protobuf().pods) if _is_protobuf(answer) else super()._items(answer)
+
+    def _next_token(self, answer: Answer) -> str | None:
+        return self._decoded(answer, _protobuf().next_token) if _is_protobuf(answer) else super()._next_token(answer)
+
+
+def _next_token(page: memoryview) -> str | None:
+    head, items, _ = bytes(page[:BEGINNING]).partition(ITEMS)
+    return HEAD.decode(head + b"}" if items else page).metadata.next or None
+
+
+def _is_protobuf(answer: Answer) -> bool:
+    return answer.status == 200 and answer.body[: len(MAGIC)] == MAGIC
+
+
+def _protobuf() -> ModuleType:
+    from distrain import kube_pods_protobuf
+
+    return kube_pods_protobuf
 
 
 def _kept(answer: Answer) -> Answer:

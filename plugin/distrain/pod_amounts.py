@@ -9,32 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from msgspec import Struct, json
-
-from distrain import kube, kube_pods
+from distrain import kube
 from distrain.amounts import Units, add, all_thousandths, whole
-from distrain.kube_pods import decoded
+from distrain.kube_pods import Kind
 
 # Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
-INFEASIBLE = (b"PodResizePending", "Infeasible")
-
-
-class _Kind(Struct, array_like=True):
-    """All that tells what a pod of the cluster takes."""
-
-    containers: list[kube.Container] | None
-    init_containers: list[kube.Container] | None
-    resources: kube.Resources | None
-    overhead: kube.Amounts | None
-    container_statuses: list[kube.ContainerStatus] | None
-    init_container_statuses: list[kube.ContainerStatus] | None
-    is_infeasible: bool
-
-
-_KIND = json.Decoder(_Kind)
-# What is left as text of a pod is passed on as it stands.
-_encode = json.Encoder().encode
 
 
 def pod_request(spec: kube.PodSpec) -> Units:
@@ -42,22 +22,17 @@ def pod_request(spec: kube.PodSpec) -> Units:
     return _whole_request(_request(spec, {}, is_infeasible=False))
 
 
-def held(pod: kube_pods.CountedPod) -> Mapping[str, int]:
+@lru_cache(maxsize=2**16)
+def held(kind: Kind) -> Mapping[str, int]:
     """Return what a pod of the cluster takes on a node: a resized one, until kubelet is done, the larger of both."""
-    spec, status = pod.spec, pod.status
-    return _held_by(
-        _encode(
-            (
-                spec.containers,
-                spec.init_containers,
-                spec.resources,
-                spec.overhead,
-                status.container_statuses,
-                status.init_container_statuses,
-                _resize_is_infeasible(bytes(status.conditions)),
-            )
-        )
+    spec = kube.PodSpec(
+        containers=kind.containers,
+        init_containers=kind.init_containers,
+        resources=kind.resources,
+        overhead=kind.overhead,
     )
+    statuses = [*(kind.container_statuses or ()), *(kind.init_container_statuses or ())]
+    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=kind.is_infeasible))
 
 
 def pod_limits(spec: kube.PodSpec) -> Units:
@@ -75,20 +50,6 @@ def requested(resources: kube.Resources | None) -> kube.Amounts:
     if resources is None:
         return {}
     return {**(resources.limits or {}), **(resources.requests or {})}
-
-
-# A large cluster's pods are of some thousand kinds, and each kind's are alike.
-@lru_cache(maxsize=2**16)
-def _held_by(kind: bytes) -> Mapping[str, int]:
-    found = _KIND.decode(kind)
-    spec = kube.PodSpec(
-        containers=found.containers,
-        init_containers=found.init_containers,
-        resources=found.resources,
-        overhead=found.overhead,
-    )
-    statuses = [*(found.container_statuses or ()), *(found.init_container_statuses or ())]
-    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=found.is_infeasible))
 
 
 def _whole_request(total: Units) -> Units:
@@ -153,14 +114,6 @@ def _running(spec: kube.PodSpec, statuses: Sequence[kube.ContainerStatus]) -> di
     """Return the statuses that say what a container holds, by name; an init container that ends has none."""
     ending = {each.name for each in spec.init_containers or () if each.restart_policy != "Always"}
     return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
-
-
-def _resize_is_infeasible(conditions: bytes) -> bool:
-    # Times make each pod's a text of its own, and hardly any is resized.
-    if INFEASIBLE[0] not in conditions:
-        return False
-    pending = [each for each in decoded(conditions, list[kube.Condition]) or () if each.type == INFEASIBLE[0].decode()]
-    return bool(pending) and pending[0].reason == INFEASIBLE[1]
 
 
 def _pod_level(spec: kube.PodSpec, resources: kube.Resources) -> Units:

@@ -53,7 +53,9 @@ class _Turn:
         """Take the token from a page or its beginning. One that broke off and comes again has it once more."""
         if not self._has_passed:
             self.following = self._next_token(page)
-            self._pipe.send(self.following)
+            # One that ended has told why, which is received next.
+            with suppress(OSError):
+                self._pipe.send(self.following)
             self._has_passed = True
 
 

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from lab import protobuf
+
 Object = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass
@@ -29,7 +32,7 @@ class FakeApi:
     The caller is `jane`, who may do all but what is `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log";
     with " everywhere" at the end it is about all namespaces. What has no answer is refused with `otherwise`. `troubles`
     are statuses by path, for one request each: 200 is the usual answer, 0 cuts the connection, and anything else is
-    answered before the path's own answer is.
+    answered before the path's own answer is. Lists `in_protobuf` are for those who accept them before JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -40,6 +43,7 @@ class FakeApi:
     headers: list[Message] = field(default_factory=list)
     connections: int = 0
     otherwise: int = 404
+    in_protobuf: dict[str, list[bytes]] = field(default_factory=dict)
     troubles: dict[str, list[int]] = field(default_factory=dict)
     retry_after: str = ""
     in_chunks: bool = False
@@ -168,11 +172,17 @@ def release_secret(
 
 
 def _page(items: list[Object], query: dict[str, list[str]]) -> Object:
-    items = [item for item in items if _selected(item, query.get("fieldSelector", [""])[0])]
+    selected = [item for item in items if _selected(item, query.get("fieldSelector", [""])[0])]
+    found, token = _cut(selected, query)
+    metadata = {"continue": token} if token else {}
+    return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": found}
+
+
+def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
+    """Return the items of a page, and the token of the next."""
     start = int(query.get("continue", ["0"])[0])
     end = start + int(query.get("limit", ["100000"])[0])
-    metadata = {"continue": str(end)} if end < len(items) else {}
-    return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items[start:end]}
+    return items[start:end], str(end) if end < len(items) else ""
 
 
 def _selected(item: Object, selector: str) -> bool:
@@ -203,10 +213,16 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
             if api.retry_after:
                 self.send_header("Retry-After", api.retry_after)
-            self.send_body(json.dumps(answer, separators=(",", ":")).encode())
+            is_accepted = self.headers.get("Accept", "").startswith(protobuf.MEDIA_TYPE)
+            if status == 200 and is_accepted and parts.path in api.in_protobuf:
+                self.send_header("Content-Type", protobuf.MEDIA_TYPE)
+                items, token = _cut(api.in_protobuf[parts.path], parse_qs(parts.query))
+                self.send_body(protobuf.page(items, token))
+            else:
+                self.send_header("Content-Type", "application/json")
+                self.send_body(json.dumps(answer, separators=(",", ":")).encode())
 
         def send_body(self, body: bytes) -> None:
             if not api.in_chunks:

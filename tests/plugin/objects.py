@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from distrain import kube, kube_pods
+from distrain import kube
+from distrain.kube_pods_json import JsonPod
 
 Object = dict[str, Any]
 JOB = "run1-1234abcd"
@@ -146,5 +147,5 @@ def nodes(*objects: Object) -> list[kube.Node]:
     return msgspec.convert(list(objects), list[kube.Node])
 
 
-def pods(*objects: Object) -> list[kube_pods.CountedPod]:
-    return msgspec.json.decode(msgspec.json.encode(objects), type=list[kube_pods.CountedPod])
+def pods(*objects: Object) -> list[JsonPod]:
+    return msgspec.json.decode(msgspec.json.encode(objects), type=list[JsonPod])

@@ -22,11 +22,11 @@ def _cluster(api: FakeApi, folder: Path) -> Cluster:
 
 
 def test_long_lists_are_read_page_by_page(api: FakeApi, tmp_path: Path) -> None:
-    api.answers["/api/v1/pods"] = [pod(f"p{number}", on="a") for number in range(2 * PAGE_SIZE + 1)]
+    api.answers["/api/v1/pods"] = [pod("p", on=f"n{number}") for number in range(2 * PAGE_SIZE + 1)]
 
-    found = _cluster(api, tmp_path).over_pods(lambda pods: [each.metadata.name for each in pods])
+    found = _cluster(api, tmp_path).over_pods(lambda pods: [each.node_name for each in pods])
 
-    assert sorted(found) == sorted(f"p{number}" for number in range(2 * PAGE_SIZE + 1))
+    assert sorted(found) == sorted(f"n{number}" for number in range(2 * PAGE_SIZE + 1))
     assert len(api.requests) == 3
     assert all("fieldSelector=status.phase" in request for request in api.requests)
 

@@ -15,12 +15,14 @@ import pytest
 from distrain import kube_pods
 from distrain.access import access
 from distrain.cluster import Cluster, connect
-from distrain.connection import BEGINNING, Connection
+from distrain.connection import BEGINNING, JSON, Connection
 from distrain.errors import UnreachableError
+from distrain.kube_answers import PROTOBUF
 from distrain.listing import PAGE_SIZE, TRIES
 from distrain.target import Target
+from lab import protobuf
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
-from tests.plugin.objects import node, pod
+from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
 # Of three pages, which two processes share.
@@ -31,13 +33,23 @@ def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
     return connect(Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team"))
 
 
+def _pod(name: str, on: str = "") -> Object:
+    """A pod in a namespace of its name, by which one tells it from others."""
+    found = pod(name, on=on)
+    return {**found, "metadata": {**found["metadata"], "namespace": name}}
+
+
+def _pods() -> list[Object]:
+    return [_pod(name, on="a") for name in NAMES]
+
+
 def _names(pods: Iterator[kube_pods.CountedPod]) -> list[str]:
-    return [found.metadata.name for found in pods]
+    return [found.namespace for found in pods]
 
 
 @pytest.fixture
 def three_pages(api: FakeApi) -> FakeApi:
-    api.answers[PODS] = [pod(name, on="a") for name in NAMES]
+    api.answers[PODS] = _pods()
     return api
 
 
@@ -93,8 +105,8 @@ def test_beginning_of_an_answer_in_chunks_is_heard_before_its_end(three_pages: F
 
 
 def test_page_larger_than_the_buffer_is_read_whole(api: FakeApi, tmp_path: Path) -> None:
-    big = pod("big", on="a") | {"metadata": {"name": "big", "annotations": {"a": "x" * 3_000_000}}}
-    api.answers[PODS] = [big, pod("small", on="a")]
+    big = _pod("big") | {"metadata": {"namespace": "big", "annotations": {"a": "x" * 3_000_000}}}
+    api.answers[PODS] = [big, _pod("small")]
 
     for api.in_chunks in (False, True):
         assert _cluster(api, tmp_path).over_pods(_names) == ["big", "small"]
@@ -173,7 +185,7 @@ def test_longer_wait_than_ours_is_the_end(api: FakeApi, tmp_path: Path, pauses: 
 
 
 def test_pods_of_a_few_nodes_are_asked_for_by_node(api: FakeApi, tmp_path: Path) -> None:
-    api.answers[PODS] = [pod("a1", on="a"), pod("b1", on="b"), pod("c1", on="c"), pod("waits")]
+    api.answers[PODS] = [_pod("a1", on="a"), _pod("b1", on="b"), _pod("c1", on="c"), _pod("waits")]
 
     names = _cluster(api, tmp_path).over_pods(_names, ["a", "c"])
 
@@ -195,6 +207,26 @@ def test_every_page_is_read_once_by_one_process_and_by_two(three_pages: FakeApi,
 
     for _ in range(2):
         assert sorted(cluster.over_pods(_names)) == sorted(NAMES)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("in_chunks", [True, False])
+def test_list_is_read_in_protobuf_after_its_first_page(three_pages: FakeApi, tmp_path: Path, in_chunks: bool) -> None:
+    three_pages.in_protobuf[PODS] = protobuf.pods(_pods())
+    three_pages.in_chunks = in_chunks
+
+    names = _cluster(three_pages, tmp_path).over_pods(_names)
+
+    assert sorted(names) == sorted(NAMES)
+    assert [accepted.split(",")[0] for accepted in three_pages.accepted] == [JSON, PROTOBUF, PROTOBUF]
+
+
+def test_page_that_is_no_list_of_pods_is_told(three_pages: FakeApi, tmp_path: Path) -> None:
+    for broken in (b"\x0a\x05", b"\x12\x09\x05"):
+        three_pages.in_protobuf[PODS] = [broken] * len(NAMES)
+
+        with pytest.raises(UnreachableError, match=r"answers like no Kubernetes: .*; check KUBECONFIG"):
+            _cluster(three_pages, tmp_path).over_pods(_names)
 
 
 @pytest.mark.usefixtures("processes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,12 +13,11 @@ from distrain.amounts import Units, add
 from distrain.check import marks as other_pods
 from distrain.check.marks import Marks
 from distrain.check.ports import HostPort, host_ports
-from distrain.check.rules import JobRules, terms
+from distrain.check.rules import JobRules, Term, terms
 from distrain.check.volumes import claims_of
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
 from distrain.pod_amounts import held
 
-DAEMON_SET = "DaemonSet"
 # The role of the pod that asks, where the check runs as a hook of the chart: it is gone before the job is there.
 PREFLIGHT = "preflight"
 ENDED = ("Succeeded", "Failed")
@@ -91,18 +90,19 @@ def summed(
     loads = Loads()
     loading, counts = _Loading(rules, {node.metadata.name: node for node in nodes}, loads), loads.counts
     for pod in pods:
-        name = pod.spec.node_name or pod.status.nominated_node_name
-        if pod.status.phase in ENDED:
+        kind = pod.kind
+        name = pod.node_name or kind.nominated_node_name
+        if kind.phase in ENDED:
             continue
         if release and _is_own(pod, rules.namespace, release):
-            _count_own(counts, pod, bool(name))
+            _count_own(counts, pod, kind, bool(name))
             continue
-        has_node, priority = bool(pod.spec.node_name), pod.spec.priority or 0
+        has_node, priority = bool(pod.node_name), kind.priority
         counts.lower += has_node and priority < rules.priorities[1]
         if not name or (not has_node and priority < rules.priorities[0]):
             counts.pending += 1
         elif name in loading.nodes:
-            loading.add(pod, name)
+            loading.add(pod, kind, name)
     return loads
 
 
@@ -116,47 +116,40 @@ class _Loading:
         self._asks_for_ports = any(role.ports for role in self._roles)
         self._has_rules = any(role.keys for role in self._roles)
 
-    def add(self, pod: kube_pods.CountedPod, name: str) -> None:
-        request = held(pod)
-        is_between = not pod.spec.node_name and (pod.spec.priority or 0) < self._rules.priorities[1]
-        for load in (self._loads.taken, self._loads.staying) if _stays(pod) else (self._loads.taken,):
+    def add(self, pod: kube_pods.CountedPod, kind: kube_pods.Kind, name: str) -> None:
+        request = held(kind)
+        for load in (self._loads.taken, self._loads.staying) if kind.stays else (self._loads.taken,):
             load.requests.setdefault(name, []).append(request)
-            load.between += is_between
-            if self._asks_for_ports and (ports := host_ports(pod.spec)):
+            if not pod.node_name:
+                load.between += kind.priority < self._rules.priorities[1]
+            if self._asks_for_ports and (ports := host_ports(kind)):
                 load.ports.setdefault(name, set()).update(ports)
-            if self._rules.exclusive_claims and pod.metadata.namespace == self._rules.namespace:
-                claims = claims_of(kube_pods.decoded(pod.spec.volumes, list[kube.Volume]))
+            if self._rules.exclusive_claims and pod.namespace == self._rules.namespace:
+                claims = claims_of(pod.volumes)
                 used = self._rules.exclusive_claims.intersection(claims)
-                load.claims.setdefault(EVERYWHERE if pod.spec.node_name else name, set()).update(used)
-            if self._has_rules or pod.spec.affinity:
-                self._mark(load, pod, self.nodes[name])
+                load.claims.setdefault(EVERYWHERE if pod.node_name else name, set()).update(used)
+            if self._has_rules or kind.anti_affinity:
+                self._mark(load, pod, terms(kind.anti_affinity, pod.namespace), self.nodes[name])
 
-    def _mark(self, load: Load, pod: kube_pods.CountedPod, node: kube.Node) -> None:
-        affinity = pod.spec.affinity
-        anti = terms(affinity.pod_anti_affinity, pod.metadata.namespace) if affinity else ()
-        mark = other_pods.mark if pod.spec.node_name else other_pods.mark_nominated
+    def _mark(self, load: Load, pod: kube_pods.CountedPod, anti: Sequence[Term], node: kube.Node) -> None:
+        mark = other_pods.mark if pod.node_name else other_pods.mark_nominated
         for role in self._roles:
             if anti or role.keys:
                 mark(load.of(role.role.name), self._rules, role, pod, node, anti)
 
 
-def _count_own(counts: Counts, pod: kube_pods.CountedPod, has_node: bool) -> None:
-    if pod.metadata.labels.get(ROLE_LABEL) != PREFLIGHT:
+def _count_own(counts: Counts, pod: kube_pods.CountedPod, kind: kube_pods.Kind, has_node: bool) -> None:
+    if pod.labels.get(ROLE_LABEL) != PREFLIGHT:
         counts.own += has_node
-        add(counts.own_request, held(pod))
+        add(counts.own_request, held(kind))
 
 
 def _is_own(pod: kube_pods.CountedPod, namespace: str, release: str) -> bool:
     """Tell whether the pod stays, or makes room, as the job of the release changes; one that is leaving still holds."""
-    if pod.metadata.namespace != namespace or pod.metadata.deletion_timestamp is not None:
+    if pod.namespace != namespace or pod.is_leaving:
         return False
-    labels = pod.metadata.labels
+    labels = pod.labels
     return (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
-
-
-def _stays(pod: kube_pods.CountedPod) -> bool:
-    owners = [owner.kind for owner in pod.metadata.owner_references or ()]
-    return DAEMON_SET in owners or pod.metadata.is_static
 
 
 def _join(one: Any, other: Any) -> None:

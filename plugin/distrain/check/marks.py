@@ -41,7 +41,7 @@ def mark(
     marks: Marks, rules: JobRules, role: RoleRules, pod: kube_pods.CountedPod, node: kube.Node, anti: Iterable[Term]
 ) -> None:
     """Note what a pod on a node means for the role; `anti` is the pod's own anti-affinity."""
-    name, own, namespace = node.metadata.name, pod.metadata.labels, pod.metadata.namespace
+    name, own, namespace = node.metadata.name, pod.labels, pod.namespace
     if role.counted(namespace, rules.namespaces, own):
         marks.near.add(name)
     for number, term in enumerate(role.apart):
@@ -57,7 +57,7 @@ def mark_nominated(
     marks: Marks, rules: JobRules, role: RoleRules, pod: kube_pods.CountedPod, node: kube.Node, anti: Iterable[Term]
 ) -> None:
     """Note the same of a pod that waits for its node: the scheduler looks at it on that node alone."""
-    own, namespace = pod.metadata.labels, pod.metadata.namespace
+    own, namespace = pod.labels, pod.namespace
     found = node.metadata.labels or {}
     marks.awaited += any(_is_counted(spread, pod, rules.namespace, own) for spread in role.spread)
     avoided = any(term.key in found and term.about(namespace, rules.namespaces, own) for term in role.apart)
@@ -147,7 +147,7 @@ def _spread(
 
 def _is_counted(spread: kube.Spread, pod: kube_pods.CountedPod, namespace: str, own: Labels) -> bool:
     """Tell whether a constraint counts a pod; one that is leaving it does not."""
-    if pod.metadata.namespace != namespace or pod.metadata.deletion_timestamp is not None:
+    if pod.namespace != namespace or pod.is_leaving:
         return False
     return labels.selects(spread.label_selector, own)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from distrain import kube, kube_pods
+from distrain import kube
 from distrain.amounts import allocatable
 from distrain.check.obstacles import Prepared, prepare
 from distrain.check.ports import host_ports
@@ -22,13 +22,14 @@ from distrain.check.snapshot import Snapshot, over, take
 from distrain.check.surroundings import Surroundings, foreign_claims, priority_classes_of, references
 from distrain.errors import ValuesError
 from distrain.job import Job
+from distrain.kube_pods_json import JsonPod
 from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
 from distrain.pod_amounts import held
 
 EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"
 KINDS: Mapping[str, type[Any]] = {
     "Node": kube.Node,
-    "Pod": kube_pods.CountedPod,
+    "Pod": JsonPod,
     "Namespace": kube.Named,
     "ResourceQuota": ResourceQuota,
     "LimitRange": LimitRange,
@@ -51,7 +52,7 @@ class Contents(Struct, frozen=True):
         return self.by_kind.get("Node", [])
 
     @property
-    def pods(self) -> list[kube_pods.CountedPod]:
+    def pods(self) -> list[JsonPod]:
         return self.by_kind.get("Pod", [])
 
 
@@ -118,11 +119,9 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
                 raise ValuesError(f"{flag}: {kind} {item.metadata.name}: {error}; {EXPECTED}") from error
 
 
-def _look(pod: kube_pods.CountedPod) -> None:
+def _look(pod: JsonPod) -> None:
     """Read what is left as text of a pod."""
-    held(pod)
-    pod.metadata.labels, pod.spec.affinity, host_ports(pod.spec)
-    kube_pods.decoded(pod.spec.volumes, list[kube.Volume])
+    held(pod.kind), host_ports(pod.kind), pod.labels, pod.volumes
 
 
 def _surroundings(found: Contents, job: Job, namespace: str) -> Surroundings:

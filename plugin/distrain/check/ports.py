@@ -26,7 +26,7 @@ class HostPort(Struct, frozen=True):
     address: str
 
 
-def host_ports(spec: kube.PodSpec | kube_pods.CountedSpec) -> frozenset[HostPort]:
+def host_ports(spec: kube.PodSpec | kube_pods.Kind) -> frozenset[HostPort]:
     """Return the host's ports that the pod holds while it runs; init containers that end hold none."""
     lasting = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     return frozenset(

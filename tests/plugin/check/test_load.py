@@ -1,17 +1,20 @@
-"""What two processes have summed up of a cluster's pods adds up to what one would have."""
+"""What pods take of the nodes is the same in either encoding, and adds up to the same from two processes."""
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import Counter
 from typing import Any
 
 from msgspec import Struct
 
+from distrain import kube_pods_protobuf
 from distrain.check import offline
 from distrain.check.load import Loads, summed
 from distrain.check.rules import JobRules
 from distrain.job import from_manifest
+from lab import protobuf
 from tests.plugin.check.random_clusters import random_case
 
 CASES = 400
@@ -34,6 +37,20 @@ def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
     # None of the parts is always empty, but what belongs to a release.
     assert set(filled) >= {"requests", "ports", "claims", "marks", "between", "near", "apart", "counts", "repelling"}
     assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
+
+
+def test_loads_of_pods_in_protobuf_are_those_of_the_same_as_json() -> None:
+    cases = [random_case(seed) for seed in range(CASES)]
+    objects = [[item for item in json.loads(case.cluster)["items"] if item["kind"] == "Pod"] for case in cases]
+    encoded = iter(protobuf.pods([each for pods in objects for each in pods]))
+    for seed, (case, pods) in enumerate(zip(cases, objects, strict=True)):
+        found = offline.contents(case.cluster)
+        prepared, _ = offline.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+        page = protobuf.page([next(encoded) for _ in pods])
+
+        summed_up = summed(found.nodes, kube_pods_protobuf.pods(memoryview(page)), prepared.rules)
+
+        assert _parts(summed_up) == _parts(summed(found.nodes, found.pods, prepared.rules)), seed
 
 
 def _sent(found: offline.Contents, pods: list[Any], rules: JobRules) -> Loads:

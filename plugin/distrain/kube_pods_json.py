@@ -1,0 +1,145 @@
+"""Pods as JSON, of which what hardly any job asks about stays text until it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from msgspec import Raw, Struct, field, json
+
+from distrain import kube
+from distrain.kube_pods import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
+
+# The text of what an object does not have.
+NULL = Raw(b"null")
+RESIZE = INFEASIBLE[0].encode()
+
+T = TypeVar("T")
+
+
+class _Annotations(Struct, gc=False):
+    mirror: str | None = field(default=None, name=MIRROR)
+
+
+class _Metadata(kube.Kube):
+    name: str = ""
+    namespace: str = ""
+    labels: Raw = NULL
+    annotations: _Annotations | None = None
+    owner_references: list[kube.OwnerKind] | None = None
+    deletion_timestamp: str | None = None
+
+    @property
+    def stays(self) -> bool:
+        is_static = self.annotations is not None and self.annotations.mirror is not None
+        return is_static or any(owner.kind == DAEMON_SET for owner in self.owner_references or ())
+
+
+class _Container(kube.Kube):
+    name: str = ""
+    restart_policy: str | None = None
+    resources: Raw = NULL
+    ports: Raw = NULL
+
+
+class _Affinity(kube.Kube):
+    """Not that for nodes: each of a DaemonSet's pods has one of its own."""
+
+    pod_anti_affinity: Raw = NULL
+
+
+class _Spec(kube.Kube):
+    node_name: str | None = None
+    priority: int | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    resources: Raw = NULL
+    overhead: Raw = NULL
+    affinity: _Affinity | None = None
+    volumes: Raw = NULL
+
+
+class _ContainerStatus(kube.Kube):
+    name: str = ""
+    resources: Raw = NULL
+    allocated_resources: Raw = NULL
+
+
+class _Status(kube.Kube):
+    phase: str = ""
+    nominated_node_name: str | None = None
+    conditions: Raw = NULL
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+
+    @property
+    def is_infeasible(self) -> bool:
+        # Hardly any pod is resized.
+        return RESIZE in bytes(self.conditions) and is_infeasible(_decoded(self.conditions, list[kube.Condition]) or ())
+
+
+class JsonPod(kube.Kube):
+    """A CountedPod."""
+
+    metadata: _Metadata = field(default_factory=_Metadata)
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return _decoded(self.metadata.labels, dict[str, str]) or {}
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def node_name(self) -> str:
+        return self.spec.node_name or ""
+
+    @property
+    def volumes(self) -> Sequence[kube.Volume]:
+        return _decoded(self.spec.volumes, list[kube.Volume]) or ()
+
+    @property
+    def kind(self) -> Kind:
+        spec, status = self.spec, self.status
+        return _kind(
+            _encode(
+                {
+                    "stays": self.metadata.stays,
+                    "phase": status.phase,
+                    "priority": spec.priority or 0,
+                    "nominatedNodeName": status.nominated_node_name,
+                    "containers": spec.containers,
+                    "initContainers": spec.init_containers,
+                    "resources": spec.resources,
+                    "overhead": spec.overhead,
+                    "antiAffinity": spec.affinity.pod_anti_affinity if spec.affinity else None,
+                    "containerStatuses": status.container_statuses,
+                    "initContainerStatuses": status.init_container_statuses,
+                    "isInfeasible": status.is_infeasible,
+                }
+            )
+        )
+
+
+# What is left as text of a pod is passed on as it stands.
+_encode = json.Encoder().encode
+_KIND = json.Decoder(Kind)
+
+
+# A large cluster's pods are of some thousand kinds, and each kind's are alike.
+@lru_cache(maxsize=2**16)
+def _kind(text: bytes) -> Kind:
+    return _KIND.decode(text)
+
+
+def _decoded(text: Raw, type: type[T]) -> T | None:
+    """Return what a part of an object that was left as text says; None where the object has no such part."""
+    return None if text is NULL else json.decode(text, type=type | None)

@@ -1,0 +1,73 @@
+"""What pods have in common is decoded once, whatever is each one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from distrain import kube_pods_protobuf
+from distrain.kube_pods import CountedPod
+from lab import protobuf
+from tests.plugin.objects import Object, pods
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+Encoding = Callable[..., Sequence[CountedPod]]
+
+
+def _in_protobuf(*objects: Object) -> list[CountedPod]:
+    return list(kube_pods_protobuf.pods(memoryview(protobuf.page(protobuf.pods(objects)))))
+
+
+@pytest.fixture(params=[pods, _in_protobuf], ids=["json", "protobuf"])
+def decode(request: pytest.FixtureRequest) -> Encoding:
+    encoding: Encoding = request.param
+    return encoding
+
+
+def test_pods_of_a_daemon_set_are_of_one_kind(decode: Encoding) -> None:
+    first, second = decode(_pod("a"), _pod("b"))
+
+    assert first.kind is second.kind
+    assert first.kind.stays
+    assert [found.node_name for found in (first, second)] == ["a", "b"]
+    assert [found.labels for found in (first, second)] == [{"of": "a"}, {"of": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("spec", {"priority": 7}),
+        ("spec", {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}),
+        ("spec", {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}),
+        ("spec", {"overhead": {"cpu": "1"}}),
+        ("spec", {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}),
+        ("status", {"phase": "Failed"}),
+        ("status", {"nominatedNodeName": "c"}),
+        ("metadata", {"ownerReferences": []}),
+    ],
+)
+def test_pods_that_differ_in_what_counts_are_not(decode: Encoding, part: str, other: Object) -> None:
+    usual = _pod("a")
+    first, second = decode(usual, {**usual, part: {**usual[part], **other}})
+
+    assert first.kind is not second.kind
+
+
+def _pod(node: str) -> Object:
+    """A pod that a DaemonSet's controller has made for a node."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    metadata = {
+        "name": f"pod-{node}",
+        "labels": {"of": node},
+        "annotations": {"address": node},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "1"}],
+    }
+    spec = {
+        "nodeName": node,
+        "volumes": [{"name": f"kube-api-access-{node}", "emptyDir": {}}],
+        "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}},
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+    }
+    status = {"phase": "Running", "podIP": node, "conditions": [{"type": "Ready", "status": "True", "message": node}]}
+    return {"metadata": metadata, "spec": spec, "status": status}
