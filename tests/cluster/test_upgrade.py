@@ -57,10 +57,12 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
 def test_installation_without_an_image_is_taken_back(namespace: Namespace) -> None:
     before = _objects(namespace)
 
-    refused = namespace.distrain("install", "run1", *RUN, "--set", "image.tag=no-such", "--wait", "--timeout", "5m")
+    # Where nobody listens, as the node learns at once.
+    image = settings({"image.repository": "127.0.0.1:1/tensorflow"})
+    refused = namespace.distrain("install", "run1", *RUN, *image, "--wait", "--timeout", "5m")
 
     assert refused.returncode == 4
-    assert "image.repository: cannot pull distrain/tensorflow:no-such" in refused.stderr
+    assert "image.repository: cannot pull 127.0.0.1:1/tensorflow:" in refused.stderr
     assert refused.stderr.splitlines()[-1] == "distrain: run1: uninstalled again"
     wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
 

@@ -64,6 +64,9 @@ PROGRAMS = {
     "mxnet-kvstore": Program("mxnet", ("--framework=mxnet", "--strategy=parameter-server"), mxjob_of, "model.params"),
 }
 
+# TensorFlow, which takes longest to start, in four processes: it tries what is its own.
+MANY_PROCESSES = "tensorflow-ps"
+
 # A model of the user's own, by framework; small.py in a folder that is on PYTHONPATH.
 USER_MODELS = {
     "tensorflow": """
@@ -174,7 +177,7 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
 @pytest.hookimpl(tryfirst=True)  # Before what is marked so is left out.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave each test of what all programs share to one of them."""
-    leave_each_to_one(items, "shared", "program", list(PROGRAMS))
+    leave_each_to_one(items, "shared", "program", [name for name in PROGRAMS if name != MANY_PROCESSES])
 
 
 @pytest.fixture(scope="session")

@@ -116,7 +116,7 @@ def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
     run = begin(tmp_path, checkpoint_every=0.001)
     steps_until(run, lambda: disk.writes > 5)
     disk.is_full = False
-    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+    steps_until(run, lambda: run.saver and run.saver.saved_samples > 0)
     make_step(run)
 
     trouble, saved, *_ = capsys.readouterr().out.splitlines()

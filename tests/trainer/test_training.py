@@ -13,7 +13,7 @@ import pytest
 
 from tests.matrix import one_of
 
-from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused
+from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused, tried_by
 
 TRAINER = ("python3", "-m", "distrain_trainer")
 BYTES_OF_A_FLOAT = 4
@@ -64,6 +64,8 @@ def test_same_values_reach_the_same_accuracy_with_any_number_of_ranks(name: str,
     assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.95
 
 
+# The others learn them from S3 in the cluster's tests.
+@tried_by("pytorch-horovod", "mxnet-horovod")
 def test_digits_from_s3_are_learnt_and_the_outcome_is_in_s3(
     program: ProgramInImage, digits_uri: str, s3_server: Any, s3_env: dict[str, str]
 ) -> None:
