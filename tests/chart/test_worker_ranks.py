@@ -122,18 +122,19 @@ def test_killed_sshd_is_started_again_and_the_ranks_go_on(own_pod: Pod) -> None:
     assert "sshd ended (signal 9); started again" in worker.kill()
 
 
-def kill_sshds(worker: int) -> None:
-    """Kill what process 1 has: sshd, and what a killed one has left."""
-    for pid in pods.children(worker):
+def has_ended_or_loses_sshd(worker: Running, pid: int) -> bool:
+    """Tell whether it has ended; kill what process 1 has started else, and what a killed sshd has left."""
+    for child in pods.children(pid):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
+    return worker.process.poll() is not None
 
 
 def test_sshd_that_is_killed_again_and_again_ends_the_pod(own_pod: Pod) -> None:
     worker = start_worker(own_pod)
     pid = worker.script_pid()
 
-    wait_for(lambda: kill_sshds(pid) or worker.process.poll() is not None, seconds=30)
+    wait_for(lambda: has_ended_or_loses_sshd(worker, pid), seconds=30)
 
     code, output = worker.end()
     assert code == 1
