@@ -32,21 +32,11 @@ class Load(Struct):
     nominated and go before some of the job's pods alone.
     """
 
-    requests: dict[str, list[Mapping[str, int]]] = field(default_factory=dict)
+    requests: dict[str, Units] = field(default_factory=dict)
     ports: dict[str, set[HostPort]] = field(default_factory=dict)
     claims: dict[str, set[str]] = field(default_factory=dict)
     marks: dict[str, Marks] = field(default_factory=dict)
     between: int = 0
-
-    def total(self, node: str) -> Units:
-        """Return the sum of what pods take of a node: most of a cluster's ask for the very same as others."""
-        total = Units()
-        if not (requests := self.requests.get(node)):
-            return total
-        counts = Counter(map(id, requests))
-        for number, request in {id(request): request for request in requests}.items():
-            add(total, request, counts[number])
-        return total
 
     def of(self, role: str) -> Marks:
         return self.marks.setdefault(role, Marks())
@@ -87,49 +77,69 @@ def summed(
     unless its priority is lower: the scheduler lets it go first. Other waiting pods are counted, since they may take
     room before ours. No pod is kept.
     """
-    loads = Loads()
-    loading, counts = _Loading(rules, {node.metadata.name: node for node in nodes}, loads), loads.counts
+    loading = _Loading(rules, {node.metadata.name: node for node in nodes})
+    # Most of a node's pods are like others there: what is the same for all of them is worked out once.
+    alike: Counter[tuple[str, kube_pods.Kind]] = Counter()
     for pod in pods:
-        kind = pod.kind
-        name = pod.node_name or kind.nominated_node_name
-        if kind.phase in ENDED:
-            continue
+        node, kind = pod.node_name, pod.kind
         if release and _is_own(pod, rules.namespace, release):
-            _count_own(counts, pod, kind, bool(name))
+            _count_own(loading.loads.counts, pod, kind)
             continue
-        has_node, priority = bool(pod.node_name), kind.priority
-        counts.lower += has_node and priority < rules.priorities[1]
-        if not name or (not has_node and priority < rules.priorities[0]):
-            counts.pending += 1
-        elif name in loading.nodes:
-            loading.add(pod, kind, name)
-    return loads
+        alike[node, kind] += 1
+        if loading.looks_at_each or kind.anti_affinity:
+            loading.look_at(pod, kind)
+    for (node, kind), number in alike.items():
+        loading.add(node, kind, number)
+    return loading.loads
 
 
 class _Loading:
-    """Adds pods to what all pods take, and to what those take that stay; whatever the job does not ask is not read."""
+    """Adds pods to what all pods take, and to what those take that stay; whatever the job does not ask is not read.
 
-    def __init__(self, rules: JobRules, nodes: Mapping[str, kube.Node], loads: Loads) -> None:
-        self.nodes = nodes
-        self._rules, self._loads = rules, loads
+    `looks_at_each`: whether pods of the same kind on the same node may mean different things for the job.
+    """
+
+    def __init__(self, rules: JobRules, nodes: Mapping[str, kube.Node]) -> None:
+        self.loads = Loads()
+        self._rules, self._nodes = rules, nodes
         self._roles = list(rules.roles.values())
         self._asks_for_ports = any(role.ports for role in self._roles)
         self._has_rules = any(role.keys for role in self._roles)
+        self.looks_at_each = self._has_rules or bool(rules.exclusive_claims)
 
-    def add(self, pod: kube_pods.CountedPod, kind: kube_pods.Kind, name: str) -> None:
-        request = held(kind)
-        for load in (self._loads.taken, self._loads.staying) if kind.stays else (self._loads.taken,):
-            load.requests.setdefault(name, []).append(request)
-            if not pod.node_name:
-                load.between += kind.priority < self._rules.priorities[1]
+    def add(self, node: str, kind: kube_pods.Kind, number: int) -> None:
+        """Add so many pods of a kind, which are on the node, or on none."""
+        counts, is_lower = self.loads.counts, kind.priority < self._rules.priorities[1]
+        if kind.phase in ENDED:
+            return
+        counts.lower += number if node and is_lower else 0
+        name = self._place(node, kind)
+        counts.pending += 0 if name else number
+        for load in self._into(name, kind):
+            add(load.requests.setdefault(name, {}), held(kind), number)
+            load.between += number if is_lower and not node else 0
             if self._asks_for_ports and (ports := host_ports(kind)):
                 load.ports.setdefault(name, set()).update(ports)
+
+    def look_at(self, pod: kube_pods.CountedPod, kind: kube_pods.Kind) -> None:
+        """Note what a pod means for the job's claims and rules."""
+        name = self._place(pod.node_name, kind)
+        for load in self._into(name, kind):
             if self._rules.exclusive_claims and pod.namespace == self._rules.namespace:
-                claims = claims_of(pod.volumes)
-                used = self._rules.exclusive_claims.intersection(claims)
+                used = self._rules.exclusive_claims.intersection(claims_of(pod.volumes))
                 load.claims.setdefault(EVERYWHERE if pod.node_name else name, set()).update(used)
             if self._has_rules or kind.anti_affinity:
-                self._mark(load, pod, terms(kind.anti_affinity, pod.namespace), self.nodes[name])
+                self._mark(load, pod, terms(kind.anti_affinity, pod.namespace), self._nodes[name])
+
+    def _place(self, node: str, kind: kube_pods.Kind) -> str:
+        """Return the node of which a pod takes room, which one that waits for it may do; none where it has no node."""
+        goes_first = kind.priority >= self._rules.priorities[0]
+        return node or (kind.nominated_node_name if goes_first else None) or ""
+
+    def _into(self, name: str, kind: kube_pods.Kind) -> Sequence[Load]:
+        if kind.phase in ENDED or name not in self._nodes:
+            return ()
+        return (self.loads.taken, self.loads.staying) if kind.stays else (self.loads.taken,)
 
     def _mark(self, load: Load, pod: kube_pods.CountedPod, anti: Sequence[Term], node: kube.Node) -> None:
         mark = other_pods.mark if pod.node_name else other_pods.mark_nominated
@@ -138,9 +148,9 @@ class _Loading:
                 mark(load.of(role.role.name), self._rules, role, pod, node, anti)
 
 
-def _count_own(counts: Counts, pod: kube_pods.CountedPod, kind: kube_pods.Kind, has_node: bool) -> None:
-    if pod.labels.get(ROLE_LABEL) != PREFLIGHT:
-        counts.own += has_node
+def _count_own(counts: Counts, pod: kube_pods.CountedPod, kind: kube_pods.Kind) -> None:
+    if kind.phase not in ENDED and pod.labels.get(ROLE_LABEL) != PREFLIGHT:
+        counts.own += bool(pod.node_name or kind.nominated_node_name)
         add(counts.own_request, held(kind))
 
 

@@ -91,7 +91,7 @@ class Snapshot(Struct, frozen=True):
 
     def _left(self, node: kube.Node) -> Units:
         free = allocatable(node)
-        for resource, amount in self.taken.total(node.metadata.name).items():
+        for resource, amount in self.taken.requests.get(node.metadata.name, {}).items():
             free[resource] = free.get(resource, 0) - amount
         return free
 

@@ -39,6 +39,20 @@ def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
     assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
 
 
+def test_each_of_the_pods_that_are_alike_counts() -> None:
+    filled: Counter[str] = Counter()
+    for seed in range(CASES):
+        case = random_case(seed)
+        found = offline.contents(case.cluster)
+        prepared, _ = offline.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+
+        once, twice = (_numbers(summed(found.nodes, [*found.pods] * times, prepared.rules)) for times in (1, 2))
+
+        assert twice == {name: 2 * number for name, number in once.items()}, seed
+        filled.update(once)
+    assert set(filled) >= {"pending", "lower", "between", "requests"}
+
+
 def test_loads_of_pods_in_protobuf_are_those_of_the_same_as_json() -> None:
     cases = [random_case(seed) for seed in range(CASES)]
     objects = [[item for item in json.loads(case.cluster)["items"] if item["kind"] == "Pod"] for case in cases]
@@ -57,6 +71,13 @@ def _sent(found: offline.Contents, pods: list[Any], rules: JobRules) -> Loads:
     """Sum up, and send it through a pipe as a process does."""
     sent: Loads = pickle.loads(pickle.dumps(summed(found.nodes, pods, rules)))
     return sent
+
+
+def _numbers(loads: Loads) -> Counter[str]:
+    """Return what is a number of pods, or of what they take, and is not zero."""
+    load, counts = loads.taken, loads.counts
+    taken = sum(amount for requests in load.requests.values() for amount in requests.values())
+    return +Counter(pending=counts.pending, lower=counts.lower, between=load.between, requests=taken)
 
 
 def _parts(part: Any) -> Any:
