@@ -22,7 +22,7 @@ from distrain.helm_run import OLDEST, Runs, Source, executable, refuse_old, vers
 if TYPE_CHECKING:
     import semver
 
-    from distrain.cluster import Capabilities
+    from distrain.api.cluster import Capabilities
     from distrain.releases import Releases
 
 # A cluster has this API and `helm template` alone does not claim it: the chart tells the two apart by it.

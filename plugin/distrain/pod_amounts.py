@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from distrain import kube
 from distrain.amounts import Units, add, all_thousandths, whole
-from distrain.kube_pods import Kind
+from distrain.kube.pods import Kind
 
 # Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
 POD_LEVEL = ("cpu", "memory", "hugepages-")

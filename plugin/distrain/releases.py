@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 from pyhelm3 import Command, Error, ReleaseNotFoundError
 
+from distrain.api.target import Target
 from distrain.errors import HelmError
 from distrain.helm_run import Source, failure, words_of
-from distrain.target import Target
 
 # A label that Helm keeps beside a revision, by which who made it knows it again.
 OPERATION = "distrain-operation"

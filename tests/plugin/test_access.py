@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from distrain import access
-from distrain.access import CA_FILE
-from distrain.cluster import Cluster, connect
+from distrain.api import access
+from distrain.api.access import CA_FILE
+from distrain.api.cluster import Cluster, connect
+from distrain.api.proxies import proxy_of
+from distrain.api.target import Overrides, Target
 from distrain.errors import UnreachableError
-from distrain.proxies import proxy_of
-from distrain.target import Overrides, Target
+from lab.paths import REPOSITORY
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import node
 
@@ -174,7 +175,7 @@ def test_pods_renewed_token_is_used(
     host, _, port = secure.url.removeprefix("https://").partition(":")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
-    monkeypatch.setattr("distrain.target.TOKEN", tmp_path / "token")
+    monkeypatch.setattr("distrain.api.target.TOKEN", tmp_path / "token")
     monkeypatch.setattr(access, "CA_FILE", certificate)
     (tmp_path / "token").write_text("first")
     cluster = connect(Target("", "", "team"))
@@ -379,7 +380,7 @@ def test_client_library_is_not_needed() -> None:
     code = (
         "import sys, distrain.commands.checked; print(sorted({'kubernetes', 'urllib3', 'pyhelm3'} & set(sys.modules)))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(access.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}
 
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
 

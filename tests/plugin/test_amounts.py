@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from distrain import kube, kube_pods_protobuf
+from distrain import kube
 from distrain.amounts import Units, allocatable, rounded_down, text, units
-from distrain.kube_pods_json import JsonPod
+from distrain.kube import pods_protobuf
+from distrain.kube.pods_json import JsonPod
 from distrain.pod_amounts import held, pod_limits
 from lab import protobuf
 
@@ -71,7 +72,7 @@ def test_an_amount_to_type_in_never_exceeds_what_there_is() -> None:
 def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Mapping[str, int]:
     """Return what a pod takes, which is the same in either encoding."""
     pod = {"spec": spec, "status": status or {}}
-    [found] = kube_pods_protobuf.pods(memoryview(protobuf.page(protobuf.pods([pod]))))
+    [found] = pods_protobuf.pods(memoryview(protobuf.page(protobuf.pods([pod]))))
     request = held(msgspec.json.decode(msgspec.json.encode(pod), type=JsonPod).kind)
     assert held(found.kind) == request
     return request

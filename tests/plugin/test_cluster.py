@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from distrain.answers import NotFoundError
-from distrain.cluster import Cluster, connect
+from distrain.api.answers import NotFoundError
+from distrain.api.cluster import Cluster, connect
+from distrain.api.listing import PAGE_SIZE
+from distrain.api.target import Target
 from distrain.errors import ForbiddenError, UnreachableError
-from distrain.listing import PAGE_SIZE
-from distrain.target import Target
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
 from tests.plugin.objects import node, pod
 

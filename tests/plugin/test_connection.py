@@ -12,14 +12,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from distrain import kube_pods
-from distrain.access import access
-from distrain.cluster import Cluster, connect
-from distrain.connection import BEGINNING, JSON, Connection
+from distrain.api.access import access
+from distrain.api.cluster import Cluster, connect
+from distrain.api.connection import BEGINNING, JSON, Connection
+from distrain.api.listing import PAGE_SIZE, TRIES
+from distrain.api.target import Target
 from distrain.errors import UnreachableError
-from distrain.kube_answers import PROTOBUF
-from distrain.listing import PAGE_SIZE, TRIES
-from distrain.target import Target
+from distrain.kube.answers import PROTOBUF
+from distrain.kube.pods import CountedPod
 from lab import protobuf
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import Object, node, pod
@@ -43,7 +43,7 @@ def _pods() -> list[Object]:
     return [_pod(name, on="a") for name in NAMES]
 
 
-def _names(pods: Iterator[kube_pods.CountedPod]) -> list[str]:
+def _names(pods: Iterator[CountedPod]) -> list[str]:
     return [found.namespace for found in pods]
 
 
@@ -55,19 +55,19 @@ def three_pages(api: FakeApi) -> FakeApi:
 
 @pytest.fixture
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distrain.listing._has_processors", lambda: False)
+    monkeypatch.setattr("distrain.api.listing._has_processors", lambda: False)
 
 
 @pytest.fixture(params=[True, False], ids=["two", "one"])
 def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes share long lists, where there are as many processors."""
-    monkeypatch.setattr("distrain.listing._has_processors", lambda: request.param)
+    monkeypatch.setattr("distrain.api.listing._has_processors", lambda: request.param)
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr("distrain.connection.sleep", found.append)
+    monkeypatch.setattr("distrain.api.connection.sleep", found.append)
     return found
 
 

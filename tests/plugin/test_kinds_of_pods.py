@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from distrain import kube_pods_protobuf
-from distrain.kube_pods import CountedPod
+from distrain.kube import pods_protobuf
+from distrain.kube.pods import CountedPod
 from lab import protobuf
 from tests.plugin.objects import Object, pods
 
@@ -16,7 +16,7 @@ Encoding = Callable[..., Sequence[CountedPod]]
 
 
 def _in_protobuf(*objects: Object) -> list[CountedPod]:
-    return list(kube_pods_protobuf.pods(memoryview(protobuf.page(protobuf.pods(objects)))))
+    return list(pods_protobuf.pods(memoryview(protobuf.page(protobuf.pods(objects)))))
 
 
 @pytest.fixture(params=[pods, _in_protobuf], ids=["json", "protobuf"])

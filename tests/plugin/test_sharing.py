@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from distrain.connection import Answer
+from distrain.api.connection import Answer
+from distrain.api.sharing import shared
 from distrain.errors import UnreachableError
-from distrain.sharing import shared
 
 PAGES = 6
 FIRST = Answer(200, memoryview(b"0"))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distrain import target
+from distrain.api import target
+from distrain.api.target import Overrides, Target, choose
 from distrain.errors import UnreachableError, ValuesError
-from distrain.target import Overrides, Target, choose
 from tests.plugin.fake_api import write_kubeconfig
 
 SERVER = "https://127.0.0.1:6443"

@@ -17,7 +17,7 @@ from distrain.check.problem import Near
 from distrain.check.surroundings import Surroundings
 from distrain.check.volumes import IN_USE, BoundVolume, UnboundVolume, VolumeRule, claims_of
 from distrain.job import Job, PodRole
-from distrain.kube_policy import PersistentVolumeClaim
+from distrain.kube.policy import PersistentVolumeClaim
 from distrain.wording import Wording
 
 BOUND = "pv.kubernetes.io/bind-completed"

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from distrain.check.problem import Near
 from distrain.check.volumes import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
 from distrain.job import Job, PodRole
-from distrain.kube_policy import PersistentVolume
+from distrain.kube.policy import PersistentVolume
 
 
 class Late(Struct):

@@ -14,7 +14,7 @@ from distrain import kube
 from distrain.amounts import text, thousandths
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
 from distrain.job import Job, PodRole
-from distrain.kube_policy import Limit, LimitRange
+from distrain.kube.policy import Limit, LimitRange
 from distrain.pod_amounts import pod_limits, pod_request, requested
 from distrain.wording import Wording
 

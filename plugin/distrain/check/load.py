@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from distrain import kube, kube_pods
+from distrain import kube
 from distrain.amounts import Units, add
 from distrain.check import marks as other_pods
 from distrain.check.marks import Marks
@@ -16,6 +16,7 @@ from distrain.check.ports import HostPort, host_ports
 from distrain.check.rules import JobRules, Term, terms
 from distrain.check.volumes import claims_of
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
+from distrain.kube.pods import CountedPod, Kind
 from distrain.pod_amounts import held
 
 # The role of the pod that asks, where the check runs as a hook of the chart: it is gone before the job is there.
@@ -69,7 +70,7 @@ class Loads(Struct):
 
 
 def summed(
-    nodes: Iterable[kube.Node], pods: Iterable[kube_pods.CountedPod], rules: JobRules, release: str | None = None
+    nodes: Iterable[kube.Node], pods: Iterable[CountedPod], rules: JobRules, release: str | None = None
 ) -> Loads:
     """Sum up what the pods take, for a job with these rules, of this release if it runs already.
 
@@ -79,7 +80,7 @@ def summed(
     """
     loading = _Loading(rules, {node.metadata.name: node for node in nodes})
     # Most of a node's pods are like others there: what is the same for all of them is worked out once.
-    alike: Counter[tuple[str, kube_pods.Kind]] = Counter()
+    alike: Counter[tuple[str, Kind]] = Counter()
     for pod in pods:
         node, kind = pod.node_name, pod.kind
         if release and _is_own(pod, rules.namespace, release):
@@ -107,7 +108,7 @@ class _Loading:
         self._has_rules = any(role.keys for role in self._roles)
         self.looks_at_each = self._has_rules or bool(rules.exclusive_claims)
 
-    def add(self, node: str, kind: kube_pods.Kind, number: int) -> None:
+    def add(self, node: str, kind: Kind, number: int) -> None:
         """Add so many pods of a kind, which are on the node, or on none."""
         counts, is_lower = self.loads.counts, kind.priority < self._rules.priorities[1]
         if kind.phase in ENDED:
@@ -121,7 +122,7 @@ class _Loading:
             if self._asks_for_ports and (ports := host_ports(kind)):
                 load.ports.setdefault(name, set()).update(ports)
 
-    def look_at(self, pod: kube_pods.CountedPod, kind: kube_pods.Kind) -> None:
+    def look_at(self, pod: CountedPod, kind: Kind) -> None:
         """Note what a pod means for the job's claims and rules."""
         name = self._place(pod.node_name, kind)
         for load in self._into(name, kind):
@@ -131,30 +132,30 @@ class _Loading:
             if self._has_rules or kind.anti_affinity:
                 self._mark(load, pod, terms(kind.anti_affinity, pod.namespace), self._nodes[name])
 
-    def _place(self, node: str, kind: kube_pods.Kind) -> str:
+    def _place(self, node: str, kind: Kind) -> str:
         """Return the node of which a pod takes room, which one that waits for it may do; none where it has no node."""
         goes_first = kind.priority >= self._rules.priorities[0]
         return node or (kind.nominated_node_name if goes_first else None) or ""
 
-    def _into(self, name: str, kind: kube_pods.Kind) -> Sequence[Load]:
+    def _into(self, name: str, kind: Kind) -> Sequence[Load]:
         if kind.phase in ENDED or name not in self._nodes:
             return ()
         return (self.loads.taken, self.loads.staying) if kind.stays else (self.loads.taken,)
 
-    def _mark(self, load: Load, pod: kube_pods.CountedPod, anti: Sequence[Term], node: kube.Node) -> None:
+    def _mark(self, load: Load, pod: CountedPod, anti: Sequence[Term], node: kube.Node) -> None:
         mark = other_pods.mark if pod.node_name else other_pods.mark_nominated
         for role in self._roles:
             if anti or role.keys:
                 mark(load.of(role.role.name), self._rules, role, pod, node, anti)
 
 
-def _count_own(counts: Counts, pod: kube_pods.CountedPod, kind: kube_pods.Kind) -> None:
+def _count_own(counts: Counts, pod: CountedPod, kind: Kind) -> None:
     if kind.phase not in ENDED and pod.labels.get(ROLE_LABEL) != PREFLIGHT:
         counts.own += bool(pod.node_name or kind.nominated_node_name)
         add(counts.own_request, held(kind))
 
 
-def _is_own(pod: kube_pods.CountedPod, namespace: str, release: str) -> bool:
+def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
     """Tell whether the pod stays, or makes room, as the job of the release changes; one that is leaving still holds."""
     if pod.namespace != namespace or pod.is_leaving:
         return False

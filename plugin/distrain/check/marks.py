@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from distrain import kube, kube_pods
+from distrain import kube
 from distrain.check import labels
 from distrain.check.labels import Labels
 from distrain.check.problem import Near, Spread
 from distrain.check.rules import JobRules, RoleRules, Term
+from distrain.kube.pods import CountedPod
 
 REPELLED = "node(s) didn't satisfy existing pods anti-affinity rules"
 NOT_NEAR = "node(s) didn't match pod affinity rules"
@@ -38,7 +39,7 @@ class Marks(Struct):
 
 
 def mark(
-    marks: Marks, rules: JobRules, role: RoleRules, pod: kube_pods.CountedPod, node: kube.Node, anti: Iterable[Term]
+    marks: Marks, rules: JobRules, role: RoleRules, pod: CountedPod, node: kube.Node, anti: Iterable[Term]
 ) -> None:
     """Note what a pod on a node means for the role; `anti` is the pod's own anti-affinity."""
     name, own, namespace = node.metadata.name, pod.labels, pod.namespace
@@ -54,7 +55,7 @@ def mark(
 
 
 def mark_nominated(
-    marks: Marks, rules: JobRules, role: RoleRules, pod: kube_pods.CountedPod, node: kube.Node, anti: Iterable[Term]
+    marks: Marks, rules: JobRules, role: RoleRules, pod: CountedPod, node: kube.Node, anti: Iterable[Term]
 ) -> None:
     """Note the same of a pod that waits for its node: the scheduler looks at it on that node alone."""
     own, namespace = pod.labels, pod.namespace
@@ -145,7 +146,7 @@ def _spread(
     return Spread(constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1)
 
 
-def _is_counted(spread: kube.Spread, pod: kube_pods.CountedPod, namespace: str, own: Labels) -> bool:
+def _is_counted(spread: kube.Spread, pod: CountedPod, namespace: str, own: Labels) -> bool:
     """Tell whether a constraint counts a pod; one that is leaving it does not."""
     if pod.namespace != namespace or pod.is_leaving:
         return False

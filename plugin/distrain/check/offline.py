@@ -22,8 +22,8 @@ from distrain.check.snapshot import Snapshot, over, take
 from distrain.check.surroundings import Surroundings, foreign_claims, priority_classes_of, references
 from distrain.errors import ValuesError
 from distrain.job import Job
-from distrain.kube_pods_json import JsonPod
-from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+from distrain.kube.pods_json import JsonPod
+from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
 from distrain.pod_amounts import held
 
 EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"

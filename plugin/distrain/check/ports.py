@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from distrain import kube, kube_pods
+from distrain import kube
 from distrain.amounts import Units
+from distrain.kube.pods import Kind
 
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 ALL = "0.0.0.0"
@@ -26,7 +27,7 @@ class HostPort(Struct, frozen=True):
     address: str
 
 
-def host_ports(spec: kube.PodSpec | kube_pods.Kind) -> frozenset[HostPort]:
+def host_ports(spec: kube.PodSpec | Kind) -> frozenset[HostPort]:
     """Return the host's ports that the pod holds while it runs; init containers that end hold none."""
     lasting = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     return frozenset(

@@ -12,7 +12,7 @@ from distrain.amounts import Units, text, units
 from distrain.check import labels
 from distrain.check.obstacle import BUSY, IMPOSSIBLE, Obstacle
 from distrain.job import Job, PodRole
-from distrain.kube_policy import ResourceQuota, ScopedRequirement
+from distrain.kube.policy import ResourceQuota, ScopedRequirement
 from distrain.pod_amounts import pod_limits, requested
 from distrain.wording import Wording
 

@@ -26,7 +26,7 @@ from distrain.job import Job
 from distrain.wording import listed
 
 if TYPE_CHECKING:
-    from distrain.cluster import Cluster
+    from distrain.api.cluster import Cluster
 
 # How vendors name their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
 GPU = re.compile(r"gpu|^nvidia\.com/")

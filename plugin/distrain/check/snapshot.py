@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from distrain import kube, kube_pods
+from distrain import kube
 from distrain.amounts import Units, allocatable
 from distrain.check import marks as other_pods
 from distrain.check import volumes
@@ -16,9 +16,10 @@ from distrain.check.load import EVERYWHERE, Counts, Load, Loads, summed
 from distrain.check.problem import Apart, Node, Role
 from distrain.check.rules import JobRules, RoleRules
 from distrain.job import PodRole
+from distrain.kube.pods import CountedPod
 
 # Gives what one makes of all pods, whoever has read them.
-OverPods = Callable[[Callable[[Iterable[kube_pods.CountedPod]], Loads]], Loads]
+OverPods = Callable[[Callable[[Iterable[CountedPod]], Loads]], Loads]
 
 
 class Snapshot(Struct, frozen=True):
@@ -102,7 +103,7 @@ def take(nodes: Sequence[kube.Node], over_pods: OverPods, rules: JobRules, relea
     return Snapshot(nodes, loads.taken, loads.staying, rules, loads.counts)
 
 
-def over(pods: Iterable[kube_pods.CountedPod]) -> OverPods:
+def over(pods: Iterable[CountedPod]) -> OverPods:
     """Return the way over pods that are there already."""
     return lambda use: use(pods)
 

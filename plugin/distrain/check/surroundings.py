@@ -8,14 +8,14 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.answers import NotFoundError
+from distrain.api.answers import NotFoundError
+from distrain.api.cluster import Cluster
 from distrain.check.labels import Labels, is_empty
 from distrain.check.volumes import claims_of
-from distrain.cluster import Cluster
 from distrain.controllers import ObjectName
 from distrain.errors import ForbiddenError
 from distrain.job import Job
-from distrain.kube_policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
 
 # Kubernetes brings these itself.
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

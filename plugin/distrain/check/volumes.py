@@ -12,7 +12,7 @@ from msgspec import Struct
 from distrain import kube
 from distrain.amounts import units
 from distrain.check import admission, labels
-from distrain.kube_policy import PersistentVolume
+from distrain.kube.policy import PersistentVolume
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from distrain.api.cluster import Capabilities, Cluster
+from distrain.api.target import Target
 from distrain.check.report import Report, check
-from distrain.cluster import Capabilities, Cluster
 from distrain.commands.cluster import connected
 from distrain.commands.derived import derived_source, texts_of
 from distrain.commands.source import source_of
@@ -21,7 +22,6 @@ from distrain.helm import Helm, find
 from distrain.helm_run import Source
 from distrain.job import Job, from_manifest
 from distrain.release.install import Release, refuse_taken_name
-from distrain.target import Target
 
 
 class Place(Struct, frozen=True):

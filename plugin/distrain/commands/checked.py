@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 
 from distrain import console, kube
+from distrain.api.cluster import Cluster
+from distrain.api.target import Target, namespace_alone
 from distrain.check import offline
 from distrain.check import report as reports
 from distrain.check.assumed import assumed_nodes
@@ -15,10 +17,8 @@ from distrain.check.report import report
 from distrain.check.snapshot import Snapshot
 from distrain.check.summary import summary
 from distrain.check.why import why
-from distrain.cluster import Cluster
 from distrain.commands.subject import Subject
 from distrain.job import from_manifest
-from distrain.target import Target, namespace_alone
 
 
 def answer(options: argparse.Namespace, manifest: str | None, place: tuple[Target, Cluster] | None) -> int:

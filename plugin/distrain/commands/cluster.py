@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from distrain.cluster import Cluster, connect
-from distrain.target import Target, choose
+from distrain.api.cluster import Cluster, connect
+from distrain.api.target import Target, choose
 
 
 def connected(options: argparse.Namespace) -> tuple[Target, Cluster]:

@@ -81,10 +81,10 @@ def _stated(options: argparse.Namespace) -> Measure | None:
     if node_gpus:
         return lambda render, gpu_resource: StatedNodes(node_gpus)
     if snapshot_file:
+        from distrain.api.target import namespace_alone
         from distrain.check import offline
         from distrain.check.snapshot import over
         from distrain.derive.measured import measured
-        from distrain.target import namespace_alone
 
         found, namespace = offline.read_file(snapshot_file), namespace_alone(options.namespace)
         return lambda render, gpu_resource: measured(found.nodes, over(found.pods), namespace, render(), gpu_resource)

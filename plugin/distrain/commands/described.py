@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from distrain.api.target import namespace_alone
 from distrain.check.assumed import assumed_nodes
 from distrain.check.snapshot import over
 from distrain.commands.candidate import candidate
@@ -15,7 +16,6 @@ from distrain.derive.measured import measured
 from distrain.derive.room import Room
 from distrain.helm import find
 from distrain.job import Job, from_manifest
-from distrain.target import namespace_alone
 
 
 def described(options: argparse.Namespace, name: str) -> Subject:

@@ -11,9 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from distrain import console, kube
+from distrain.api.cluster import Capabilities
+from distrain.api.target import namespace_alone
 from distrain.check import offline
 from distrain.check.snapshot import OverPods, over
-from distrain.cluster import Capabilities
 from distrain.commands.arguments import meant
 from distrain.commands.cluster import connected
 from distrain.derive import commented
@@ -26,7 +27,6 @@ from distrain.helm_run import Source
 from distrain.init.beginning import Wish, models, text
 from distrain.init.surroundings import Surroundings, of_nodes, stated
 from distrain.job import Job
-from distrain.target import namespace_alone
 
 # Where nothing tells how large a node is: as most GPU servers are.
 NODE_GPUS = 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from distrain.api.cluster import Cluster
 from distrain.check.report import gpus_of
-from distrain.cluster import Cluster
 from distrain.job import Job
 
 

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 
 from distrain import console
-from distrain.cluster import Capabilities
+from distrain.api.cluster import Capabilities
+from distrain.api.target import namespace_alone
 from distrain.commands.cluster import connected
 from distrain.commands.derived import asker, derived_source, given
 from distrain.commands.source import source_of
@@ -14,7 +15,6 @@ from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm import find
 from distrain.job import Job
-from distrain.target import namespace_alone
 
 
 def run(options: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from distrain.derive.split import MOST_WORKERS, Split
 from distrain.job import MASTER, WORKER, Job, PodRole
 
 if TYPE_CHECKING:
-    from distrain.cluster import Cluster
+    from distrain.api.cluster import Cluster
 
 # Below this, or a GiB, a share is rounded down more finely, above to whole ones.
 CORE = 1000

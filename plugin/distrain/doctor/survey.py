@@ -9,11 +9,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from distrain import kube
-from distrain.answers import NotFoundError
+from distrain.api.answers import NotFoundError
+from distrain.api.cluster import Cluster
 from distrain.check import snapshot
 from distrain.check.rules import JobRules
 from distrain.check.snapshot import Snapshot
-from distrain.cluster import Cluster
 from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
 

@@ -9,8 +9,9 @@ from datetime import datetime, timezone
 from msgspec import Struct
 
 from distrain import kube
-from distrain.answers import NotFoundError
-from distrain.cluster import Cluster
+from distrain.api.answers import NotFoundError
+from distrain.api.cluster import Cluster
+from distrain.api.target import Target
 from distrain.errors import ForbiddenError, RefusedError, UnreachableError
 from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, REPLICAS, ROLE_LABEL, WORKER, Job, from_manifest
 from distrain.release.changes import objects
@@ -18,7 +19,6 @@ from distrain.release.owner import Marks, made_without_helm, owner
 from distrain.release.start import SPEAKERS, SUCCEEDED
 from distrain.release.steps import Training, last_steps, seconds_since
 from distrain.releases import Releases, Revision
-from distrain.target import Target
 
 # Enough for some step lines and what a framework writes between them.
 LOG_LINES = 500

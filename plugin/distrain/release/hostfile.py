@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from distrain.cluster import Cluster
+from distrain.api.cluster import Cluster
 from distrain.errors import DistrainError
 from distrain.job import ROLE_LABEL, WORKER, Job
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from distrain.api.cluster import Cluster
+from distrain.api.target import Target
 from distrain.check.report import Report
-from distrain.cluster import Cluster
 from distrain.errors import DistrainError, DoesNotFitError, HelmError, NameInUseError, StoppedError
 from distrain.helm_run import Source
 from distrain.release import namespace
 from distrain.release.interrupts import Interrupts
 from distrain.release.namespace import MadeNamespace
 from distrain.release.wait import Followed, until_started
-from distrain.target import Target
 
 if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` installs nothing
     from distrain.releases import Operation, Releases

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.answers import NotFoundError
-from distrain.cluster import Cluster
+from distrain.api.answers import NotFoundError
+from distrain.api.cluster import Cluster
 from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.job import Job
 from distrain.release.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable

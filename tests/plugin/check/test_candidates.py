@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from distrain.api.cluster import connect
+from distrain.api.target import Target
 from distrain.check.candidates import FEW, candidates
 from distrain.check.report import check
-from distrain.cluster import connect
 from distrain.job import Job, from_manifest
-from distrain.target import Target
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, node, nodes, pod, tainted
 

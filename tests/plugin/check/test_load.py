@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from distrain import kube_pods_protobuf
 from distrain.check import offline
 from distrain.check.load import Loads, summed
 from distrain.check.rules import JobRules
 from distrain.job import from_manifest
+from distrain.kube import pods_protobuf
 from lab import protobuf
-from tests.plugin.check.random_clusters import random_case
+from tests.plugin.check.random_clusters import Case, random_case
 
 CASES = 400
 
@@ -23,13 +23,11 @@ CASES = 400
 def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
     filled: Counter[str] = Counter()
     for seed in range(CASES):
-        case = random_case(seed)
-        found = offline.contents(case.cluster)
-        prepared, _ = offline.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+        found, rules = _prepared(random_case(seed))
 
-        halves = [_sent(found, found.pods[start::2], prepared.rules) for start in (0, 1)]
+        halves = [_sent(found, found.pods[start::2], rules) for start in (0, 1)]
 
-        whole = _parts(summed(found.nodes, found.pods, prepared.rules))
+        whole = _parts(summed(found.nodes, found.pods, rules))
         assert _parts(halves[0] + halves[1]) == whole, seed
         filled.update(name for load in ("taken", "staying") for name, value in whole[load].items() if value)
         filled.update(name for marks in whole["taken"]["marks"].values() for name, value in marks.items() if value)
@@ -42,11 +40,9 @@ def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
 def test_each_of_the_pods_that_are_alike_counts() -> None:
     filled: Counter[str] = Counter()
     for seed in range(CASES):
-        case = random_case(seed)
-        found = offline.contents(case.cluster)
-        prepared, _ = offline.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+        found, rules = _prepared(random_case(seed))
 
-        once, twice = (_numbers(summed(found.nodes, [*found.pods] * times, prepared.rules)) for times in (1, 2))
+        once, twice = (_numbers(summed(found.nodes, [*found.pods] * times, rules)) for times in (1, 2))
 
         assert twice == {name: 2 * number for name, number in once.items()}, seed
         filled.update(once)
@@ -58,13 +54,19 @@ def test_loads_of_pods_in_protobuf_are_those_of_the_same_as_json() -> None:
     objects = [[item for item in json.loads(case.cluster)["items"] if item["kind"] == "Pod"] for case in cases]
     encoded = iter(protobuf.pods([each for pods in objects for each in pods]))
     for seed, (case, pods) in enumerate(zip(cases, objects, strict=True)):
-        found = offline.contents(case.cluster)
-        prepared, _ = offline.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+        found, rules = _prepared(case)
         page = protobuf.page([next(encoded) for _ in pods])
 
-        summed_up = summed(found.nodes, kube_pods_protobuf.pods(memoryview(page)), prepared.rules)
+        summed_up = summed(found.nodes, pods_protobuf.pods(memoryview(page)), rules)
 
-        assert _parts(summed_up) == _parts(summed(found.nodes, found.pods, prepared.rules)), seed
+        assert _parts(summed_up) == _parts(summed(found.nodes, found.pods, rules)), seed
+
+
+def _prepared(case: Case) -> tuple[offline.Contents, JobRules]:
+    """Return what the case's cluster has, and the rules of its job."""
+    found = offline.contents(case.cluster)
+    prepared, _ = offline.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+    return found, prepared.rules
 
 
 def _sent(found: offline.Contents, pods: list[Any], rules: JobRules) -> Loads:

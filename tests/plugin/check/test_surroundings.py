@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from distrain.api.cluster import Cluster, connect
+from distrain.api.target import Target
 from distrain.check.report import Report, check
-from distrain.cluster import Cluster, connect
 from distrain.job import Job
-from distrain.target import Target
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job, namespace, node, pod, pytorch_job

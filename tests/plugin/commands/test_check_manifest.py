@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from distrain import access, cli, target
+from distrain import cli
+from distrain.api import access, target
 from tests.plugin.fake_api import FakeApi, make_certificate, running
 from tests.plugin.objects import mx_job, node, pod
 from tests.plugin.program import Outcome, Run

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from distrain import kube
+from distrain.api.target import Target
 from distrain.commands import install as command
 from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, UnreachableError
 from distrain.helm_run import Source
@@ -19,7 +20,6 @@ from distrain.release import install
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts
 from distrain.releases import Operation
-from distrain.target import Target
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import node, pod
 from tests.plugin.program import SECRETS, Outcome, Run, hold, wrote_nothing

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from distrain import console
+from distrain.api.target import Target
 from distrain.commands import upgrade as command
 from distrain.errors import DistrainError, HelmError, StartError, StoppedError
 from distrain.helm_run import Source
@@ -24,7 +25,6 @@ from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts
 from distrain.release.plan import Plan
 from distrain.releases import Operation
-from distrain.target import Target
 from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object, node, pod

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from distrain import kube
-from distrain.answers import NotFoundError
+from distrain.api.answers import NotFoundError
 from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.job import from_manifest
 from distrain.release import wait

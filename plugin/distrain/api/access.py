@@ -17,12 +17,12 @@ from urllib.parse import quote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain import kubeconfig, target
-from distrain.credentials import Credentials, from_exec
+from distrain.api import kubeconfig, target
+from distrain.api.credentials import Credentials, from_exec
+from distrain.api.kubeconfig import Cluster, User, decoded
+from distrain.api.proxies import proxy_of
+from distrain.api.target import Overrides, Target
 from distrain.errors import UnreachableError
-from distrain.kubeconfig import Cluster, User, decoded
-from distrain.proxies import proxy_of
-from distrain.target import Overrides, Target
 
 CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"

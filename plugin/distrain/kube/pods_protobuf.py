@@ -11,10 +11,10 @@ from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.connection import BEGINNING
-from distrain.kube_answers import MAGIC
-from distrain.kube_pods import DAEMON_SET, MIRROR, Kind, is_infeasible
-from distrain.kube_protobuf import ALL, FEW
+from distrain.api.connection import BEGINNING
+from distrain.kube.answers import MAGIC
+from distrain.kube.pods import DAEMON_SET, MIRROR, Kind, is_infeasible
+from distrain.kube.protobuf import ALL, FEW
 
 # Fields of an Unknown, and of a list, in the order in which they are written.
 TYPE_META, RAW, METADATA = 1, 2, 1

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from distrain.connection import NEXT_STEP, Answer
+from distrain.api.connection import NEXT_STEP, Answer
 from distrain.errors import DistrainError, ForbiddenError, UnreachableError
-from distrain.kube_answers import Status
+from distrain.kube.answers import Status
 
 T = TypeVar("T")
 

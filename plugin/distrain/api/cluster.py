@@ -16,15 +16,15 @@ import msgspec
 from msgspec import Struct
 
 from distrain import kube
-from distrain.access import access
-from distrain.ahead import Ahead
-from distrain.answers import NotFoundError, decoded, refusal
-from distrain.connection import IMPATIENT, JSON, Answer, Connection
-from distrain.kube_answers import Group, ResourceList, Review, ReviewStatus, Version
-from distrain.kube_pods import CountedPod
-from distrain.kube_pods_json import JsonPod
-from distrain.listing import Listing, PodListing, Sum, again
-from distrain.target import Target
+from distrain.api.access import access
+from distrain.api.ahead import Ahead
+from distrain.api.answers import NotFoundError, decoded, refusal
+from distrain.api.connection import IMPATIENT, JSON, Answer, Connection
+from distrain.api.listing import Listing, PodListing, Sum, again
+from distrain.api.target import Target
+from distrain.kube.answers import Group, ResourceList, Review, ReviewStatus, Version
+from distrain.kube.pods import CountedPod
+from distrain.kube.pods_json import JsonPod
 
 # How many lists are asked for at once, where there are many small ones.
 CONNECTIONS = 4

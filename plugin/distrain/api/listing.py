@@ -18,12 +18,12 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec.structs import replace
 
-from distrain.ahead import Ahead
-from distrain.answers import decoded, refusal
-from distrain.connection import BEGINNING, JSON, Answer, Connection, Patience
+from distrain.api.ahead import Ahead
+from distrain.api.answers import decoded, refusal
+from distrain.api.connection import BEGINNING, JSON, Answer, Connection, Patience
 from distrain.errors import UnreachableError
-from distrain.kube_answers import MAGIC, PROTOBUF, Page, PageMetadata
-from distrain.kube_pods import CountedPod
+from distrain.kube.answers import MAGIC, PROTOBUF, Page, PageMetadata
+from distrain.kube.pods import CountedPod
 
 PAGE_SIZE = 500
 # A list is kept for minutes by its server; one that expires this often is read too slowly.
@@ -87,7 +87,7 @@ class Listing(Generic[Item]):
             return use(self._following(connections[0], first))
         # Imports take 75 ms, and most clusters are small. The second process finds here what is imported now.
         _protobuf()
-        from distrain.sharing import shared
+        from distrain.api.sharing import shared
 
         with _no_collection():
             ours, theirs = shared(first, (one, other), self._next_token, use_pages)
@@ -148,9 +148,9 @@ def _is_protobuf(answer: Answer) -> bool:
 
 
 def _protobuf() -> ModuleType:
-    from distrain import kube_pods_protobuf
+    from distrain.kube import pods_protobuf
 
-    return kube_pods_protobuf
+    return pods_protobuf
 
 
 def _kept(answer: Answer) -> Answer:

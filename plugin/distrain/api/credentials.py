@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from distrain.api.kubeconfig import Exec
 from distrain.errors import UnreachableError
-from distrain.kubeconfig import Exec
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 # What is about to expire may have expired when it arrives.

@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec import Raw, Struct, field, json
 
 from distrain import kube
-from distrain.kube_pods import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
+from distrain.kube.pods import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
 
 # The text of what an object does not have.
 NULL = Raw(b"null")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from distrain import kubeconfig as config
+from distrain.api import kubeconfig as config
 from distrain.errors import UnreachableError, ValuesError
 
 # Where a pod finds who it is.

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from typing import Any, TypeVar
 
-from distrain.connection import Answer
+from distrain.api.connection import Answer
 from distrain.errors import DistrainError, UnreachableError
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from distrain import __version__, console
-from distrain.access import Access
+from distrain.api.access import Access
 from distrain.errors import UnreachableError
 
 CONNECT_SECONDS = 5

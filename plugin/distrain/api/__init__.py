@@ -1,0 +1,1 @@
+"""How an API server is reached, and what it is asked."""
