@@ -1,6 +1,6 @@
 """`python -m distrain`, the same program as `helm distrain`."""
 
-import sys
+import os
 
 try:
     from distrain.cli import main
@@ -8,4 +8,4 @@ try:
     main()
 except KeyboardInterrupt:
     # Pressed while Python was still loading modules; nothing has been done yet.
-    sys.exit(130)
+    os._exit(130)

@@ -25,9 +25,18 @@ PIPE_CLOSED = 141
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code = run(sys.argv[1:] if arguments is None else arguments)
+    if code == StoppedError.exit_code:
+        leave(code)
     # Python would look through all objects for garbage once more, and then free them.
     gc.freeze()
     sys.exit(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process after Ctrl-C: where that met text that `exec` ran, Python would end it by the signal instead."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

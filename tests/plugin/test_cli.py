@@ -94,6 +94,28 @@ def _interrupted(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.parametrize(
+    "module",
+    [pytest.param("distrain.cli", id="loading"), pytest.param("distrain.commands.check", id="at work")],
+)
+def test_ctrl_c_within_text_that_exec_runs_is_the_same_exit_code(tmp_path: Path, module: str) -> None:
+    # As namedtuple and dataclass do: Python then ends by the signal, whoever has handled it.
+    before = f"""
+import importlib.abc, sys
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            exec("raise KeyboardInterrupt")
+sys.meta_path.insert(0, Interrupting())
+"""
+    (tmp_path / "sitecustomize.py").write_text(before)
+    environment = {"PYTHONPATH": f"{tmp_path}:{REPOSITORY / 'plugin'}", "PATH": "/usr/bin"}
+
+    ended = subprocess.run([sys.executable, "-m", "distrain", "check"], env=environment)
+
+    assert ended.returncode == 130
+
+
+@pytest.mark.parametrize(
     "program",
     [pytest.param(["-m", "distrain"], id="module"), pytest.param([str(REPOSITORY / "plugin")], id="plugin-folder")],
 )
