@@ -21,23 +21,24 @@ os.environ.setdefault("GOGC", "400")
 
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# Of the cluster's modules, those that take no GPU and change nothing of the lab that the others meet.
-SHARING = {
-    "test_admission.py",
-    "test_doctor.py",
-    "test_kills_kinds.py",
-    "test_listing.py",
-    "test_operators_pods.py",
-    "test_rbac.py",
-    "test_replaced.py",
+# Of the cluster's modules, those that take no GPU and change nothing of the lab that the others meet. Longest first: a
+# process that ends with a long one leaves the other without work.
+SHARING = (
+    "test_upgrade.py",
     "test_rescale.py",
     "test_rescale_kinds.py",
+    "test_kills_kinds.py",
     "test_rescale_moments.py",
-    "test_s3_failures.py",
-    "test_scheduler.py",
+    "test_replaced.py",
     "test_traffic.py",
-    "test_upgrade.py",
-}
+    "test_operators_pods.py",
+    "test_scheduler.py",
+    "test_s3_failures.py",
+    "test_doctor.py",
+    "test_admission.py",
+    "test_listing.py",
+    "test_rbac.py",
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    part, name = item.path.relative_to(TESTS).parts[0], item.path.name
+    return SHARING.index(name) if part == "cluster" and name in SHARING else -1
 
 
 class PartScheduling(LoadScopeScheduling):
@@ -70,6 +77,8 @@ class PartScheduling(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
+    # Else those with the fewest tests come last.
+    config.option.loadscopereorder = False
     return PartScheduling(config, log)
 
 
