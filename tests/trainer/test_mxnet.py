@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, assert_refused, mxjob_of, run_in_image
+from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, assert_refused, mpirun_of, mxjob_of, run_in_image
 
 DIGITS = ("--data", DIGITS_IN_IMAGE, "--batch-size", "32")
 LEARN = ("--epochs", "20", "--optimizer", "adam", "--learning-rate", "0.01", "--warmup", "20")
@@ -61,6 +61,20 @@ def test_digits_are_learnt_with_every_kind_of_store(
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
     assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.95
+
+
+def test_values_shared_one_after_the_other_all_reach_the_other_ranks(digits: Path) -> None:
+    run = run_in_image(
+        "mxnet",
+        [*mpirun_of(3), "/shares.py"],
+        digits,
+        env=None,
+        mounts={SCRIPTS / "shares.py": "/shares.py"},
+        timeout=60,
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "all the same\n" * 3
 
 
 def test_lost_worker_ends_scheduler_servers_and_workers_by_themselves(kvstore: ProgramInImage) -> None:

@@ -56,8 +56,15 @@ def main(config: Config, dataset: Dataset) -> None:
 
 def world() -> World:
     # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
-    broadcast = functools.partial(hvd.broadcast_object, name="value")
     return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+
+
+def broadcast(value: Any) -> Any:
+    """Return rank 0's value."""
+    shared = hvd.broadcast_object(value, name="value")  # Distributed
+    # Rank 0 has only queued it: Horovod drops a second one of the same name, and the others wait for that for ever.
+    mx.nd.waitall()
+    return shared
 
 
 def choose_device() -> Any:

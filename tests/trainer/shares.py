@@ -1,0 +1,13 @@
+"""Run as a rank of MXNet's program with Horovod: rank 0's values, shared one after the other."""
+
+from __future__ import annotations
+
+import horovod.mxnet as hvd
+
+from distrain_trainer.mxnet_horovod import world
+
+hvd.init()
+ranks = world()
+for number in range(50):
+    assert ranks.broadcast(bytes([number]) * 10**6 if ranks.rank == 0 else None) == bytes([number]) * 10**6
+print("all the same")
