@@ -41,7 +41,8 @@ def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_
     assert_refused(run, r"data\.uri: s3://datasets/none holds nothing; put .* there")
 
 
-@SHARED
+# A TFJob's chief trains nothing, and waits for its workers: it must find the mistake too.
+@tried_by("tensorflow-ps", "pytorch-ddp")
 def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
     run = program(*DIGITS, "--batch-size", "719")
 

@@ -65,6 +65,8 @@ def main(config: Config, dataset: Dataset | None) -> None:
         serve(cluster, config)
         return
     assert dataset is not None
+    # Distributed: one that finds a mistake never listens, and the others wait for it: so each looks before it waits.
+    count_steps(config, dataset, ranks=cluster.workers)
     if cluster.task == "chief":
         lead(cluster, config, dataset)
     else:
@@ -146,7 +148,6 @@ def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run)
 
 def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     """Train on this worker's part of the samples, and test on its part."""
-    count_steps(config, dataset, ranks=cluster.workers)
     choose_device(local_rank=0, local_size=1)
     choose_precision(config)
     seed(config, rank=cluster.index)
