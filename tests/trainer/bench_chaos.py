@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import random
 import statistics
 import sys
@@ -28,7 +29,10 @@ KILLS_PER_RUN = 5
 # The same in all runs of a case, whoever is killed: one that has finished before its last kill counts those before.
 STEPS = 200
 SECONDS_BETWEEN = 1.0
-HEADINGS = ("case", "killed", "points", "identical", "worst lost, intervals", "restart / cold start", "worst")
+HEADINGS = (
+    *("case", "killed", "points", "identical", "worst lost, intervals"),
+    *("restart / cold start, median", "worst, killed in training", "worst, killed in a start"),
+)
 Line = Mapping[str, Any]
 
 
@@ -121,16 +125,22 @@ def table(lines: list[Line]) -> list[str]:
 
 def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
     lost = [seconds_lost(kill) / SECONDS_BETWEEN for _, kill in points]
-    seconds = [(line["cold_start"], kill.seconds_to_step) for line, kill in points]
-    ratios = [to_step / cold for cold, to_step in seconds if to_step is not None] or [float("nan")]
+    in_training, in_start = ratios(points, in_training=True), ratios(points, in_training=False)
     identical = sum(line["identical"] for line, _ in points)
-    return (
-        str(len(points)),
-        str(identical),
-        f"{max(lost):.2f}",
-        f"{statistics.median(ratios):.2f}",
-        f"{max(ratios):.2f}",
+    both = in_training + in_start
+    numbers = (
+        max(lost),
+        statistics.median(both) if both else math.nan,
+        max(in_training, default=math.nan),
+        max(in_start, default=math.nan),
     )
+    return (str(len(points)), str(identical), *(f"{number:.2f}" for number in numbers))
+
+
+def ratios(points: list[tuple[Line, Kill]], *, in_training: bool) -> list[float]:
+    """Return the time to the next step over the cold start's, of kills that came in training or before it went on."""
+    chosen = [(line, kill.seconds_to_step) for line, kill in points if (kill.lines > 0) == in_training]
+    return [seconds / line["cold_start"] for line, seconds in chosen if seconds is not None]
 
 
 def seconds_lost(kill: Kill) -> float:
