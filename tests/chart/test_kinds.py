@@ -165,7 +165,7 @@ def test_older_mpijobs_start_their_ranks_with_kubectl(helm: Path, kind: str) -> 
 
     args = rendered.container("Launcher")["args"]
     assert args[:2] == ["--rsh=kubexec", "--workers-timeout=1800"]
-    assert rendered.container("Worker")["args"] == ["--no-sshd", "--grace=60"]
+    assert rendered.container("Worker")["args"] == ["--no-sshd", "--grace=55"]
     assert rendered.job["spec"]["mainContainer"] == rendered.container("Worker")["name"]
     assert "ssh" not in str(rendered.pod("Worker")["volumes"])
 

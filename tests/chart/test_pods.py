@@ -268,7 +268,7 @@ def test_checkpoints_without_a_place_lie_in_the_pods(helm: Path, kind: str) -> N
 def test_pods_have_the_time_for_a_step_and_a_checkpoint(helm: Path, kind: str) -> None:
     asked = (*KINDS[kind], "workers.podSpec.terminationGracePeriodSeconds=300")
 
-    for seconds, rendered in ((60, render_with(helm, KINDS[kind])), (300, render_with(helm, asked))):
+    for seconds, rendered in ((55, render_with(helm, KINDS[kind])), (300, render_with(helm, asked))):
         pods = {role: pod for role, pod in rendered.pods().items() if role != "Keygen"}
         assert {pod["terminationGracePeriodSeconds"] for pod in pods.values()} == {seconds}
         if kind in MPI:

@@ -207,9 +207,10 @@ distrain.pod.more
 
 {{- /*
 distrain.pod.grace
-  Takes the root context. Of the launcher too, which waits for the ranks to stop. `helm uninstall` is over as soon.
+  Takes the root context. Of the launcher too, which waits for the ranks to stop. `helm uninstall` is over as soon: with
+  the default within a minute, should a pod be ended before it can hear of it.
 */}}
 {{- define "distrain.pod.grace" -}}
 {{- $theirs := (.Values.workers.podSpec | default dict).terminationGracePeriodSeconds -}}
-{{- eq $theirs nil | ternary 60 $theirs | int64 -}}
+{{- eq $theirs nil | ternary 55 $theirs | int64 -}}
 {{- end }}
