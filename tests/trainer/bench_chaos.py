@@ -30,9 +30,17 @@ KILLS_PER_RUN = 5
 STEPS = 200
 SECONDS_BETWEEN = 1.0
 HEADINGS = (
-    *("case", "killed", "points", "identical", "worst lost, intervals"),
-    *("restart / cold start, median", "worst, killed in training", "worst, killed in a start"),
+    "case",
+    "killed",
+    "points",
+    "identical",
+    "worst lost, intervals",
+    "restart / cold start, median",
+    "worst, killed in training",
+    "worst, killed in a start",
 )
+# Where few points leave none of a sort.
+NONE = [math.nan]
 Line = Mapping[str, Any]
 
 
@@ -127,13 +135,8 @@ def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
     lost = [seconds_lost(kill) / SECONDS_BETWEEN for _, kill in points]
     in_training, in_start = ratios(points, in_training=True), ratios(points, in_training=False)
     identical = sum(line["identical"] for line, _ in points)
-    both = in_training + in_start
-    numbers = (
-        max(lost),
-        statistics.median(both) if both else math.nan,
-        max(in_training, default=math.nan),
-        max(in_start, default=math.nan),
-    )
+    median = statistics.median(in_training + in_start or NONE)
+    numbers = (max(lost), median, max(in_training or NONE), max(in_start or NONE))
     return (str(len(points)), str(identical), *(f"{number:.2f}" for number in numbers))
 
 
