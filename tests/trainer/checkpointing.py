@@ -40,7 +40,8 @@ class Counter:
 
 
 def config_of(folder: Path | str, **values: object) -> Config:
-    return Config(data="/data", epochs=9, batch_size=10, checkpoint=str(folder), **values)  # type: ignore[arg-type]
+    usual = {"data": "/data", "epochs": 9, "batch_size": 10, "checkpoint": str(folder)}
+    return Config(**{**usual, **values})  # type: ignore[arg-type]
 
 
 def begin(folder: Path | str, state: Counter | None = None, **values: object) -> Run:

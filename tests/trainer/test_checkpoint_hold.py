@@ -13,7 +13,7 @@ import pytest
 
 from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint import hold as holds
-from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Holder
+from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
 from distrain_trainer.checkpoint.hold import Hold
 from distrain_trainer.errors import FencedError, FinishedError, StoppedError, StorageError
 from distrain_trainer.storage import FolderStore, Store, open_store
@@ -43,9 +43,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def take(store: Store, mine: Holder, *, resumes: bool = True) -> Hold:
-    hold = holds.take(store, mine, resumes=resumes, say=lambda line: None)
+    hold = holds.take(store, mine, resumes=resumes, lacks=nothing, say=lambda line: None)
     assert hold is not None
     return hold
+
+
+def nothing(_: Head) -> str:
+    """Say that a finished run has all that is asked for."""
+    return ""
 
 
 def test_restart_of_the_same_job_fences_its_earlier_processes(store: Store) -> None:
@@ -121,8 +126,8 @@ def test_later_of_two_that_wait_gets_the_run_and_the_other_ends(store: Store) ->
 def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
     take(store, A).end(FINISHED)
 
-    assert holds.take(store, A, resumes=True, say=print) is None
-    assert holds.take(store, A, resumes=False, say=print) is None  # A restart of what has just finished.
+    assert holds.take(store, A, resumes=True, lacks=nothing, say=print) is None
+    assert holds.take(store, A, resumes=False, lacks=nothing, say=print) is None  # A restart of what has just finished.
     assert take(store, B, resumes=False).head.since == 2
 
 
@@ -136,7 +141,7 @@ class Careless(FolderStore):
 
 def test_store_that_heeds_no_condition_serves_one_job_and_is_refused_to_another(tmp_path: Path) -> None:
     store, said = Careless(uri=str(tmp_path), value="checkpoint.uri"), list[str]()
-    assert holds.take(store, A, resumes=True, say=said.append)
+    assert holds.take(store, A, resumes=True, lacks=nothing, say=said.append)
 
     with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
         take(store, B)
@@ -211,12 +216,12 @@ def test_run_that_is_never_to_resume_does_for_a_restart_of_its_own(
 
 
 def test_finished_run_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = begin(tmp_path)
+    run = begin(tmp_path, epochs=None, steps=1)
     make_step(run)
     run.finish()
 
     with pytest.raises(FinishedError):
-        begin(tmp_path)
+        begin(tmp_path, epochs=None, steps=1)
 
     first, second = capsys.readouterr().out.splitlines()
     assert first == "finished: 1 steps, 10 samples"

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,6 @@ from distrain_trainer.config import Config
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.results import LoggedStep, Results
-from distrain_trainer.watchdog import Watchdog
 
 
 class Counted(Protocol):
@@ -37,8 +36,7 @@ class Progress:
     log_every: int
     speed: Speed
     resumed_step: int
-    history: list[LoggedStep] = field(default_factory=list)
-    watchdog: Watchdog = field(default_factory=Watchdog)
+    run: Run
 
     @classmethod
     def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
@@ -46,7 +44,7 @@ class Progress:
         log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(steps - made), made)
-        return cls(log, steps, config.log_every, speed, made, run.history, run.watchdog)
+        return cls(log, max(steps, made), config.log_every, speed, made, run)
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
@@ -54,11 +52,11 @@ class Progress:
         Raises DivergedError when the loss is no number any more.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
-        self.watchdog.made_step(seconds)
+        self.run.watchdog.made_step(seconds)
         if self.resumed_step and self.speed.steps == self.resumed_step + 1:
             self.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
         if self.speed.steps == self.steps:
-            self.watchdog.stop()
+            self.run.watchdog.stop()
         if not math.isfinite(loss):
             raise DivergedError(
                 f"trainer.learningRate: the loss is {loss} at step {self.speed.steps}; "
@@ -67,11 +65,12 @@ class Progress:
         if self._is_logged():
             mean_loss = mean(loss)
             self.log.print(step_line(self.speed, mean_loss))
-            self.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
+            self.run.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
     def end(self, config: Config, *, world_size: int, accuracy: float | None) -> Results:
         """Print the figures of the whole run, and return its record."""
-        for line in total_lines(self.speed.total):
+        has_trained = self.speed.steps > self.resumed_step
+        for line in total_lines(self.speed.total) if has_trained else ():
             self.log.print(line)
         if accuracy is not None:
             self.log.print(f"test accuracy: {accuracy:.4f}")
@@ -81,9 +80,10 @@ class Progress:
             world_size=world_size,
             batch_size=config.batch_size,
             steps=self.steps,
-            images_per_sec=self.speed.total,
+            images_per_sec=self.speed.total if has_trained else None,
             accuracy=accuracy,
-            history=self.history,
+            history=self.run.history,
+            run=self.run.name,
         )
 
     def _is_logged(self) -> bool:

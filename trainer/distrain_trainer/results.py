@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from distrain_trainer.log import Log
 from distrain_trainer.storage import open_store
+
+RESULTS = "results.json"
 
 
 @dataclass(frozen=True)
@@ -23,16 +25,22 @@ class LoggedStep:
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of a run. The rate is of all ranks together; the accuracy is none where nothing was tested."""
+    """The figures of a run. The rate is of all ranks together, none where this start had no step left to make.
+
+    The accuracy is none where nothing was tested. `run` names the checkpoints' place and generation, `model_file` the
+    file beside results.json that holds the model.
+    """
 
     framework: str
     model: str
     world_size: int
     batch_size: int
     steps: int
-    images_per_sec: float
+    images_per_sec: float | None
     accuracy: float | None
     history: list[LoggedStep]
+    run: str = ""
+    model_file: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -48,6 +56,20 @@ def write_outcome(uri: str, results: Results, log: Log, *, model: str, save: Cal
         path = Path(folder) / model
         save(path)
         store.write(model, path.read_bytes())
-    store.write("results.json", results.to_json().encode())
+    # After the model: whoever finds its name here finds the file as well.
+    store.write(RESULTS, replace(results, model_file=model).to_json().encode())
     log.print(f"{model}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
+
+
+def is_outcome_of(uri: str, run: str) -> bool:
+    """Tell whether a run's model and results lie below `uri`. Raises StorageError when that cannot be looked up."""
+    store = open_store(uri, value="output.uri")
+    held = store.read_tagged(RESULTS)
+    if held is None:
+        return False
+    try:
+        told = json.loads(held[0])
+        return told["run"] == run and told["model_file"] in store.names()
+    except (ValueError, KeyError, TypeError):  # Another program's, or an earlier trainer's.
+        return False

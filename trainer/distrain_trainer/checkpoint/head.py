@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from distrain_trainer.checkpoint.ending import End
 from distrain_trainer.errors import StorageError
 from distrain_trainer.storage import Store
 
@@ -31,7 +32,10 @@ class Holder:
 
 @dataclass(frozen=True)
 class Head:
-    """A run's HEAD. Times are Unix seconds; `since` is the generation that began the training anew."""
+    """A run's HEAD. Times are Unix seconds; `since` is the generation that began the training anew.
+
+    `end` is where the run finished last, and counts in the state FINISHED alone.
+    """
 
     generation: int
     job: str
@@ -42,6 +46,7 @@ class Head:
     successor: Holder | None = None
     retired: tuple[str, ...] = ()
     since: int = 1
+    end: End | None = None
 
     @classmethod
     def first(cls, holder: Holder) -> Head:
@@ -82,8 +87,10 @@ class Head:
         told: dict[str, Any] = json.loads(content)
         successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
         lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
+        # HEADs of earlier trainers have no end.
+        told.setdefault("end", None)
         known = {each.name: told[each.name] for each in fields(cls)}
-        return cls(**{**known, **lists, "successor": successor})
+        return cls(**{**known, **lists, "successor": successor, "end": End.from_json(told["end"])})
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:

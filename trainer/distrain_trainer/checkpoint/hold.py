@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distrain_trainer.checkpoint import head as heads
+from distrain_trainer.checkpoint.ending import End
 from distrain_trainer.checkpoint.head import FINISHED, TRAINING, Head, Holder
 from distrain_trainer.errors import ConflictError, FencedError, StorageError
 from distrain_trainer.storage import Store
@@ -70,15 +71,16 @@ class Hold:
             with contextlib.suppress(StorageError, FencedError):
                 self.change()
 
-    def end(self, state: str) -> None:
-        """Let go of the run, stopped or finished. Raises FencedError and StorageError."""
+    def end(self, state: str, end: End | None = None) -> None:
+        """Let go of the run, stopped, or finished at an end. Raises FencedError and StorageError."""
         self._ended.set()
-        self.change(state=state)
+        self.change(state=state, end=end)
 
 
-def take(store: Store, mine: Holder, *, resumes: bool, say: Say) -> Hold | None:
+def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Hold | None:
     """Wait until this process holds HEAD; None when the run is finished. Raises FencedError and StorageError.
 
+    `lacks` returns what the values ask for and a run that is marked as finished does not have: that one is taken.
     Without `resumes` training begins anew, but for a restart of what began so: that has pods in common with it.
     """
     require_conditions = _probe(store, say)
@@ -90,7 +92,10 @@ def take(store: Store, mine: Holder, *, resumes: bool, say: Say) -> Hold | None:
         else:
             head, tag = found
             if head.state == FINISHED and (resumes or mine.shares_pods(head.pods)):
-                return None
+                lacking = lacks(head)
+                if not lacking:
+                    return None
+                say(f"goes on with a run that had finished: {lacking}")
             _require_welcome(store, head, mine)
             if head.job != mine.job:
                 require_conditions(head)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from distrain_trainer.checkpoint import ending, shelf, stopping
 from distrain_trainer.checkpoint import hold as holds
 from distrain_trainer.checkpoint import manifest as manifests
-from distrain_trainer.checkpoint import shelf, stopping
-from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Holder
+from distrain_trainer.checkpoint.ending import End
+from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
 from distrain_trainer.checkpoint.hold import Hold
 from distrain_trainer.checkpoint.manifest import Manifest, Subject
 from distrain_trainer.checkpoint.saver import Saver, Snapshot
@@ -96,7 +97,7 @@ class Run:
         store = open_store(self.config.checkpoint, value=VALUE)
         mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
         resumes, say = self.config.resume == "auto", self.log.print
-        self.hold = once_reachable(lambda: holds.take(store, mine, resumes=resumes, say=say))
+        self.hold = once_reachable(lambda: holds.take(store, mine, resumes=resumes, lacks=self._lacks, say=say))
         if self.hold is None:
             return FINISHED
         self.hold.beat()
@@ -115,6 +116,18 @@ class Run:
                     f"correct that, set {VALUE} to another place, or checkpoint.resume to never"
                 )
         return found
+
+    def _lacks(self, head: Head) -> str:
+        return ending.what_lacks(self.config, self.subject, head.end, self._name(head))
+
+    def _name(self, head: Head) -> str:
+        """Name what one generation has trained: no other has the same weights."""
+        return f"{self.config.checkpoint}#{head.generation}"
+
+    @property
+    def name(self) -> str:
+        """What results.json calls this run, by rank 0; "" without checkpoints."""
+        return self._name(self.hold.head) if self.hold is not None else ""
 
     def _resume(self, found: shelf.Checkpoint | str | None) -> None:
         """Share what rank 0 found, and go on from there."""
@@ -138,6 +151,11 @@ class Run:
             f"resumed from {name}: step {self.position.step}, {self.position.samples} samples, "
             f"on {self.world.size} ranks (before {manifest.ranks})"
         )
+        if ending.steps_left(self.config, self.subject, step=self.position.step, samples=self.position.samples) < 0:
+            self.log.print(
+                f"trains no further: {ending.length_of(self.config)}, and step {self.position.step} "
+                f"({self.position.samples} samples) is made already; the model is that step's"
+            )
 
     def _share(self, content: bytes, length: int) -> bytes:
         parts = (self.world.broadcast(content[start : start + CHUNK]) for start in range(0, length, CHUNK))
@@ -223,7 +241,7 @@ class Run:
         begun = time.monotonic()
         while True:
             try:
-                self.hold.end(FINISHED)
+                self.hold.end(FINISHED, End.of(self.position, self.subject))
             except StorageError as error:
                 if time.monotonic() - begun > SECONDS_TO_FINISH:
                     self.log.print(f"checkpoint: the end of the training is not marked ({error})")

@@ -1,0 +1,141 @@
+"""A run that has finished is finished for the values that it has finished: any others are trained and written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain_trainer.checkpoint import Run
+from distrain_trainer.errors import CheckpointError, FinishedError
+from distrain_trainer.log import Log
+from distrain_trainer.progress import Progress
+from distrain_trainer.results import write_outcome
+
+from .checkpointing import begin, save_step
+
+
+def finish(folder: Path, *, steps: int = 3, **values: Any) -> None:
+    """Train so many steps and write what came of it, as the programs do."""
+    run = begin(folder, epochs=None, steps=steps, **values)
+    while run.position.step < steps:
+        save_step(run)
+    end(run)
+
+
+def save(path: Path) -> None:
+    path.write_bytes(b"weights")
+
+
+def end(run: Run) -> None:
+    log = Log(speaks=True)
+    results = Progress.start(run.config, run.config.steps or 0, log, run).end(run.config, world_size=1, accuracy=None)
+    if run.config.output:
+        write_outcome(run.config.output, results, log, model="model", save=save)
+    run.finish()
+
+
+def test_same_values_find_the_run_finished_and_touch_nothing(tmp_path: Path) -> None:
+    finish(tmp_path / "checkpoints", output=str(tmp_path / "out"))
+    before = (tmp_path / "checkpoints/HEAD").read_bytes()
+
+    with pytest.raises(FinishedError):
+        begin(tmp_path / "checkpoints", epochs=None, steps=3, output=str(tmp_path / "out"))
+
+    assert (tmp_path / "checkpoints/HEAD").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("length", "asked"),
+    [
+        pytest.param({"epochs": None, "steps": 5}, "trainer.steps is 5", id="steps"),
+        pytest.param({"epochs": 1}, "trainer.epochs is 1", id="epochs"),
+    ],
+)
+def test_longer_training_goes_on_from_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], length: dict[str, Any], asked: str
+) -> None:
+    finish(tmp_path)
+
+    run = begin(tmp_path, **length)
+
+    assert (run.position.step, run.position.samples) == (3, 30)
+    assert f"goes on with a run that had finished: it ended at step 3, and {asked}\n" in (capsys.readouterr().out)
+
+
+def test_another_output_gets_the_model_without_another_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoints, first, second = (tmp_path / name for name in ("checkpoints", "first", "second"))
+    finish(checkpoints, output=str(first))
+
+    finish(checkpoints, output=str(second))
+
+    results = json.loads((second / "results.json").read_text())
+    assert (second / "model").read_bytes() == b"weights"
+    assert (results["steps"], results["images_per_sec"]) == (3, None)
+    out = capsys.readouterr().out
+    assert f"goes on with a run that had finished: output.uri: {second} does not hold its model\n" in out
+    assert "total images/sec: 0" not in out
+    with pytest.raises(FinishedError):
+        finish(checkpoints, output=str(second))
+
+
+@pytest.mark.parametrize("lost", ["model", "results.json"])
+def test_outcome_that_is_gone_is_written_again(tmp_path: Path, lost: str) -> None:
+    checkpoints, out = tmp_path / "checkpoints", tmp_path / "out"
+    finish(checkpoints, output=str(out))
+    (out / lost).unlink()
+
+    finish(checkpoints, output=str(out))
+
+    assert {*(path.name for path in out.iterdir())} == {"model", "results.json", "log.txt"}
+
+
+def test_outcome_of_another_run_is_written_over(tmp_path: Path) -> None:
+    one, other, out = tmp_path / "one", tmp_path / "other", tmp_path / "out"
+    finish(one, output=str(out))
+    finish(other, output=str(out))
+
+    finish(one, output=str(out))
+
+    assert json.loads((out / "results.json").read_text())["run"].startswith(f"{one}#")
+
+
+def test_shorter_training_than_was_made_is_said_and_its_model_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints, out = tmp_path / "checkpoints", tmp_path / "out"
+    finish(checkpoints)
+
+    finish(checkpoints, steps=2, output=str(out))
+
+    assert (
+        "trains no further: trainer.steps is 2, and step 3 (30 samples) is made already; the model is that step's\n"
+    ) in capsys.readouterr().out
+    assert json.loads((out / "results.json").read_text())["steps"] == 3
+
+
+def test_another_training_at_the_place_of_a_finished_one_is_refused(tmp_path: Path) -> None:
+    finish(tmp_path)
+
+    with pytest.raises(CheckpointError, match=r"is of another training: trainer\.optimizer is sgd there and adam here"):
+        begin(tmp_path, epochs=None, steps=3, optimizer="adam")
+
+
+def test_end_without_a_checkpoint_of_it_is_trained_again_when_more_is_asked_for(tmp_path: Path) -> None:
+    run = begin(tmp_path, epochs=None, steps=3)
+    save_step(run)
+    run.position = run.position.after_step(20, ranks=1, batch_size=10, epoch_samples=100)
+    run.finish()
+
+    assert begin(tmp_path, epochs=None, steps=5).position.step <= 2
+
+
+def test_head_of_a_trainer_that_wrote_no_end_is_taken_as_unfinished(tmp_path: Path) -> None:
+    finish(tmp_path)
+    head = json.loads((tmp_path / "HEAD").read_text())
+    del head["end"]
+    (tmp_path / "HEAD").write_text(json.dumps(head))
+
+    assert begin(tmp_path, epochs=None, steps=3).position.step == 3
