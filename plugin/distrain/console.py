@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from pathlib import Path
+
+# Where Kubernetes takes a container's termination message from.
+TERMINATION_LOG = Path("/dev/termination-log")
 
 
 def answer(text: str) -> None:
@@ -13,6 +18,14 @@ def answer(text: str) -> None:
 def say(line: str) -> None:
     """Tell the user something beside the result."""
     print(f"distrain: {line}", file=sys.stderr, flush=True)
+
+
+def leave(line: str) -> None:
+    """Make a line the termination message of the pod that we run in."""
+    # Not created: outside Kubernetes it is missing and nobody looks for it.
+    with contextlib.suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as log:
+        log.write(line)
+        log.truncate()
 
 
 def can_ask() -> bool:

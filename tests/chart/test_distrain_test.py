@@ -62,8 +62,15 @@ def run(kube: Kube, timeout: str = "60", **settings: str) -> tuple[int, list[str
     """Return the exit code, the lines on stdout, and stderr."""
     name = "run1-test-0a1b2c3d"
     arguments = [f"--job={name}", "--instance=run1-test", "--workers=2", f"--timeout={timeout}", "--kind=MPIJob"]
+    message_file(kube).write_text("")
+    arguments.append(f"--termination-log={message_file(kube)}")
     done = kube.run("distrain-test", *arguments, **settings)
     return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+def message_file(kube: Kube) -> Path:
+    """Return the file of the Pod's termination message."""
+    return kube.folder / "termination-log"
 
 
 RUNNING = [pod("launcher", "Running"), pod("worker", "Running", "run1-test-worker-0")]
@@ -78,6 +85,7 @@ def test_launchers_log_is_the_result(kube: Kube) -> None:
     assert (code, errors) == (0, "")
     assert lines == LOG.splitlines()
     assert kube.requests[-1].endswith("/run1-test-launcher/log?container=launcher&limitBytes=1000000")
+    assert message_file(kube).read_text() == "all-reduce is right on 2 ranks"
 
 
 def test_without_a_launcher_the_rank_that_measured_tells(kube: Kube) -> None:
@@ -105,6 +113,7 @@ def test_failing_pods_own_words_come_first(kube: Kube) -> None:
     assert code == 1
     assert lines == ["distrain-test: run1-test-launcher failed: data.uri: gone", "the log"]
     assert errors == "distrain: the test failed: run1-test-launcher: data.uri: gone\n"
+    assert message_file(kube).read_text() == errors.rstrip("\n")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.documents import DELETE, HOOK, OUTPUT, WEIGHT, annotation, documents, hooks, of_kind, only
+from tests.chart.documents import DELETE, HOOK, WEIGHT, annotation, documents, hooks, of_kind, only
 from tests.chart.rendering import CHART, Yaml, refusal
 
 KINDS = {
@@ -123,12 +123,18 @@ def test_pod_comes_after_the_job_and_that_after_what_it_needs(helm: Path, kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_left_but_the_pod_of_a_failed_test(helm: Path, kind: str) -> None:
+def test_nothing_is_left_but_the_pod_with_the_result(helm: Path, kind: str) -> None:
     # Helm applies hook-succeeded to all that came before the Pod, whether the Pod fails or not.
-    found = made(helm, *KINDS[kind])
+    *others, pod = made(helm, *KINDS[kind])
+
+    assert {annotation(one, DELETE) for one in others} == {"before-hook-creation,hook-succeeded"}
+    assert (pod["kind"], annotation(pod, DELETE)) == ("Pod", "before-hook-creation")
+
+
+def test_nothing_is_left_of_a_test_whose_result_helm_prints(helm: Path) -> None:
+    found = made(helm, "hooks.printLog=true")
 
     assert {annotation(one, DELETE) for one in found} == {"before-hook-creation,hook-succeeded"}
-    assert annotation(only(found, "Pod"), OUTPUT) == "hook-failed,hook-succeeded"
 
 
 def test_plain_jobs_are_one_hook(helm: Path) -> None:
@@ -165,7 +171,7 @@ def test_pod_has_the_script_and_what_it_imports(helm: Path) -> None:
 
     data = only(found, "ConfigMap", volume["configMap"]["name"])["data"]
 
-    assert set(data) == {"distrain-test", "distrain_kube.py", "distrain_sigterm.py"}
+    assert set(data) == {"distrain-test", "distrain_kube.py", "distrain_message.py", "distrain_sigterm.py"}
     for name, script in data.items():
         assert script == (CHART / "files" / name).read_text(encoding="utf-8")
 

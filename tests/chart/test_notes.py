@@ -35,7 +35,7 @@ def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes:
     release = "app.kubernetes.io/instance=run1"
     job = f"training.kubeflow.org/job-name={rendered.name}" if kind in LABELLED else release
     commands = [line.strip() for line in text.splitlines() if "kubectl " in line]
-    assert commands == [
+    assert commands[:3] == [
         f"kubectl --namespace team get pods --selector {job} --watch",
         f"kubectl --namespace team logs --follow {LOGS[kind].replace('JOB', rendered.name)}",
         f"kubectl --namespace team describe {resource},pods --selector {release}",
@@ -48,6 +48,17 @@ def test_notes_name_the_test_where_there_is_one(helm3: Path, chart_with_visible_
 
     has_test = kind not in ("mxjob-v1", "mxjob-v1beta1", "tfjob")
     assert ("helm --namespace team test run1 --timeout 10m" in text) == has_test
+    assert ("kubectl --namespace team logs pod/run1-test\n" in text) == has_test
+
+
+def test_notes_name_the_command_that_shows_a_refusal(helm3: Path, chart_with_visible_notes: Path) -> None:
+    text = notes(helm3, chart_with_visible_notes, "preflight.enabled=true")
+
+    assert "kubectl --namespace team logs pod/run1-preflight\n" in text
+
+
+def test_notes_name_no_log_that_helm_prints_itself(helm3: Path, chart_with_visible_notes: Path) -> None:
+    assert "logs pod/run1-test" not in notes(helm3, chart_with_visible_notes, "hooks.printLog=true")
 
 
 def test_notes_say_that_there_is_no_job(helm: Path, chart_with_visible_notes: Path) -> None:

@@ -10,7 +10,6 @@ import yaml
 from tests.chart.documents import (
     DELETE,
     HOOK,
-    OUTPUT,
     WEIGHT,
     annotation,
     documents,
@@ -71,10 +70,9 @@ def test_refusal_alone_stays_behind(helm: Path) -> None:
     assert annotation(pod, DELETE) == "before-hook-creation,hook-succeeded"
 
 
-def test_answer_is_printed_and_kept(helm: Path) -> None:
+def test_answer_is_kept(helm: Path) -> None:
     pod = only(preflight(helm), "Pod")
 
-    assert annotation(pod, OUTPUT) == "hook-failed,hook-succeeded"
     assert pod["spec"]["containers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError"
     assert pod["spec"]["restartPolicy"] == "Never"
 
@@ -82,14 +80,39 @@ def test_answer_is_printed_and_kept(helm: Path) -> None:
 def test_only_helms_own_annotations_order_it(helm: Path) -> None:
     names = {name for one in preflight(helm) for name in one["metadata"]["annotations"]}
 
-    assert names == {HOOK, WEIGHT, DELETE, OUTPUT, "sidecar.istio.io/inject"}
+    assert names == {HOOK, WEIGHT, DELETE, "sidecar.istio.io/inject"}
 
 
-def test_account_may_list_nodes_and_pods_alone(helm: Path) -> None:
+def test_account_may_only_read(helm: Path) -> None:
+    found = preflight(helm)
+
+    rules = [*only(found, "ClusterRole")["rules"], *only(found, "Role")["rules"]]
+
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list"}
+    assert not {"secrets", "configmaps", "*"} & {resource for rule in rules for resource in rule["resources"]}
+
+
+def test_account_may_read_the_quotas_and_limits_of_its_namespace_alone(helm: Path) -> None:
+    found = preflight(helm)
+
+    role, binding = only(found, "Role"), only(found, "RoleBinding")
+
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["team"], "verbs": ["get"]},
+        {
+            "apiGroups": [""],
+            "resources": ["limitranges", "persistentvolumeclaims", "resourcequotas"],
+            "verbs": ["list"],
+        },
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == only(found, "ClusterRoleBinding")["subjects"]
+
+
+def test_role_of_the_cluster_belongs_to_this_release_alone(helm: Path) -> None:
     found = preflight(helm)
     role, binding = only(found, "ClusterRole"), only(found, "ClusterRoleBinding")
 
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}]
     assert role["metadata"]["name"] == binding["metadata"]["name"] == "distrain:team:run1:preflight"
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "run1-preflight", "namespace": "team"}]

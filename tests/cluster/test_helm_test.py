@@ -41,15 +41,20 @@ def assert_summed(namespace: Namespace, helm: Path, kind: dict[str, str]) -> Non
 
     tested = namespace.helm(helm, "test", "run1")
 
-    told = tested.stdout + tested.stderr
-    assert tested.returncode == 0, told + namespace.story()
+    assert tested.returncode == 0, tested.stdout + tested.stderr + namespace.story()
+    told = client.kubectl("-n", namespace.name, "logs", "-l", "app.kubernetes.io/component=test", "--tail=-1")
     assert "all-reduce is right on 2 ranks" in told
     assert re.search(r"64 MiB +[0-9.]+ +0[.][0-9]+ +0[.][0-9]+", told), told
-    wait_until("the test's end", lambda: not _of_the_test(namespace), seconds=30, pause=1)
+    wait_until("the test's end", lambda: len(_of_the_test(namespace)) == 1, seconds=30, pause=1)
+    (pod,) = namespace.get("pods -l app.kubernetes.io/component=test")
+    message = pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
+    assert message == "all-reduce is right on 2 ranks"
+    client.kubectl("-n", namespace.name, "delete", "pod", pod["metadata"]["name"])
 
 
 def test_missing_gpus_are_said_at_once(namespace: Namespace, helm4: Path) -> None:
-    values = {**RUN, "workers.replicas": 2, "workers.gpus": 3, "command": ["sleep", "300"]}
+    more = {"command": ["sleep", "300"], "hooks.printLog": True}
+    values = {**RUN, "workers.replicas": 2, "workers.gpus": 3, **more}
     assert namespace.helm(helm4, "install", "run1", str(CHART), *settings(values)).returncode == 0
 
     tested = namespace.helm(helm4, "test", "run1", "--timeout", "100s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ BUSY = {"command": ["sleep", "300"], "workers.gpus": 3, "preflight.enabled": Tru
 
 
 def _hooks_left(namespace: Namespace) -> list[str]:
-    kinds = "configmaps,serviceaccounts,pods,clusterroles,clusterrolebindings"
+    kinds = "configmaps,serviceaccounts,pods,roles,rolebindings,clusterroles,clusterrolebindings"
     names = client.kubectl("-n", namespace.name, "get", kinds, "-o", "name").split()
     return [name for name in names if "preflight" in name]
 
@@ -30,12 +31,14 @@ def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namesp
     refused = namespace.helm(helm, "install", "run1", str(CHART), *SYNTHETIC, *too_large)
 
     assert refused.returncode != 0
-    assert "nvidia.com/gpu" in refused.stdout + refused.stderr
     assert namespace.get("mpijobs") == []
     (pod,) = _hooks_left(namespace)
     assert pod.startswith("pod/")
     message = namespace.get("pods")[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
-    assert "workers" in message
+    assert re.fullmatch(r"(busy|impossible): .* workers .*nvidia\.com/gpu.*", message)
+    told = client.kubectl("-n", namespace.name, "logs", pod)
+    assert told.rstrip().endswith(message)
+    assert "not judged" not in told
     client.kubectl("-n", namespace.name, "delete", pod)
 
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+from distrain_message import TERMINATION_LOG, leave_message
 from distrain_sigterm import take_sigterm
 
 # How a program ends: the training is finished; a mistake of the user's, which it names; a newer run has taken its
@@ -198,7 +199,7 @@ def parse(name: str, argv: list) -> tuple:
     add = parser.add_argument
     add("--max-restarts", type=int, default=0, help="how often a failed program is started again, within the window")
     add("--restart-window", type=float, default=3600, help="seconds that a restart counts for")
-    add("--termination-log", default="/dev/termination-log", help="where the cause of a failure goes")
+    add("--termination-log", default=TERMINATION_LOG, help="where the cause of a failure goes")
     options = parser.parse_args(own)
     if not program:
         parser.error("needs a program after --")
@@ -209,13 +210,7 @@ def fail(cause: str, code: int, termination_log: str) -> int:
     """Print the cause, leave it where Kubernetes takes a container's termination message from, and return the code."""
     line = "distrain: " + cause[:2000]
     print(line, file=sys.stderr, flush=True)
-    try:
-        # Not created: outside Kubernetes it is missing and nobody looks for it.
-        with open(termination_log, "r+", encoding="utf-8") as log:
-            log.write(line)
-            log.truncate()
-    except OSError:
-        pass
+    leave_message(line, termination_log)
     return code
 
 

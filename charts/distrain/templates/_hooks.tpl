@@ -23,15 +23,22 @@ helm.sh/hook-delete-policy: {{ .delete }}
 distrain.hooks.podMetadata
   Takes (dict "root" <root context> "role" <role> "hook" <Helm's events>). Renders labels and annotations.
 
-  A Pod that failed stays, for its log, until the next one is made. The labels and annotations of a gang stay away.
+  A Pod that failed stays, for its log, until the next one is made; the test's stays too when it has succeeded, unless
+  Helm prints what it measured. The labels and annotations of a gang stay away.
+  Helm prints the log only where a value asks for it: Flux's helm-controller crashes on the annotation that does so
+  (https://github.com/fluxcd/helm-controller/issues/1562).
 */}}
 {{- define "distrain.hooks.podMetadata" -}}
 labels:
   {{- merge (include "distrain.labels.ownPod" . | fromYaml) (.root.Values.podLabels | default dict) | toYaml | nindent 2 }}
 annotations:
   {{- merge (include "distrain.annotations.ownPod" . | fromYaml) (.root.Values.podAnnotations | default dict) | toYaml | nindent 2 }}
-  {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" 0 "delete" "before-hook-creation,hook-succeeded") | nindent 2 }}
+  {{- $isKept := and (eq .hook "test") (not .root.Values.hooks.printLog) }}
+  {{- $delete := ternary "before-hook-creation" "before-hook-creation,hook-succeeded" $isKept }}
+  {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" 0 "delete" $delete) | nindent 2 }}
+  {{- if .root.Values.hooks.printLog }}
   helm.sh/hook-output-log-policy: hook-failed,hook-succeeded
+  {{- end }}
 {{- end }}
 
 {{- /*

@@ -36,8 +36,10 @@ def answer(options: argparse.Namespace, manifest: str | None, place: tuple[Targe
     if options.output == "json":
         console.answer(json.dumps(found.as_dict(), indent=2))
     else:
-        # The end of a pod's log becomes its termination message.
-        console.answer("\n".join(summary(found, prepared.job, answer_last=subject.in_cluster)))
+        lines = summary(found, prepared.job, answer_last=subject.in_cluster)
+        console.answer("\n".join(lines))
+        if subject.in_cluster:
+            console.leave(lines[-1])
     return found.exit_code
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from distrain import cli
+from distrain import cli, console
 from distrain.api import access, target
 from tests.plugin.fake_api import FakeApi, make_certificate, running
 from tests.plugin.objects import mx_job, node, pod
@@ -147,6 +147,33 @@ def test_refusal_is_the_last_line_of_the_pods_log(distrain: Run, around: FakeApi
 
     assert (outcome.code, outcome.err) == (11, "")
     assert outcome.out.splitlines()[-1].startswith("impossible: workers.replicas: 2 workers of 4 nvidia.com/gpu each")
+
+
+@pytest.mark.usefixtures("around")
+def test_verdict_is_the_pods_termination_message(
+    distrain: Run, manifest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "termination-log"
+    log.write_text("what was there before, and is longer than the verdict of any check that will ever be made here")
+    monkeypatch.setattr(console, "TERMINATION_LOG", log)
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    assert outcome.code == 0
+    assert log.read_text() == outcome.out.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_check_from_outside_leaves_no_termination_message(
+    distrain: Run, manifest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "termination-log"
+    log.write_text("")
+    monkeypatch.setattr(console, "TERMINATION_LOG", log)
+
+    assert distrain("check", "--manifest", manifest).code == 0
+
+    assert log.read_text() == ""
 
 
 def test_permission_that_the_pods_account_lacks_is_named(distrain: Run, around: FakeApi, manifest: str) -> None:
