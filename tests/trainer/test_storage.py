@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import re
 import socket
 import threading
 import time
@@ -19,8 +20,9 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
-from distrain_trainer.errors import ConflictError, StorageError, UnreachableError
-from distrain_trainer.storage import S3Store, Store, once_reachable, open_store
+from distrain_trainer.errors import ConflictError, StorageError, UnavailableError
+from distrain_trainer.storage import Patience, S3Store, Store, once_reachable, open_store
+from distrain_trainer.storage.retry import is_waited_for
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +110,7 @@ def test_content_is_read_with_the_tag_of_the_same_write(
 
     def get_object(**_: str) -> dict[str, Any]:
         content, tag = next(left)
-        return {"Body": io.BytesIO(content), "ETag": tag}
+        return {"Body": io.BytesIO(content), "ETag": tag, "ContentLength": len(content)}
 
     store = S3Store("s3://bucket", "checkpoint.uri", "bucket", "", SimpleNamespace(get_object=get_object))
 
@@ -151,7 +153,7 @@ def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def full(number: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("distrain_trainer.storage.os.fsync", full)
+    monkeypatch.setattr("distrain_trainer.storage.folder.os.fsync", full)
 
     with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/a cannot be written: No space left on device; free"):
         open_store(str(tmp_path), value="checkpoint.uri").write("a", b"x")
@@ -281,7 +283,7 @@ def silent_endpoint() -> Iterator[str]:
 
 def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", silent_endpoint)
-    monkeypatch.setattr("distrain_trainer.storage.READ_TIMEOUT", 0.5)
+    monkeypatch.setattr("distrain_trainer.storage.s3.READ_TIMEOUT", 0.5)
     started = time.monotonic()
 
     with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
@@ -309,7 +311,7 @@ def test_server_that_starts_later_is_waited_for_and_its_refusal_is_final(
         endpoint = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
         read = partial(open_store("s3://datasets/digits", value="data.uri").read, "a.gz")
-        with pytest.raises(UnreachableError):
+        with pytest.raises(UnavailableError):
             read()
         threading.Timer(1, server.server_activate).start()
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -319,16 +321,16 @@ def test_server_that_starts_later_is_waited_for_and_its_refusal_is_final(
 
         server.shutdown()
     said = f"s3.endpoint: {endpoint} cannot be reached (Connection refused); correct it, or start the server"
-    assert capsys.readouterr().err == f"{said}; trying again for 60 s\n"
+    assert capsys.readouterr().err == f"{said}; trying again for 600 s\n"
 
 
 def test_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
-    monkeypatch.setattr("distrain_trainer.storage.SECONDS_TO_BE_REACHED", 0.1)
-    monkeypatch.setattr("distrain_trainer.storage.SECONDS_BETWEEN_TRIES", 0.1)
+    monkeypatch.setattr("distrain_trainer.storage.retry.SECONDS_TO_WAIT", 0.1)
+    monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.1)
     store = open_store("s3://datasets/digits", value="data.uri")
 
-    with pytest.raises(UnreachableError, match=r"cannot be reached \(Connection refused\)"):
+    with pytest.raises(UnavailableError, match=r"cannot be reached \(Connection refused\)"):
         once_reachable(lambda: store.read("a.gz"))
 
 
@@ -358,3 +360,174 @@ def _use(store: Store, verb: str) -> None:
         "list": lambda: list(store.names()),
     }
     uses[verb]()
+
+
+class Unsteady(BaseHTTPRequestHandler):
+    """An S3 server of one object. Before each answer it asks `happens`, which may have it cut or refused."""
+
+    content = b""
+    happens: Callable[[], int | str | None]
+    asked: list[tuple[str | None, str | None]]
+
+    def do_GET(self) -> None:
+        happening = self.happens()
+        self.asked.append((self.headers["Range"], self.headers["If-Match"]))
+        if isinstance(happening, str):
+            self._answer(503 if happening == "SlowDown" else 403, f"<Error><Code>{happening}</Code></Error>".encode())
+        elif self.headers["If-Match"] not in (None, _md5(self.content)):
+            self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        else:
+            first, _, last = (self.headers["Range"] or "bytes=0-").removeprefix("bytes=").partition("-")
+            part = self.content[int(first) : int(last) + 1 if last else None]
+            self._answer(206, part, until=happening)
+
+    def _answer(self, status: int, content: bytes, until: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("ETag", _md5(self.content))
+        self.end_headers()
+        self.wfile.write(content[:until])
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def unsteady(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unsteady]]:
+    class Handler(Unsteady):
+        content = bytes(range(256)) * 4000
+        happens = staticmethod(lambda: None)
+        asked = []  # noqa: RUF012
+
+    monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("distrain_trainer.storage.retry.LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr("distrain_trainer.storage.body.SECONDS_BETWEEN", 0.01)
+    monkeypatch.setattr("distrain_trainer.storage.s3.ATTEMPTS", 1)
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Handler
+        server.shutdown()
+
+
+def test_body_that_breaks_off_is_read_on_from_there(unsteady: type[Unsteady]) -> None:
+    unsteady.happens = staticmethod(lambda: 300_000)
+
+    content = open_store("s3://data/set", value="data.uri").read("a.tar", start=1000)
+
+    assert content == unsteady.content[1000:]
+    ranges, tags = zip(*unsteady.asked, strict=True)
+    assert ranges == tuple(f"bytes={first}-" for first in (1000, 301_000, 601_000, 901_000))
+    assert tags == (None, *[_md5(unsteady.content)] * 3)
+
+
+def test_body_that_breaks_off_after_a_few_bytes_is_read_all_the_same(unsteady: type[Unsteady]) -> None:
+    unsteady.content = unsteady.content[:20_000]
+    unsteady.happens = staticmethod(lambda: 5000)
+
+    assert open_store("s3://data/set", value="data.uri").read("a.gz") == unsteady.content
+
+
+def test_object_that_is_written_anew_while_it_is_read_is_read_whole(unsteady: type[Unsteady]) -> None:
+    def cut_and_change() -> int | None:
+        if unsteady.content[:1] == b"!":
+            return None
+        threading.Timer(0, lambda: setattr(unsteady, "content", b"!" * 1_000_000)).start()
+        return 300_000
+
+    unsteady.happens = staticmethod(cut_and_change)
+
+    assert open_store("s3://data/set", value="data.uri").read("a.tar") == b"!" * 1_000_000
+
+
+def test_body_that_never_comes_is_given_up_and_named(unsteady: type[Unsteady]) -> None:
+    unsteady.happens = staticmethod(lambda: 0)
+
+    with pytest.raises(
+        UnavailableError, match=r"^s3\.endpoint: http.* cannot be reached \(a connection ends after 0 of 1024000"
+    ):
+        open_store("s3://data/set", value="data.uri").read("a.tar")
+
+
+def test_busy_server_is_asked_again(unsteady: type[Unsteady], capsys: pytest.CaptureFixture[str]) -> None:
+    answers: list[str | None] = ["SlowDown"] * 7
+    unsteady.happens = staticmethod(lambda: answers.pop() if answers else None)
+
+    content = open_store("s3://data/set", value="data.uri", patience=Patience()).read("a.tar")
+
+    assert content == unsteady.content
+    first, last = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"data\.uri: http.* does not read s3://data/set: SlowDown; trying again for 600 s", first)
+    assert last == "the storage answers again, after 0 s"
+
+
+def test_busy_server_ends_no_run_for_good(unsteady: type[Unsteady]) -> None:
+    unsteady.happens = staticmethod(lambda: "SlowDown")
+
+    with pytest.raises(UnavailableError) as raised:
+        open_store("s3://data/set", value="data.uri").read("a.tar")
+
+    assert raised.value.exit_code == 1
+
+
+def test_refusal_is_final_at_first_and_waited_out_later(unsteady: type[Unsteady]) -> None:
+    answers: list[str | None] = [*["AccessDenied"] * 3, None, "AccessDenied"]
+    unsteady.happens = staticmethod(lambda: answers.pop() if answers else None)
+    store = open_store("s3://data/set", value="data.uri", patience=Patience())
+
+    with pytest.raises(StorageError, match=r"the keys of s3\.secretName may not read") as raised:
+        store.read("a.tar")
+    assert raised.value.exit_code == 2
+    store.read("a.tar")
+    assert store.read("a.tar") == unsteady.content
+
+
+def test_refusal_that_stays_ends_the_run_so_that_it_can_be_resumed(
+    unsteady: type[Unsteady], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store("s3://data/set", value="data.uri", patience=Patience(seconds=0.05))
+    store.read("a.tar")
+    unsteady.happens = staticmethod(lambda: "AccessDenied")
+
+    with pytest.raises(UnavailableError, match=r"the keys of s3\.secretName may not read"):
+        store.read("a.tar")
+
+
+def test_ranks_but_the_first_speak_of_a_long_outage_alone_and_name_their_pod(
+    unsteady: type[Unsteady], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "3")
+    store = open_store("s3://data/set", value="data.uri", patience=Patience(seconds=5))
+    for seconds in (60, 0.05):
+        monkeypatch.setattr("distrain_trainer.storage.retry.SECONDS_BETWEEN_WORDS", seconds)
+        answers: list[str | None] = ["SlowDown"] * 12
+        unsteady.happens = staticmethod(lambda answers=answers: answers.pop() if answers else None)
+        store.read("a.tar")
+
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith(f"{socket.gethostname()}: ") for line in lines)
+    assert lines[-1].endswith("the storage answers again, after 0 s")
+
+
+def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distrain_trainer.storage.retry.SECONDS_OF_A_CALL", 0.1)
+    unsteady.happens = staticmethod(lambda: "SlowDown" if not is_waited_for() else None)
+    store = open_store("s3://data/set", value="data.uri", patience=Patience())
+
+    assert store.read("a.tar") == unsteady.content
+    assert not is_waited_for()
+
+
+def test_wrong_region_is_named() -> None:
+    store = open_store("s3://theirs/x", value="data.uri")
+    assert isinstance(store, S3Store)
+    with Stubber(store.client) as stub:
+        answer = "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-west-1'"
+        stub.add_client_error("get_object", "AuthorizationHeaderMalformed", answer, http_status_code=400)
+
+        with pytest.raises(
+            StorageError, match=r'^s3\.region: bucket "theirs" is not in us-east-1: .*eu-west-1'
+        ) as raised:
+            store.read("log.txt")
+
+    assert raised.value.exit_code == 2

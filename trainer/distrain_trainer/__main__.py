@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from distrain_trainer.config import Config, parse
 from distrain_trainer.data import Dataset, load
 from distrain_trainer.errors import ArgumentError, FinishedError, end_rank, holds_weights_only, rank_from_environment
-from distrain_trainer.storage import once_reachable, open_store
+from distrain_trainer.storage import Patience, open_store
 from distrain_trainer.user_model import find, is_users
 
 # By framework and strategy. PyTorch's own all-reduce is started by torchrun, Horovod's by mpirun.
@@ -40,8 +40,8 @@ def main(argv: Sequence[str]) -> None:
             # PyTorch warns, on every rank, that looking for unused parameters costs time.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)
-        dataset = None if holds_weights_only() else once_reachable(lambda: read_input(config))
-        once_reachable(lambda: require_writable_output(config))
+        dataset = None if holds_weights_only() else read_input(config)
+        require_writable_output(config)
         # Only now: a mistake above shows before the framework's seconds of loading.
         train = importlib.import_module(program).main
         # What is loaded stays: not to be looked through again while it trains.
@@ -83,7 +83,7 @@ def read_input(config: Config) -> Dataset:
 def require_writable_output(config: Config) -> None:
     """Write the log as it is so far, by rank 0: hours of training must not end before a bucket that is not there."""
     if config.output and rank_from_environment() == 0:
-        store = open_store(config.output, value="output.uri")
+        store = open_store(config.output, value="output.uri", patience=Patience())
         held = store.read_tagged("log.txt")
         store.write("log.txt", held[0] if held else b"")
 

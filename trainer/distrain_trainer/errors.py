@@ -31,8 +31,14 @@ class StorageError(TrainerError):
     """The folder or bucket of data.uri, output.uri or checkpoint.uri cannot be read or written."""
 
 
-class UnreachableError(StorageError):
-    """No answer came from the bucket's server."""
+class UnavailableError(StorageError):
+    """The bucket's server gives no answer, or none for now: another start may find it again."""
+
+    exit_code = 1
+
+
+class MissingError(StorageError):
+    """A file is not where it should be."""
 
 
 class ConflictError(StorageError):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from distrain_trainer.log import Log
-from distrain_trainer.storage import open_store
+from distrain_trainer.storage import Patience, open_store
 
 RESULTS = "results.json"
 
@@ -51,7 +51,8 @@ def write_outcome(uri: str, results: Results, log: Log, *, model: str, save: Cal
 
     Raises StorageError when it cannot be written.
     """
-    store = open_store(uri, value="output.uri")
+    # What the start has written shows that the keys may: hours of training wait for one who gives that right back.
+    store = open_store(uri, value="output.uri", patience=Patience(allowed=("write",)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / model
         save(path)

@@ -8,6 +8,7 @@ import time
 from collections import deque
 
 from distrain_trainer.errors import LostPeerError, end_rank
+from distrain_trainer.storage.retry import is_waited_for
 
 # A step may be longer than others, by a slow read or a checkpoint, but not by this much.
 LEAST_SECONDS = 30.0
@@ -51,6 +52,9 @@ class Watchdog:
             now = time.monotonic()
             if now - looked > 5 * SECONDS_BETWEEN:
                 # It was this process that was halted: its step has yet to go on.
+                self._last = now
+            if is_waited_for():
+                # The input's, which will come: the storage says for how long it is waited for.
                 self._last = now
             looked = now
             limit = self.limit

@@ -1,0 +1,21 @@
+"""Read and write the files of a run, in a folder or in S3, with every failure told in one line."""
+
+from __future__ import annotations
+
+from distrain_trainer.storage.folder import FolderStore
+from distrain_trainer.storage.retry import Patience, once_reachable
+from distrain_trainer.storage.s3 import S3Store, connect
+from distrain_trainer.storage.store import Store
+
+__all__ = ["FolderStore", "Patience", "S3Store", "Store", "once_reachable", "open_store"]
+
+
+def open_store(uri: str, *, value: str, patience: Patience | None = None) -> Store:
+    """Return the store at s3://bucket/prefix or at an absolute folder; nothing is read or written yet.
+
+    With `patience` a call waits while S3 does not answer; without, it raises UnavailableError within a minute.
+    """
+    if uri.startswith("s3://"):
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        return S3Store(uri, value, bucket, prefix.strip("/"), connect(uri, value), patience or Patience(seconds=0))
+    return FolderStore(uri=uri, value=value)

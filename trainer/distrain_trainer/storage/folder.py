@@ -1,0 +1,120 @@
+"""A folder as a place for files."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from distrain_trainer.errors import ConflictError, StorageError
+from distrain_trainer.storage.store import absent
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    uri: str
+    value: str
+
+    def path(self, name: str) -> str:
+        return f"{self.uri.rstrip('/')}/{name}"
+
+    def names(self) -> Iterator[str]:
+        # Data sets are often put together of links.
+        for folder, _, files in os.walk(self.uri, followlinks=True, onerror=self._cannot_list):
+            below = os.path.relpath(folder, self.uri)
+            yield from (file if below == "." else f"{below}/{file}" for file in files)
+
+    def _cannot_list(self, error: OSError) -> None:
+        raise StorageError(
+            f"{self.value}: {error.filename} cannot be listed: {error.strerror}; "
+            f"mount the volume there, or correct {self.value}"
+        )
+
+    def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        path = Path(self.uri) / name
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read(-1 if length is None else length)
+        except FileNotFoundError:
+            held = sorted(entry.name for entry in Path(self.uri).glob("*"))
+            raise absent(self, name, held) from None
+        except OSError as error:
+            raise StorageError(f"{self.value}: {path} cannot be read: {error.strerror}") from None
+
+    def write(self, name: str, content: bytes) -> None:
+        path = Path(self.uri) / name
+        unfinished = path.with_name(f".{path.name}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+            _sync_folder(path.parent)
+        except OSError as error:
+            # On a disk that is full it would keep it so.
+            with suppress(OSError):
+                unfinished.unlink()
+            raise self._cannot_write(path, error) from None
+
+    def _cannot_write(self, path: Path, error: OSError) -> StorageError:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "free some of it" if is_full else f"mount a volume that user {os.getuid()} may write"
+        return StorageError(f"{self.value}: {path} cannot be written: {error.strerror}; {remedy}")
+
+    def delete(self, name: str) -> None:
+        path = Path(self.uri) / name
+        try:
+            path.unlink(missing_ok=True)
+            # The last file takes its folder along, as in S3.
+            if path.parent != Path(self.uri) and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                raise StorageError(f"{self.value}: {path} cannot be deleted: {error.strerror}") from None
+
+    def read_tagged(self, name: str) -> tuple[bytes, str] | None:
+        if not (Path(self.uri) / name).exists():
+            return None
+        content = self.read(name)
+        return content, _tag(content)
+
+    def write_if(self, name: str, content: bytes, tag: str | None) -> str:
+        with self._locked():
+            held = self.read_tagged(name)
+            if (held[1] if held else None) != tag:
+                raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
+            self.write(name, content)
+        return _tag(content)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        path = Path(self.uri) / ".lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("w")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            raise self._cannot_write(path, error) from None
+        with file:
+            yield
+
+
+def _tag(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names of a folder's files outlast a crash of the machine, as their content does."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,187 @@
+"""S3 as a place for files."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from distrain_trainer.errors import ConflictError, StorageError
+from distrain_trainer.storage.body import Body, BrokenError
+from distrain_trainer.storage.retry import Patience
+from distrain_trainer.storage.s3_errors import failed, refused, unavailable
+from distrain_trainer.storage.store import absent
+
+T = TypeVar("T")
+
+# Three attempts of this, in seconds, with the pauses between them, stay under a minute.
+ATTEMPTS = 3
+CONNECT_TIMEOUT = 5
+READ_TIMEOUT = 15
+READS_OF_A_TAG = 5
+# As many as threads that read at once.
+CONNECTIONS = 32
+# What S3 says of a conditional write whose condition does not hold, or that met another one.
+CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+# S3 takes no more than 5 GB at once; what is larger than this is sent in parts.
+LARGE = 256 * 1024**2
+
+
+@dataclass(frozen=True)
+class S3Store:
+    uri: str
+    value: str
+    bucket: str
+    prefix: str
+    client: Any
+    patience: Patience = field(default_factory=lambda: Patience(seconds=0))
+
+    def path(self, name: str) -> str:
+        return f"{self.uri.rstrip('/')}/{name}"
+
+    def names(self) -> Iterator[str]:
+        after: str | None = ""
+        while after is not None:
+            page = self._ask("list", partial(self._page, after))
+            keys = [entry["Key"] for entry in page.get("Contents", [])]
+            for key in keys:
+                name = key.removeprefix(self._key(""))
+                # What some consoles make for an empty folder.
+                if name and not name.endswith("/"):
+                    yield name
+            after = keys[-1] if keys and page.get("IsTruncated") else None
+
+    def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        found = self._ask("read", lambda: self._found(name, start, length) or self._held())
+        if isinstance(found, Body):
+            return bytes(found.content)
+        raise absent(self, name, found)
+
+    def write(self, name: str, content: bytes) -> None:
+        self._ask("write", lambda: self._put(name, content))
+
+    def delete(self, name: str) -> None:
+        self._ask("delete", lambda: self.client.delete_object(Bucket=self.bucket, Key=self._key(name)))
+
+    def read_tagged(self, name: str) -> tuple[bytes, str] | None:
+        held = self._tagged(name)
+        for _ in range(READS_OF_A_TAG - 1):
+            # A server that keeps tags beside its files may answer with one write's tag and another one's content. It
+            # is the content's MD5 sum with most of them; where it never is, there is nothing to be seen.
+            if held is None or held[1].strip('"') == hashlib.md5(held[0], usedforsecurity=False).hexdigest():
+                break
+            held = self._tagged(name)
+        return held
+
+    def write_if(self, name: str, content: bytes, tag: str | None) -> str:
+        new = self._ask("write", lambda: self._put_if(name, content, tag))
+        if new is not None:
+            return new
+        # Perhaps with ourselves: an answer was lost, and boto3 has sent it again.
+        held = self.read_tagged(name)
+        if held is None or held[0] != content:
+            raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
+        return held[1]
+
+    def _page(self, after: str) -> Any:
+        """List a page of keys. By name instead of by a token, which an outage may outlast."""
+        begin = {"StartAfter": after} if after else {}
+        return self.client.list_objects_v2(Bucket=self.bucket, Prefix=self._key(""), **begin)
+
+    def _tagged(self, name: str) -> tuple[bytes, str] | None:
+        body = self._ask("read", lambda: self._found(name))
+        return (bytes(body.content), body.tag) if body else None
+
+    def _found(self, name: str, start: int = 0, length: int | None = None) -> Body | None:
+        """Return a file's content, none of it beyond its end; None where it is not there."""
+        from botocore.exceptions import ClientError
+
+        body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length)
+        try:
+            body.read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchKey":
+                return None
+            if error.response["Error"]["Code"] != "InvalidRange":
+                raise
+        return body
+
+    def _put(self, name: str, content: bytes) -> None:
+        if len(content) > LARGE:
+            self.client.upload_fileobj(io.BytesIO(content), self.bucket, self._key(name))
+        else:
+            self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content)
+
+    def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
+        """Return the new tag; None where the file has another tag than `tag`, or is there though it should not be."""
+        from botocore.exceptions import ClientError
+
+        condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+        try:
+            answer = self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content, **condition)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in (*CONFLICTS, "NoSuchKey"):
+                raise
+            return None
+        return str(answer["ETag"])
+
+    def _key(self, name: str) -> str:
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+    def _held(self) -> list[str]:
+        listing = self.client.list_objects_v2(Bucket=self.bucket, Prefix=self._key(""), MaxKeys=20)
+        return [entry["Key"].removeprefix(self._key("")) for entry in listing.get("Contents", [])]
+
+    def _ask(self, verb: str, ask: Callable[[], T]) -> T:
+        """Return what `ask` returns, as often as patience asks. Raises StorageError."""
+        return self.patience.ask(verb, lambda: self._told(verb, ask))
+
+    def _told(self, verb: str, ask: Callable[[], T]) -> T:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return ask()
+        except ClientError as error:
+            raise refused(self, verb, error.response) from None
+        except BotoCoreError as error:
+            raise failed(self, verb, error) from None
+        except BrokenError as error:
+            raise unavailable(self, str(error)) from None
+
+
+def connect(uri: str, value: str) -> Any:
+    """Return a client of the S3 server that the environment names; nothing is asked yet."""
+    import boto3
+    import urllib3
+    from botocore.config import Config
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or None
+    insecure = os.environ.get("DISTRAIN_S3_INSECURE_TLS") == "1"
+    if insecure:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    config = Config(
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=READ_TIMEOUT,
+        max_pool_connections=CONNECTIONS,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        # The checksums that boto3 adds of itself are refused by many S3 servers that are not Amazon's.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    try:
+        return boto3.Session().client(
+            "s3",
+            endpoint_url=endpoint,
+            # boto3 itself reads AWS_DEFAULT_REGION alone.
+            region_name=os.environ.get("AWS_REGION") or "us-east-1",
+            verify=not insecure,
+            config=config,
+        )
+    except ValueError:
+        raise StorageError(
+            f"s3.endpoint: {endpoint!r} is no URL, and {value} {uri} needs one; give one such as https://s3.example.org"
+        ) from None

@@ -1,0 +1,80 @@
+"""What an answer of S3 that is none, or a refusal, means for the one who wrote the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from distrain_trainer.errors import StorageError, UnavailableError
+
+if TYPE_CHECKING:
+    from distrain_trainer.storage.s3 import S3Store
+
+KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+# S3's codes, and versitygw's own for a key that it does not know.
+WRONG_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound")
+WRONG_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301")
+# What passes by itself, whatever the status beside it.
+BUSY = ("SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "OperationAborted", "Throttling", "ThrottlingException")
+BUSY_STATUS = (408, 425, 429)
+# Of a TLS connection: that the server, or what stands before it, went away.
+CUT_OFF = ("EOF", "timed out", "reset", "closed")
+
+
+def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError:
+    """Return the error of an answer that is a refusal."""
+    error, where = response["Error"], store.client.meta.endpoint_url
+    code, status = error.get("Code", ""), response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    answer = f"{store.value}: {where} does not {verb} {store.uri}: {code} {error.get('Message', '')}".rstrip()
+    if code in BUSY or status in BUSY_STATUS or status >= 500:
+        return UnavailableError(answer)
+    if code == "NoSuchBucket":
+        return StorageError(
+            f'{store.value}: bucket "{store.bucket}" does not exist at {where}; create it or correct {store.value}'
+        )
+    if code in WRONG_KEYS:
+        return StorageError(f"s3.secretName: {where} refuses the keys of this Secret ({code}); correct its {KEYS}")
+    if code in WRONG_REGION:
+        return StorageError(
+            f's3.region: bucket "{store.bucket}" is not in {store.client.meta.region_name}: {where} says '
+            f'"{error.get("Message", code)}"; set s3.region to the bucket\'s'
+        )
+    if code in ("AccessDenied", "Forbidden", "403"):
+        return StorageError(
+            f"{store.value}: the keys of s3.secretName may not {verb} {store.uri} at {where} ({code}); "
+            f"grant them that, or correct {store.value}"
+        )
+    return StorageError(answer)
+
+
+def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
+    """Return the error of a request that got no answer."""
+    from botocore import exceptions
+
+    where = store.client.meta.endpoint_url
+    if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
+        return StorageError(f"s3.secretName: no S3 keys are set, and {store.uri} needs them; name a Secret with {KEYS}")
+    if isinstance(error, exceptions.SSLError) and not any(words in str(error) for words in CUT_OFF):
+        return StorageError(
+            f"s3.endpoint: the certificate of {where} is not trusted; correct it, or set s3.insecureTLS=true"
+        )
+    if isinstance(error, (exceptions.ConnectionError, exceptions.HTTPClientError)):
+        return unavailable(store, _innermost(error))
+    return StorageError(f"{store.value}: cannot {verb} {store.uri}: {error}")
+
+
+def unavailable(store: S3Store, reason: str) -> UnavailableError:
+    where = store.client.meta.endpoint_url
+    return UnavailableError(f"s3.endpoint: {where} cannot be reached ({reason}); correct it, or start the server")
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the reason under botocore's and urllib3's wrapping, such as "Connection refused"."""
+    reason: Any = error
+    while isinstance(inner := _wrapped(reason), BaseException):
+        reason = inner
+    return str(getattr(reason, "strerror", None) or str(reason).rpartition(": ")[2])
+
+
+def _wrapped(error: Any) -> Any:
+    keywords = getattr(error, "kwargs", {})
+    return keywords.get("error") or getattr(error, "reason", None) or error.__cause__ or error.__context__
