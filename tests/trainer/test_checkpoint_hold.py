@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,14 @@ from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint import hold as holds
 from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
 from distrain_trainer.checkpoint.hold import Hold
-from distrain_trainer.errors import FencedError, FinishedError, StoppedError, StorageError
+from distrain_trainer.errors import (
+    ConflictError,
+    FencedError,
+    FinishedError,
+    StoppedError,
+    StorageError,
+    UnavailableError,
+)
 from distrain_trainer.storage import FolderStore, Store, open_store
 
 from .checkpointing import begin, make_step, save_step
@@ -63,6 +71,41 @@ def test_restart_of_the_same_job_fences_its_earlier_processes(store: Store) -> N
         first.change(checkpoint="1-10")
     assert first.is_fenced
     second.change(checkpoint="2-10")
+
+
+def test_deleted_head_is_written_anew_by_its_holder(store: Store) -> None:
+    hold = take(store, A)
+    hold.change(checkpoint="1-10")
+    store.delete("HEAD")
+
+    hold.change(checkpoint="1-20")
+
+    assert not hold.is_fenced
+    found = heads.read(store)
+    assert found
+    assert (found[0].holder, found[0].checkpoint) == (A, "1-20")
+
+
+def test_run_begun_anew_in_place_of_a_deleted_head_fences_the_former(store: Store) -> None:
+    first = take(store, A)
+    store.delete("HEAD")
+    take(store, B)
+
+    with pytest.raises(FencedError, match=r"is held by generation 1 \(job run-b\) and no longer by generation 1"):
+        first.change(checkpoint="1-10")
+
+
+def test_store_whose_tags_are_never_right_fences_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = take(open_store(str(tmp_path), value="checkpoint.uri"), A)
+
+    def conflict(*_: object) -> str:
+        raise ConflictError("changed")
+
+    monkeypatch.setattr(FolderStore, "write_if", conflict)
+
+    with pytest.raises(UnavailableError, match=r"HEAD is never what its tag says it is"):
+        hold.change(checkpoint="1-10")
+    assert not hold.is_fenced
 
 
 def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
@@ -195,8 +238,18 @@ def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
     take(open_store(str(tmp_path), value="checkpoint.uri"), Holder(""))
     wait_for(lambda: run.asked)
 
-    with pytest.raises(FencedError):
+    with pytest.raises(FencedError, match=r"^checkpoint\.uri: .* is held by generation 2 \(job .*\) and no longer by"):
         make_step(run)
+
+
+def test_run_whose_checkpoints_are_deleted_writes_its_next_one_and_goes_on(tmp_path: Path) -> None:
+    save_step(run := begin(tmp_path))
+    shutil.rmtree(tmp_path)
+
+    save_step(run)
+
+    assert not run.asked
+    assert begin(tmp_path).position.samples == 20
 
 
 def test_run_that_is_never_to_resume_does_for_a_restart_of_its_own(

@@ -13,11 +13,13 @@ from typing import Any
 from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint.ending import End
 from distrain_trainer.checkpoint.head import FINISHED, TRAINING, Head, Holder
-from distrain_trainer.errors import ConflictError, FencedError, StorageError
+from distrain_trainer.errors import ConflictError, FencedError, StorageError, UnavailableError
 from distrain_trainer.storage import Store
 
 Say = Callable[[str], None]
 SECONDS_BETWEEN_LOOKS = 1.0
+# Of a change of HEAD, one after another: another process is there first no more than once or twice.
+CONFLICTS = 10
 # No content has this MD5 sum.
 WRONG_TAG = f'"{"0" * 32}"'
 
@@ -26,10 +28,17 @@ class Hold:
     """HEAD in the hands of this process. Every change of it fails once another generation has it."""
 
     def __init__(self, store: Store, head: Head, tag: str) -> None:
-        self.store, self.head, self._tag = store, head, tag
+        self.store, self.head = store, head
+        # None where HEAD is to be written anew, because somebody has deleted it.
+        self._tag: str | None = tag
         self._changing = threading.Lock()
         self._ended = threading.Event()
-        self.is_fenced = False
+        self.fenced_by = ""
+        """Who holds the run now, in a sentence, once it is no longer this process."""
+
+    @property
+    def is_fenced(self) -> bool:
+        return bool(self.fenced_by)
 
     @property
     def is_asked_for(self) -> bool:
@@ -39,7 +48,7 @@ class Hold:
     def change(self, **to: Any) -> None:
         """Change HEAD. Raises FencedError when another generation has it, StorageError when it cannot be written."""
         with self._changing:
-            while True:
+            for _ in range(CONFLICTS):
                 new = replace(self.head, heartbeat=heads.now(), **to)
                 try:
                     self._tag = self.store.write_if(heads.FILE, new.to_json(), self._tag)
@@ -48,16 +57,21 @@ class Hold:
                 else:
                     self.head = new
                     return
+        raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
 
     def _look_again(self) -> None:
+        """See who has changed HEAD. One that is gone was deleted by somebody, and is not another's."""
         found = heads.read(self.store)
-        if found is None or found[0].generation != self.head.generation:
-            self.is_fenced = True
-            holder = f"generation {found[0].generation} (job {found[0].job})" if found else "nobody"
-            raise FencedError(
-                f"{self.store.value}: {self.store.uri} is held by {holder} and no longer by generation "
-                f"{self.head.generation}; this job is over"
+        if found is None:
+            self._tag = None
+            return
+        head = found[0]
+        if (head.generation, head.holder) != (self.head.generation, self.head.holder):
+            self.fenced_by = (
+                f"{self.store.value}: {self.store.uri} is held by generation {head.generation} (job {head.job}) and no "
+                f"longer by generation {self.head.generation}; this job is over"
             )
+            raise FencedError(self.fenced_by)
         # Another job has asked for the run; nothing else changes it from outside.
         self.head, self._tag = found
 

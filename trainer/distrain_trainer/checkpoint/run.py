@@ -186,7 +186,8 @@ class Run:
             epoch_samples=self.subject.epoch_samples,
         )
         if asked == stopping.FENCED:
-            raise FencedError(f"{VALUE}: another generation holds {self.config.checkpoint}; this job is over")
+            by = self.hold.fenced_by if self.hold is not None else ""
+            raise FencedError(by or f"{VALUE}: another job holds {self.config.checkpoint}, and rank 0 names it")
         if asked:
             self._stop(asked)
         if self.saver is not None:

@@ -76,7 +76,7 @@ class Saver:
         with self._change:
             while self.saved_samples != snapshot.position.samples:
                 if self._hold.is_fenced:
-                    return "another generation holds the run"
+                    return self._hold.fenced_by
                 if self._trouble and time.monotonic() - begun > SECONDS_FOR_LAST:
                     return self._trouble
                 self._change.wait(0.1)
