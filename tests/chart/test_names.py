@@ -42,6 +42,7 @@ def test_name_stays(helm: Path, change: str) -> None:
         pytest.param("job.maxRestarts=1", id="restarts"),
         pytest.param("rescale.mode=replace", id="fixed-size"),
         pytest.param("checkpoint.every=60", id="checkpoints"),
+        pytest.param("checkpoint.maxAge=600", id="age-of-checkpoints"),
         pytest.param("job.activeDeadlineSeconds=60", id="deadline"),
     ],
 )

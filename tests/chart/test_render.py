@@ -188,7 +188,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "trainer.optimizer=adam", "trainer.learningRate=1e-5", "trainer.warmup=500", "trainer.seed=4294967295",
         "trainer.logEvery=1", "trainer.extraArgs={--flag=a b}", "data.source=s3", "data.uri=s3://digits/idx",
         "output.uri=s3://results/runs/", "checkpoint.uri=s3://results/saved/", "checkpoint.every=600",
-        "checkpoint.keep=5", "checkpoint.resume=never",
+        "checkpoint.maxAge=900", "checkpoint.keep=5", "checkpoint.resume=never",
     )  # fmt: skip
 
     program = render(helm, *set_arguments(*values), "--namespace", "team").program
@@ -197,9 +197,16 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "python3", "-m", "distrain_trainer", "--framework=tensorflow", "--strategy=allreduce", "--model=vgg16",
         "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-5",
         "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
-        "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-keep=5", "--resume=never",
-        "--flag=a b",
+        "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-max-age=900",
+        "--checkpoint-keep=5", "--resume=never", "--flag=a b",
     ]  # fmt: skip
+
+
+def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: Path) -> None:
+    # Else the jobs that run would get another name, and be replaced, by a chart upgrade alone.
+    program = render(helm, "--set", "checkpoint.maxAge=1800").program
+
+    assert not [argument for argument in program if argument.startswith("--checkpoint-max-age")]
 
 
 def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:

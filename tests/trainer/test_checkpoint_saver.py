@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from distrain.derive import formulas
-from distrain_trainer.checkpoint import interval, saver, stopping
+from distrain_trainer.checkpoint import interval, saver, stopping, trouble
 from distrain_trainer.checkpoint.run import Run
-from distrain_trainer.errors import StoppedError, StorageError
+from distrain_trainer.errors import StoppedError, StorageError, UnavailableError
 from distrain_trainer.storage import FolderStore
 
 from .checkpointing import Counter, begin, make_step
@@ -124,13 +124,47 @@ def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
     assert saved.startswith("checkpoint: saved 1-")
 
 
+def test_trouble_that_lasts_is_said_each_minute(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(trouble, "SECONDS_BETWEEN_WORDS", 0.2)
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: run.saver and run.saver.trouble.seconds > 0.5)
+
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", first)
+    assert re.fullmatch(rf"checkpoint: step \d+ is not saved for 0 min \({FULL}\); training goes on, .*", second)
+
+
+def test_run_that_cannot_be_saved_for_too_long_ends_so_that_it_starts_again(disk: Disk, tmp_path: Path) -> None:
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2)
+
+    with pytest.raises(UnavailableError, match=rf"^checkpoint\.maxAge: .* for 0 s \({FULL}\)$") as raised:
+        steps_until(run, lambda: False)
+
+    assert raised.value.exit_code == 1
+
+
+def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.3)
+    for _ in range(4):
+        disk.is_full = True
+        steps_until(run, lambda: run.saver and run.saver.trouble)
+        disk.is_full = False
+        steps_until(run, lambda: run.saver and not run.saver.trouble)
+
+    assert not run.asked
+
+
 def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(saver, "LONGEST_PAUSE", saver.FIRST_PAUSE)
     run = begin(small_disk, Counter(size=1000), checkpoint_every=0.05)
     others = fill(small_disk)
-    steps_until(run, lambda: "not saved" in "".join(run.saver.lines if run.saver else ()))
+    steps_until(run, lambda: run.saver and run.saver.trouble)
 
     others.unlink()
     steps_until(run, lambda: run.hold and run.hold.head.checkpoint)

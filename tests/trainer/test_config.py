@@ -40,7 +40,9 @@ def test_checkpoints_of_the_chart_are_understood() -> None:
     config = parse([*FROM_THE_CHART, *arguments.split()])
 
     assert (config.checkpoint, config.checkpoint_every) == ("s3://runs/default/run1", None)
+    assert config.checkpoint_max_age == 1800
     assert parse([*FROM_THE_CHART, "--checkpoint-every", "90"]).checkpoint_every == 90
+    assert parse([*FROM_THE_CHART, "--checkpoint-max-age", "600"]).checkpoint_max_age == 600
 
 
 def test_empty_output_writes_nothing() -> None:
@@ -163,6 +165,7 @@ def test_later_argument_overrides_an_earlier_one() -> None:
         pytest.param("--steps 1 --output gs://b", r"^output\.uri: 'gs://b' is neither", id="unknown-output"),
         pytest.param("--steps 1 --checkpoint c", r"^checkpoint\.uri: 'c' is neither s3://", id="relative-checkpoint"),
         pytest.param("--steps 1 --checkpoint-every x", r"^checkpoint\.every: 'x' is neither auto", id="no-time"),
+        pytest.param("--steps 1 --checkpoint-max-age 0", r"^checkpoint\.maxAge: 0 seconds; give more", id="no-age"),
         pytest.param("--steps 1 --checkpoint-every 0", r"^checkpoint\.every: 0 seconds; give more", id="no-interval"),
         pytest.param("--steps 1 --checkpoint-keep 0", r"^checkpoint\.keep: 0 is below 1", id="keeps-none"),
         pytest.param("--steps 1 --resume always", r"^checkpoint\.resume: invalid choice", id="unknown-resume"),

@@ -24,6 +24,7 @@ CHECKPOINT_PATHS = {
     "checkpoint": "checkpoint.uri",
     "checkpoint-every": "checkpoint.every",
     "checkpoint-keep": "checkpoint.keep",
+    "checkpoint-max-age": "checkpoint.maxAge",
     "resume": "checkpoint.resume",
 }
 
@@ -52,6 +53,7 @@ class Config:
     checkpoint: str = ""
     checkpoint_every: float | None = None
     checkpoint_keep: int = 3
+    checkpoint_max_age: float = 1800.0
     resume: str = "auto"
     deterministic: bool = False
 
@@ -85,6 +87,8 @@ class Config:
             math.isfinite(self.checkpoint_every) and self.checkpoint_every > 0
         ):
             raise ArgumentError(f"checkpoint.every: {self.checkpoint_every:g} seconds; give more than 0, or auto")
+        if not self.checkpoint_max_age > 0:
+            raise ArgumentError(f"checkpoint.maxAge: {self.checkpoint_max_age:g} seconds; give more than 0")
         _require_at_least("checkpoint.keep", self.checkpoint_keep, 1)
         if self.kvstore and (self.framework, self.strategy) != ("mxnet", "parameter-server"):
             raise ArgumentError(
@@ -176,6 +180,12 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds between checkpoints, or auto: what loses least work, by how long saving takes",
     )
     add("--checkpoint-keep", type=int, default=Config.checkpoint_keep, help="how many checkpoints stay")
+    add(
+        "--checkpoint-max-age",
+        type=float,
+        default=Config.checkpoint_max_age,
+        help="seconds for which saving may fail, until the run stops, to go on from its last checkpoint",
+    )
     add("--resume", choices=RESUMES, default=Config.resume, help="never: begin anew, but for restarts of this job")
     add(
         "--deterministic",

@@ -46,6 +46,12 @@ distrain.trainer.arguments
 {{- end }}
 - {{ include "distrain.trainer.checkpoint" . | printf "--checkpoint=%s" | quote }}
 - --checkpoint-every={{ include "distrain.text.scalar" .Values.checkpoint.every }}
+{{- with .Values.checkpoint.maxAge }}
+{{- /* The trainer's own default is not named: under a newer chart a job that runs keeps its name. */}}
+{{- if ne (int64 .) 1800 }}
+- --checkpoint-max-age={{ int64 . }}
+{{- end }}
+{{- end }}
 - --checkpoint-keep={{ int64 .Values.checkpoint.keep }}
 - --resume={{ .Values.checkpoint.resume }}
 {{- with $trainer.extraArgs }}

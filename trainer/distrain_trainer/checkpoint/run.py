@@ -18,7 +18,14 @@ from distrain_trainer.checkpoint.manifest import Manifest, Subject
 from distrain_trainer.checkpoint.saver import Saver, Snapshot
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position
-from distrain_trainer.errors import CheckpointError, FencedError, FinishedError, StoppedError, StorageError
+from distrain_trainer.errors import (
+    CheckpointError,
+    FencedError,
+    FinishedError,
+    StoppedError,
+    StorageError,
+    UnavailableError,
+)
 from distrain_trainer.log import Log
 from distrain_trainer.results import LoggedStep
 from distrain_trainer.storage import once_reachable, open_store
@@ -168,6 +175,8 @@ class Run:
             return stopping.FENCED
         if self.hold is not None and self.hold.is_asked_for:
             return self.request.reason or stopping.ANOTHER_JOB
+        if self.saver is not None and self.saver.trouble.seconds > self.config.checkpoint_max_age:
+            return self.request.reason or stopping.NO_CHECKPOINT
         return self.request.reason
 
     @property
@@ -188,12 +197,19 @@ class Run:
         if asked == stopping.FENCED:
             by = self.hold.fenced_by if self.hold is not None else ""
             raise FencedError(by or f"{VALUE}: another job holds {self.config.checkpoint}, and rank 0 names it")
+        if asked == stopping.NO_CHECKPOINT:
+            raise UnavailableError(self._why_no_checkpoint())
         if asked:
             self._stop(asked)
         if self.saver is not None:
             self._tell()
             if may_save and self.saver.is_due():
                 self.saver.save(self._snapshot())
+
+    def _why_no_checkpoint(self) -> str:
+        """Say why the run ends here, to go on from its last checkpoint: what would be lost only grows."""
+        for_long = f"checkpoint.maxAge: nothing could be saved for {self.config.checkpoint_max_age:.0f} s"
+        return f"{for_long} ({self.saver.trouble.reason})" if self.saver is not None else f"{for_long}; rank 0 says why"
 
     def _snapshot(self) -> Snapshot:
         taken = time.monotonic()
@@ -229,6 +245,8 @@ class Run:
         assert self.saver is not None
         while self.saver.lines:
             self.log.print(self.saver.lines.popleft())
+        if word := self.saver.trouble.word():
+            self.log.print(word)
 
     def finish(self) -> None:
         """Mark the run as finished, once what came of it is written. Before the last barrier, by all ranks.

@@ -12,6 +12,7 @@ from distrain_trainer.checkpoint import shelf
 from distrain_trainer.checkpoint.hold import Hold
 from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, seconds_between
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
+from distrain_trainer.checkpoint.trouble import Trouble
 from distrain_trainer.data.position import Position
 from distrain_trainer.errors import FencedError, StorageError
 from distrain_trainer.results import LoggedStep
@@ -51,7 +52,7 @@ class Saver:
         self._given: Snapshot | None = None
         self._change = threading.Condition()
         self._is_busy = False
-        self._trouble = ""
+        self.trouble = Trouble()
         self.saved_samples = -1
         self.lines: deque[str] = deque()
         self._due = time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
@@ -77,8 +78,8 @@ class Saver:
             while self.saved_samples != snapshot.position.samples:
                 if self._hold.is_fenced:
                     return self._hold.fenced_by
-                if self._trouble and time.monotonic() - begun > SECONDS_FOR_LAST:
-                    return self._trouble
+                if self.trouble and time.monotonic() - begun > SECONDS_FOR_LAST:
+                    return self.trouble.reason
                 self._change.wait(0.1)
         return ""
 
@@ -127,10 +128,8 @@ class Saver:
     def _fail(self, snapshot: Snapshot, error: Exception) -> None:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
-            if not self._trouble:
-                at = snapshot.position.step
-                self.lines.append(f"checkpoint: step {at} is not saved ({reason}); training goes on, and tries again")
-            self._trouble, self._is_busy = reason, self._given is not snapshot
+            self.trouble.add(snapshot.position.step, reason)
+            self._is_busy = self._given is not snapshot
             self._due = time.monotonic() + (SECONDS_TO_FIRST if self._every is None else self._every)
             self._change.notify_all()
 
@@ -146,5 +145,6 @@ class Saver:
                 f"checkpoint: saved {name} at step {position.step} ({position.samples} samples), {seconds:.1f} s, "
                 f"next in {following:.0f} s"
             )
-            self._trouble, self._is_busy, self.saved_samples = "", self._given is not None, position.samples
+            self.trouble.end()
+            self._is_busy, self.saved_samples = self._given is not None, position.samples
             self._change.notify_all()

@@ -11,7 +11,7 @@ from types import FrameType
 from distrain_trainer.errors import Told
 
 # What the ranks reduce to its largest: the reason of each, or none.
-NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, FENCED = range(5)
+NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = range(6)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
 SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 
