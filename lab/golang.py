@@ -87,13 +87,14 @@ PROGRAMS = {
         Program("schedule", "schedule", "."),
         Program("protobuf", "protobuf", "."),
         Program("nslookup", "nslookup", "."),
+        Program("s3-proxy", "s3-proxy", "."),
     )
 }
 
 
 # What a cluster does not start with: other operators, and what the tests hold the chart and the plugin to.
 OPERATORS = {"mpi-operator.v1alpha2", "kubectl-delivery", "scheduler", "controller"}
-ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule", "protobuf"}
+ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule", "protobuf", "s3-proxy"}
 
 
 def binary(name: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from lab import golang, s3
+from lab.s3_proxy import Proxy, free_port, proxy_before
 from lab.waiting import wait_for_port
 from tests.matrix import leave_each_to_one
 
@@ -102,7 +102,7 @@ def helm(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.Server]:
     """A real S3 server on loopback."""
-    port = _free_port()
+    port = free_port()
     server = s3.Server.new(f"127.0.0.1:{port}")
     command = server.command(tmp_path_factory.mktemp("s3") / "s3")
     process = subprocess.Popen(command, env=server.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -114,7 +114,8 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.Server]:
         process.wait(timeout=10)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def s3_proxy(s3_server: s3.Server) -> Iterator[Proxy]:
+    """A proxy before the S3 server, for what networks and busy servers do to requests."""
+    with proxy_before(s3_server.endpoint) as proxy:
+        yield proxy

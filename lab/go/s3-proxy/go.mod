@@ -1,0 +1,3 @@
+module distrain.dev/lab/s3-proxy
+
+go 1.25.0

@@ -1,0 +1,87 @@
+"""A proxy before an S3 server that delays, cuts, stalls and refuses requests; lab/go/s3-proxy/fault.go says how."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lab import golang
+from lab.waiting import wait_for_port
+
+HOST = "127.0.0.1"
+# What happens to requests, by the names that fault.go gives it.
+Fault = float | str | bool
+
+
+@dataclass
+class Proxy:
+    """Where the proxy listens, and where it takes faults."""
+
+    endpoint: str
+    control: str
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def of(cls, upstream: str) -> Proxy:
+        """Describe a proxy before an S3 server, at free ports of loopback."""
+        listen, control = (f"{HOST}:{free_port()}" for _ in range(2))
+        program = str(golang.binary("s3-proxy"))
+        options = ["--listen", listen, "--control", control, "--upstream", upstream]
+        return cls(f"http://{listen}", f"http://{control}", [program, *options])
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for url in (self.control, self.endpoint):
+            wait_for_port(HOST, int(url.rpartition(":")[2]))
+
+    def stop(self) -> None:
+        """End it: connections to it are refused then."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(timeout=10)
+            self.process = None
+
+    def set(self, **fault: Fault) -> None:
+        """Have this happen to requests from now on; nothing without a fault."""
+        self._ask("PUT", fault)
+
+    def faulted(self) -> int:
+        """Return to how many requests something has happened since the fault was set."""
+        return self._ask("GET")["faulted"]
+
+    @contextmanager
+    def fault(self, **fault: Fault) -> Iterator[None]:
+        self.set(**fault)
+        try:
+            yield
+        finally:
+            self.set()
+
+    def _ask(self, method: str, fault: dict[str, Fault] | None = None) -> dict[str, int]:
+        data = None if fault is None else json.dumps(fault).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.control, data, method=method)) as answer:
+            told: dict[str, int] = json.load(answer)
+        return told
+
+
+@contextmanager
+def proxy_before(upstream: str) -> Iterator[Proxy]:
+    """Run a proxy before an S3 server."""
+    proxy = Proxy.of(upstream)
+    proxy.start()
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
