@@ -48,6 +48,12 @@ class ForbiddenError(UnreachableError):
     """The cluster answers, but the caller may not read this."""
 
 
+class CredentialsError(UnreachableError):
+    """What says who we are cannot be sent."""
+
+    exit_code = 2
+
+
 class HelmError(DistrainError):
     """Helm is missing, too old, or failed."""
 

@@ -6,26 +6,31 @@ The rules are those of client-go, which Helm and kubectl share: what stands here
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.api import kubeconfig, target
+from distrain.api import kubeconfig, target, urls
 from distrain.api.credentials import Credentials, from_exec
 from distrain.api.kubeconfig import Cluster, User, decoded
 from distrain.api.proxies import proxy_of
 from distrain.api.target import Overrides, Target
-from distrain.errors import UnreachableError
+from distrain.errors import CredentialsError, UnreachableError
 
 CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+# What Go's HTTP sends in no header: control characters but the tab.
+UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+TOKENS = "the token (users.user.token or tokenFile, HELM_KUBETOKEN, or what the exec plugin prints)"
+IMPERSONATION = "the user to impersonate (users.user.as and as-*, or HELM_KUBEASUSER)"
 
 
 class Access(Struct, frozen=True):
@@ -46,6 +51,9 @@ class Access(Struct, frozen=True):
         headers = [("Authorization", value) for value in [self._authorization(renewed)] if value]
         for name, value in self.impersonation.items():
             headers += [(name, each) for each in ([value] if isinstance(value, str) else value)]
+        for name, value in headers:
+            if UNSENDABLE.search(value):
+                raise _unsendable(TOKENS if name == "Authorization" else IMPERSONATION)
         return headers
 
     def _authorization(self, renewed: bool) -> str:
@@ -54,14 +62,17 @@ class Access(Struct, frozen=True):
 
 
 def access(wanted: Target) -> Access:
-    """Return how to reach the target; raises UnreachableError when its kubeconfig does not tell, or not rightly."""
+    """Return how to reach the target; raises UnreachableError when its kubeconfig does not tell, or not rightly.
+
+    Its server is without the user and the password that may stand in the URL, so that any message may name it.
+    """
     cluster, user = _own_account() if wanted.in_cluster else _entries(wanted)
     cluster, user = _overridden(cluster, user, wanted.overrides)
     _refuse_contradictions(cluster, user)
-    server = _url(cluster.server or "http://localhost:8080")
-    secure = urlsplit(server).scheme == "https"
-    tls = _tls(cluster) if secure else None
-    login = _login(cluster, user, tls) if tls else lambda renewed: Credentials()
+    url = _url(cluster.server or "http://localhost:8080")
+    server = url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+    tls = _tls(cluster) if url.scheme == "https" else None
+    login = _login(cluster, user, tls, urls.login(url)) if tls else lambda renewed: Credentials()
     proxy = proxy_of(server, cluster.proxy_url)
     return Access(server, tls, cluster.tls_server_name or None, proxy, login, _impersonation(user))
 
@@ -123,12 +134,19 @@ def _refuse_contradictions(cluster: Cluster, user: User) -> None:
         raise UnreachableError("KUBECONFIG: groups to impersonate need a user; set as, or HELM_KUBEASUSER")
 
 
-def _url(server: str) -> str:
-    url = server if "://" in server else f"https://{server}"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UnreachableError(f'KUBECONFIG: server "{server}" is no URL; write https://HOST:PORT')
-    return url.rstrip("/")
+def _url(server: str) -> SplitResult:
+    parts = urls.split(server if "://" in server else f"https://{server}")
+    if parts is None or parts.scheme not in ("http", "https"):
+        # What stands before an @ may be a password.
+        shown = "server" if "@" in server else f'server "{server}"'
+        raise UnreachableError(f"KUBECONFIG: {shown} is no URL; write https://HOST:PORT")
+    return parts
+
+
+def _unsendable(what: str) -> CredentialsError:
+    """Tell what cannot be sent; http.client would print it."""
+    words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
+    return CredentialsError(f"KUBECONFIG: {words}; take it out: in YAML, `|` adds a line break and `>-` does not")
 
 
 def _tls(cluster: Cluster) -> ssl.SSLContext:
@@ -155,9 +173,15 @@ def _authority_data(cluster: Cluster) -> str | None:
     return decoded(data, "certificate-authority-data").decode("ascii") if data else None
 
 
-def _login(cluster: Cluster, user: User, tls: ssl.SSLContext) -> Callable[[bool], Credentials]:
+def _login(
+    cluster: Cluster, user: User, tls: ssl.SSLContext, in_url: tuple[str, str] | None
+) -> Callable[[bool], Credentials]:
     """Return what gives the credentials whenever it is asked; a certificate goes into the TLS context."""
     has_certificate = _load_certificate(user, tls)
+    if in_url:
+        # Before any other, as in Go's HTTP.
+        own = Credentials.basic(*in_url)
+        return lambda renewed: own
     path, token = user.token_file, user.token
     if path:
         return lambda renewed: Credentials.bearer(_token(path))

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import socket
 import ssl
-from base64 import b64encode
 from collections.abc import Callable, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from io import BufferedReader
 from time import monotonic, sleep
 from typing import cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from distrain import __version__, console
+from distrain.api import urls
 from distrain.api.access import Access
+from distrain.api.credentials import Credentials
 from distrain.errors import UnreachableError
 
 CONNECT_SECONDS = 5
@@ -249,21 +250,20 @@ class _Http(HTTPConnection):
             url = f"{self._access.server}{question.path}"
             headers = [*headers, *self._proxy_login()]
         self.putrequest(question.method, url, skip_host=True, skip_accept_encoding=True)
-        self.putheader("Host", urlsplit(self._access.server).netloc.rpartition("@")[2])
+        self.putheader("Host", urlsplit(self._access.server).netloc)
         self.putheader("Accept", question.accept)
         self.putheader("User-Agent", f"distrain/{__version__}")
         for name, value in headers:
-            self.putheader(name, value)
+            # http.client would send it as Latin-1. A byte of the environment that is no UTF-8 stays what it is.
+            self.putheader(name, value.encode(errors="surrogateescape"))
         if body is not None:
             self.putheader("Content-Type", MERGE_PATCH if question.method == "PATCH" else JSON)
             self.putheader("Content-Length", str(len(body)))
         self.endheaders(body)
 
     def _proxy_login(self) -> list[tuple[str, str]]:
-        if not self._proxy or self._proxy.username is None:
-            return []
-        pair = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
-        return [("Proxy-Authorization", f"Basic {b64encode(pair.encode()).decode()}")]
+        login = urls.login(self._proxy) if self._proxy else None
+        return [("Proxy-Authorization", Credentials.basic(*login).authorization)] if login else []
 
 
 def _chunk_length(line: bytes) -> int:

@@ -43,7 +43,7 @@ class Credentials(Struct, frozen=True):
 
     @classmethod
     def basic(cls, user: str, password: str) -> Credentials:
-        return cls("Basic " + b64encode(f"{user}:{password}".encode()).decode())
+        return cls("Basic " + b64encode(f"{user}:{password}".encode(errors="surrogateescape")).decode())
 
     @property
     def expired(self) -> bool:

@@ -154,15 +154,23 @@ def _read(path: Path) -> File:
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
         file = msgspec.convert({} if document is None else document, File)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
-        words = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {words}") from error
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {_why(error)}") from error
     folder = path.parent
     return replace(
         file,
         clusters=[replace(it, cluster=_beside(folder, it.cluster, CLUSTER_PATHS)) for it in file.clusters or ()],
         users=[replace(it, user=_program_beside(folder, it.user)) for it in file.users or ()],
     )
+
+
+def _why(error: Exception) -> str:
+    """Say what is wrong without the words of the file that yaml quotes: a token or a password may be among them."""
+    if isinstance(error, OSError | UnicodeDecodeError | msgspec.ValidationError):
+        return " ".join(str(getattr(error, "strerror", None) or error).split())
+    mark = getattr(error, "problem_mark", None)
+    where = f"line {mark.line + 1} is" if mark else "it is"
+    return f"{where} no YAML; put a value that begins with a sign into quotes"
 
 
 def _beside(folder: Path, part: PartType | None, fields: Sequence[str]) -> PartType | None:

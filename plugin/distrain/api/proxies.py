@@ -6,6 +6,7 @@ import ipaddress
 import os
 from urllib.parse import urlsplit
 
+from distrain.api import urls
 from distrain.errors import UnreachableError
 
 
@@ -15,9 +16,11 @@ def proxy_of(server: str, own: str | None) -> str | None:
     if not proxy:
         return None
     url = proxy if "://" in proxy else f"http://{proxy}"
-    scheme = urlsplit(url).scheme
-    if scheme != "http" or not urlsplit(url).hostname:
-        raise UnreachableError(f"{origin}: a proxy of {scheme}:// is not supported; use one of http://HOST:PORT")
+    parts = urls.split(url)
+    if parts is None:
+        raise UnreachableError(f"{origin}: is no URL of a proxy; write http://HOST:PORT")
+    if parts.scheme != "http":
+        raise UnreachableError(f"{origin}: a proxy of {parts.scheme}:// is not supported; use one of http://HOST:PORT")
     return url
 
 

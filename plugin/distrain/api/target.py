@@ -34,8 +34,8 @@ class Overrides(Struct, frozen=True):
     insecure: bool = False
 
     def __repr__(self) -> str:
-        # Without the token, wherever it may be printed.
-        return f"Overrides({self.server!r}, user={self.user!r})"
+        # Without the token, and without the server, whose URL may hold a password.
+        return f"Overrides(user={self.user!r})"
 
 
 class Target(Struct, frozen=True):
