@@ -19,38 +19,25 @@ if TYPE_CHECKING:
 
 # Of the shells, not of people: see commands/completion.py.
 COMPLETE = "__complete"
-# The exit code of a program that SIGPIPE ends.
-PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    console.open_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)
+    console.close()
     if code == StoppedError.exit_code:
-        leave(code)
+        # Where Ctrl-C met text that `exec` ran, Python would end by the signal instead.
+        os._exit(code)
     # Python would look through all objects for garbage once more, and then free them.
     gc.freeze()
     sys.exit(code)
 
 
-def leave(code: int) -> NoReturn:
-    """End the process after Ctrl-C: where that met text that `exec` ran, Python would end it by the signal instead."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        if list(arguments[:1]) == [COMPLETE]:
-            completion = importlib.import_module("distrain.commands.completion")
-            return int(completion.run_complete(arguments[1:]))
-        if list(arguments[:1]) == ["help"]:
-            arguments = [*arguments[1:], "--help"]
-        options = parser(arguments).parse(arguments or ["--help"])
-        # Imported late: a command costs nobody else its libraries, and --help none at all.
-        command = importlib.import_module(f"distrain.commands.{options.command}")
-        code: int = command.run(options)
+        code = _command(arguments)
+        console.finish()
     except DistrainError as error:
         for message in error.messages:
             console.say(message)
@@ -58,8 +45,17 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.say("interrupted; nothing was changed")
         return StoppedError.exit_code
-    except BrokenPipeError:
-        # As with `| head`: the reader has what it wants. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+    return code
+
+
+def _command(arguments: Sequence[str]) -> int:
+    if list(arguments[:1]) == [COMPLETE]:
+        completion = importlib.import_module("distrain.commands.completion")
+        return int(completion.run_complete(arguments[1:]))
+    if list(arguments[:1]) == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    options = parser(arguments).parse(arguments or ["--help"])
+    # Imported late: a command costs nobody else its libraries, and --help none at all.
+    command = importlib.import_module(f"distrain.commands.{options.command}")
+    code: int = command.run(options)
     return code

@@ -74,6 +74,26 @@ class DoesNotFitError(DistrainError):
         self.exit_code = exit_code
 
 
+class UnwrittenError(DistrainError):
+    """Stdout does not take the answer: the disk is full, say."""
+
+    exit_code = 5
+
+
+class PipeClosedError(UnwrittenError):
+    """Whoever read stdout has gone, as `| head` does; the exit code is that of a program that SIGPIPE ends."""
+
+    exit_code = 141
+
+
+def unwritten(error: Exception) -> UnwrittenError:
+    """Return the error of a stdout that failed with this one: without a word for a pipe that its reader has closed."""
+    if isinstance(error, BrokenPipeError):
+        return PipeClosedError()
+    words = getattr(error, "strerror", None) or error
+    return UnwrittenError(f"stdout: cannot be written: {words}; direct it to where there is room")
+
+
 class StoppedError(DistrainError):
     """The user pressed Ctrl-C."""
 

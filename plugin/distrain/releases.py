@@ -145,15 +145,14 @@ class Releases:
     def _notes(self, command: Sequence[str], source: Source, target: Target) -> str:
         where = ["--namespace", target.namespace, "--output", "json"]
         output = self._change([*command, *where, *source.flags], target, stdin=source.stdin)
-        release: dict[str, Any] = json.loads(output[output.index("{") :])
-        return str(release["info"].get("notes") or "").strip("\n")
+        return _notes_in(output)
 
     def _change(self, command: Sequence[str], target: Target, *, stdin: bytes | None = None) -> str:
         try:
             output: bytes = asyncio.run(self._apart(target).run(list(command), stdin))
         except Error as error:
             raise failure(str(error)) from error
-        return output.decode()
+        return output.decode(errors="replace")
 
     def _apart(self, target: Target) -> Command:
         return _Apart(self._executable, **_place(target))
@@ -167,6 +166,15 @@ class Releases:
         except Error as error:
             raise failure(str(error)) from error
         return output.decode()
+
+
+def _notes_in(output: str) -> str:
+    """Return the notes in what Helm prints of a release; none where it prints something else: the release is made."""
+    try:
+        release = json.loads(output[output.index("{") :])
+        return str(release["info"].get("notes") or "").strip("\n")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return ""
 
 
 def _place(target: Target) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 import re
 from functools import partial
 
+from distrain import console
 from distrain.commands import helptext
 from distrain.errors import ValuesError
 
@@ -67,6 +68,10 @@ class Parser(argparse.ArgumentParser):
         missing = [action for action in self._actions if action.required and _name(action) in message]
         told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing) or message
         raise ValuesError(f"{told}; see `{self.prog} --help`")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print the help or the version; argparse would pass over a disk that is full."""
+        console.answer(message.rstrip("\n"))
 
     def _taught(self, error: argparse.ArgumentError) -> str:
         action = next((action for action in self._actions if _name(action) == error.argument_name), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import uuid
+from functools import partial
 
 from distrain import console
 from distrain.check.report import Report
@@ -40,7 +41,9 @@ def judge(found: Candidate, report: Report, *, allow_busy: bool) -> None:
 
 def tools_of(found: Candidate) -> Tools:
     """Return what changes the release. From here on a signal to stop is held back."""
-    return Tools(found.helm.releases, found.cluster, Interrupts(), console.say, console.answer)
+    stays = f"{found.release.name}: Helm has made the release; only its notes cannot be printed"
+    tell = partial(console.tell, otherwise=stays)
+    return Tools(found.helm.releases, found.cluster, Interrupts(), console.say, tell)
 
 
 def followed_job(found: Candidate, timeout: float) -> Followed:

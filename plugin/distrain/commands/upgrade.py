@@ -43,7 +43,11 @@ def change(options: argparse.Namespace, place: Place, current: Current, source: 
     planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
     report = found.report(options.name) if planned.replaces or planned.resizes else None
     planned = _priced(planned, before, report, found, current)
-    _tell(planned, before, report, found, options.output)
+    text = _told(planned, before, report, found, options.output)
+    if options.yes and not options.dry_run:
+        console.tell(text, f"{options.name}: the plan cannot be printed; --yes agrees to it all the same")
+    else:
+        console.answer(text)
     refuse_traps(planned, before)
     if report:
         judge(found, report, allow_busy=options.allow_busy)
@@ -103,11 +107,10 @@ def _checkpoints(values: Values) -> str:
     return str((values.get("checkpoint") or {}).get("uri") or "")
 
 
-def _tell(planned: Plan, before: Before, report: Report | None, found: Candidate, form: str) -> None:
+def _told(planned: Plan, before: Before, report: Report | None, found: Candidate, form: str) -> str:
     if form == "json":
-        console.answer(json.dumps({**planned.as_dict(), "verdict": report.verdict if report else None}, indent=2))
-    else:
-        console.answer("\n".join(lines(planned, before, has_trainer=not found.values.get("command"))))
+        return json.dumps({**planned.as_dict(), "verdict": report.verdict if report else None}, indent=2)
+    return "\n".join(lines(planned, before, has_trainer=not found.values.get("command")))
 
 
 def _reusing(options: argparse.Namespace, place: Place, current: Current, source: Source) -> Source:

@@ -11,7 +11,15 @@ from msgspec import Struct
 from distrain.api.cluster import Cluster
 from distrain.api.target import Target
 from distrain.check.report import Report
-from distrain.errors import DistrainError, DoesNotFitError, HelmError, NameInUseError, StoppedError
+from distrain.errors import (
+    DistrainError,
+    DoesNotFitError,
+    HelmError,
+    NameInUseError,
+    StartError,
+    StoppedError,
+    ValuesError,
+)
 from distrain.helm_run import Source
 from distrain.release import namespace
 from distrain.release.interrupts import Interrupts
@@ -22,6 +30,8 @@ if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` i
     from distrain.releases import Operation, Releases
 
 MAY_WAIT = ("depends", "busy")
+# What is taken back without a signal: Helm says that it failed, or the job cannot start.
+FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
 
 
 class Release(Struct, frozen=True):
@@ -66,16 +76,14 @@ def install(
 ) -> None:
     """Install the release and tell its notes; with `followed` wait until the job has started.
 
-    Whatever ends this early, a signal too, the cluster is as it was before.
+    After Ctrl-C, SIGTERM or a failure the cluster is as it was before.
     """
-    made: MadeNamespace | None = None
+    made = namespace.make(tools.cluster, release.target.namespace) if create_namespace else None
 
     def take_back() -> list[str]:
         return _take_back(tools, release, operation, made)
 
-    with all_or_nothing(tools, take_back):
-        if create_namespace:
-            made = namespace.make(tools.cluster, release.target.namespace)
+    with all_or_nothing(tools, take_back, f"{release.name}: is left as it is; {remains(release)}"):
         notes = _install(tools.helm, release, operation)
         tools.interrupts.check()
         tools.answer(notes)
@@ -85,13 +93,18 @@ def install(
 
 
 @contextmanager
-def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]]) -> Iterator[None]:
-    """Let a change go through, or call `take_back` and tell what it says beside what went wrong."""
+def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str) -> Iterator[None]:
+    """Let a change go through; after Ctrl-C, SIGTERM or a failure call `take_back` and tell what it says.
+
+    Any other error tells nothing of the release, such as a cluster that falls silent while the job starts: the change
+    stays, and `stays` is told.
+    """
     try:
+        tools.interrupts.check()
         yield
         tools.interrupts.end()
         tools.interrupts.check()
-    except (KeyboardInterrupt, DistrainError) as error:
+    except (KeyboardInterrupt, *FAILURES) as error:
         tools.interrupts.end()
         told = take_back()
         # A signal may have reached what Helm runs in: then its failure is only a part of the interruption.
@@ -99,10 +112,11 @@ def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]]) -> Iterator
             error.messages = (*error.messages, *told)
             raise
         raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
+    except DistrainError as error:
+        error.messages = (*error.messages, stays)
+        raise
     except Exception:
-        tools.interrupts.end()
-        for line in take_back():
-            tools.say(line)
+        tools.say(stays)
         raise
 
 

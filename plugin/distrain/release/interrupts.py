@@ -6,11 +6,14 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Ctrl-C, and what a CI system or `kill` sends: whoever sends it wants the change to be taken back.
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+# A terminal that is closed sends the last one, which nobody has decided.
+SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
 class Interrupts:
-    """From its making on, a signal to stop is only noted.
+    """From its making on, a signal to stop is only noted; one that was ignored before stays ignored.
 
     It takes effect as a KeyboardInterrupt in `check`, or anywhere inside `allowed`: the first one, once. `end` is the
     end of all signals: what a change has come to, kept or taken back, holds when the program says so and exits.
@@ -19,8 +22,12 @@ class Interrupts:
     def __init__(self) -> None:
         self.came = False
         self._is_allowed = False
-        for number in SIGNALS:
-            signal.signal(number, self._note)
+        for number in STOPPING:
+            # Ignored at the start by nohup, or by a shell for what it runs in the background.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._note)
+        # What was begun goes on without the terminal; Helm inherits this.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if a signal has come."""

@@ -12,10 +12,10 @@ from distrain.releases import Operation
 def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan, *, followed: Followed | None) -> None:
     """Make the next revision and tell its notes; with `followed` wait until its job has started.
 
-    Whatever ends this early, a signal too, the release is again what its last revision was.
+    After Ctrl-C, SIGTERM or a failure the release is again what its last revision was.
     """
-    with all_or_nothing(tools, lambda: _go_back(tools, release, operation, planned)):
-        tools.interrupts.check()
+    stays = f"{release.name}: is left as it is; {_back(release, planned)} takes the upgrade back"
+    with all_or_nothing(tools, lambda: _go_back(tools, release, operation, planned), stays):
         notes = _upgrade(tools, release, operation)
         tools.interrupts.check()
         tools.answer(notes)
@@ -33,12 +33,16 @@ def _upgrade(tools: Tools, release: Release, operation: Operation) -> str:
 
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan) -> list[str]:
     """Return to the revision before where anything was changed, and say so."""
-    back = f"helm rollback {release.name} {planned.revision} --namespace {release.target.namespace}"
     try:
         if not tools.helm.has_made(release.name, operation, release.target):
             return []
         tools.helm.rollback(release.name, planned.revision, release.target, operation)
     except DistrainError as error:
-        return [f"{release.name}: could not go back to revision {planned.revision}: {error}; try `{back}`"]
+        back = _back(release, planned)
+        return [f"{release.name}: could not go back to revision {planned.revision}: {error}; try {back}"]
     again = "; its job starts again" if planned.replaces else ""
     return [f"{release.name}: rolled back to revision {planned.revision}{again}"]
+
+
+def _back(release: Release, planned: Plan) -> str:
+    return f"`helm rollback {release.name} {planned.revision} --namespace {release.target.namespace}`"

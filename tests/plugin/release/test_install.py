@@ -14,11 +14,19 @@ import yaml
 from distrain import kube
 from distrain.api.target import Target
 from distrain.commands import install as command
-from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, UnreachableError
+from distrain.errors import (
+    DistrainError,
+    ForbiddenError,
+    HelmError,
+    NameInUseError,
+    StartError,
+    StoppedError,
+    UnreachableError,
+)
 from distrain.helm_run import Source
 from distrain.release import install
 from distrain.release.install import Release, Tools
-from distrain.release.interrupts import Interrupts
+from distrain.release.interrupts import SIGNALS, Interrupts
 from distrain.releases import Operation
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import node, pod
@@ -190,10 +198,14 @@ class FakeCluster:
 
 
 def _install(
-    helm: Any, cluster: Any = None, start: Callable[[], None] | None = None, create_namespace: bool = False
+    helm: Any,
+    cluster: Any = None,
+    start: Callable[[], None] | None = None,
+    create_namespace: bool = False,
+    told: list[str] | None = None,
 ) -> list[str]:
     """Install with these fakes and return what was told; `start` stands for the wait for the job's start."""
-    told: list[str] = []
+    told = [] if told is None else told
     fake: Any = cluster or FakeCluster()
     tools = Tools(helm, fake, Interrupts(), told.append, told.append)
     followed: Any = start
@@ -224,15 +236,54 @@ def test_job_that_starts_stays() -> None:
     assert helm.uninstalled == []
 
 
-@pytest.mark.parametrize("error", [StartError("no image"), UnreachableError("silent")])
-def test_job_that_cannot_start_is_uninstalled_again(error: DistrainError) -> None:
+def test_job_that_cannot_start_is_uninstalled_again() -> None:
     helm = FakeHelm()
 
-    with pytest.raises(type(error)) as refused:
+    with pytest.raises(StartError) as refused:
+        _install(helm, start=_fail(StartError("no image")))
+
+    assert refused.value.messages == ("no image", "run1: uninstalled again")
+    assert helm.uninstalled == ["run1"]
+
+
+STAYS = (
+    "run1: is left as it is; watch it with `kubectl --namespace team get pods --watch "
+    "--selector app.kubernetes.io/instance=run1`, or remove it with `helm uninstall run1 --namespace team`"
+)
+
+
+@pytest.mark.parametrize("error", [UnreachableError("silent"), ForbiddenError("pods cannot be read")])
+def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(type(error)) as unknown:
         _install(helm, start=_fail(error))
 
-    assert refused.value.messages == (error.messages[0], "run1: uninstalled again")
-    assert helm.uninstalled == ["run1"]
+    assert unknown.value.messages == (error.messages[0], STAYS)
+    assert helm.uninstalled == []
+
+
+def test_mistake_of_our_own_after_helms_success_undoes_nothing() -> None:
+    helm, told = FakeHelm(), list[str]()
+
+    with pytest.raises(ZeroDivisionError):
+        _install(helm, start=_fail(ZeroDivisionError()), told=told)
+
+    assert (helm.uninstalled, told) == ([], ["notes", STAYS])
+
+
+def test_namespace_that_cannot_be_made_leaves_helm_alone() -> None:
+    class Silent(FakeCluster):
+        def create_namespace(self, _: str) -> str:
+            raise UnreachableError("silent")
+
+    helm = FakeHelm()
+    helm.during = _fail(AssertionError("Helm was run"))
+
+    with pytest.raises(UnreachableError) as refused:
+        _install(helm, Silent(), create_namespace=True)
+
+    assert refused.value.messages == ("silent",)
 
 
 def test_what_a_failed_installation_left_is_removed() -> None:
@@ -262,7 +313,7 @@ def test_uninstall_that_fails_is_told_with_what_remains() -> None:
     assert refused.value.messages[1].startswith("run1: could not be uninstalled again: no permission; watch it with")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
     helm = FakeHelm()
     helm.during = lambda: _signal(number)
@@ -271,6 +322,25 @@ def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
         _install(helm)
 
     assert stopped.value.messages == ("interrupted", "run1: uninstalled again")
+
+
+def test_terminal_that_is_closed_undoes_nothing() -> None:
+    helm = FakeHelm()
+    helm.during = lambda: _signal(signal.SIGHUP)
+
+    assert _install(helm, start=lambda: _signal(signal.SIGHUP)) == ["notes"]
+    assert helm.uninstalled == []
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
+    # As under nohup, and for what a shell's script runs in the background.
+    signal.signal(number, signal.SIG_IGN)
+    helm = FakeHelm()
+    helm.during = lambda: _signal(number)
+
+    assert _install(helm, start=lambda: _signal(number)) == ["notes"]
+    assert helm.uninstalled == []
 
 
 def test_signal_while_the_start_is_followed_takes_effect_at_once() -> None:

@@ -17,7 +17,7 @@ import yaml
 from distrain import console
 from distrain.api.target import Target
 from distrain.commands import upgrade as command
-from distrain.errors import DistrainError, HelmError, StartError, StoppedError
+from distrain.errors import DistrainError, HelmError, StartError, StoppedError, UnreachableError
 from distrain.helm_run import Source
 from distrain.job import Resource
 from distrain.release import hostfile, upgrade
@@ -350,6 +350,20 @@ def test_job_that_does_not_start_goes_back() -> None:
         _upgrade(helm, start)
 
     assert failed.value.messages == ("no image", "run1: rolled back to revision 3")
+
+
+def test_job_that_cannot_be_followed_stays_at_its_new_revision() -> None:
+    helm = FakeHelm()
+
+    def start() -> None:
+        raise UnreachableError("silent")
+
+    with pytest.raises(UnreachableError) as unknown:
+        _upgrade(helm, start)
+
+    stays = "run1: is left as it is; `helm rollback run1 3 --namespace team` takes the upgrade back"
+    assert unknown.value.messages == ("silent", stays)
+    assert helm.rollbacks == []
 
 
 def test_signal_while_helm_upgrades_goes_back_after_it() -> None:

@@ -1,0 +1,210 @@
+"""What becomes of a release when nobody reads what the program prints, or a full disk does not take it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from distrain.api.target import Target
+from distrain.helm_run import Source
+from distrain.releases import Operation, Releases
+from lab.paths import CHART, REPOSITORY
+from tests.plugin.fake_api import FakeApi, release_secret, releases
+from tests.plugin.objects import Object, pod
+from tests.plugin.program import SECRETS, Run
+
+VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}}
+# Changes nothing, and has made what it was asked for; all else is the real Helm's.
+HELM = """\
+#!/bin/sh
+case "$1" in install | upgrade | uninstall | rollback) echo "$1" >> {calls} ;; esac
+case "$1" in
+  install | upgrade) echo '{{"info": {{"notes": "These are the notes."}}}}' ;;
+  list) echo '[{{"name": "run1"}}]' ;;
+  uninstall | rollback) ;;
+  *) exec {helm} "$@" ;;
+esac
+"""
+INSTALL = ["install", "run1", "--set", "gpus=2,workers.replicas=2,workers.gpus=1"]
+COMMANDS = {
+    "install": INSTALL,
+    "install-wait": [*INSTALL, "--wait"],
+    "upgrade": ["upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--yes"],
+    "rescale": ["rescale", "run1", "--workers", "3", "--yes"],
+}
+# What stdout and stderr are, and the exit code.
+STREAMS = {
+    "stdout-without-reader": ("unread", "read", 141),
+    "stdout-full": ("full", "read", 5),
+    "stderr-without-reader": ("read", "unread", 0),
+    "stderr-full": ("read", "full", 0),
+    "both-without-reader": ("unread", "unread", 141),
+    "both-closed": ("closed", "closed", 0),
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the program ended, what it said, and what Helm was asked to change."""
+
+    code: int
+    out: str
+    err: str
+    changes: list[str]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program in a process of its own, with a Helm that keeps what it is asked to change."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, command: list[str], stdout: str, stderr: str) -> Ended:
+        calls = self.folder / "calls"
+        calls.write_text("")
+        closed = [number for number, kind in ((1, stdout), (2, stderr)) if kind == "closed"]
+        with _stream(stdout) as out, _stream(stderr) as err:
+            done = subprocess.run(
+                [sys.executable, "-m", "distrain", *command],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                text=True,
+                check=False,
+                preexec_fn=partial(_close, closed),
+            )
+        return Ended(done.returncode, done.stdout or "", done.stderr or "", calls.read_text().split())
+
+
+def _close(numbers: list[int]) -> None:
+    for number in numbers:
+        os.close(number)
+
+
+@contextmanager
+def _stream(kind: str) -> Iterator[int]:
+    """Yield a file that is read, or a pipe whose reader has gone, or a disk that is full."""
+    if kind != "unread":
+        path = "/dev/full" if kind == "full" else os.devnull
+        with open(path, "w") as file:
+            yield subprocess.PIPE if kind == "read" else file.fileno()
+        return
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        yield writing
+    finally:
+        os.close(writing)
+
+
+@pytest.fixture
+def program(run: Run, cluster: FakeApi, tmp_path: Path) -> Program:
+    """The program, on a cluster where run1 can be installed."""
+    cluster.answers[SECRETS] = releases()
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(VALUES))
+    calls, helm = tmp_path / "calls", tmp_path / "helm"
+    helm.write_text(HELM.format(calls=shlex.quote(str(calls)), helm=shlex.quote(os.environ["HELM_BIN"])))
+    helm.chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "HELM_BIN": str(helm)}
+    return Program(tmp_path, environment)
+
+
+def _job(run: Run, program: Program) -> tuple[str, Object]:
+    """Return the manifest of run1, and its job."""
+    printed = run("template", "run1", "--chart", str(CHART), "-f", str(program.folder / "values.yaml")).out
+    objects = [item for item in yaml.safe_load_all(printed) if item]
+    own = [item for item in objects if "helm.sh/hook" not in (item["metadata"].get("annotations") or {})]
+    return yaml.safe_dump_all(own), next(item for item in own if item["kind"] == "MPIJob")
+
+
+def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
+    """Let the release run already where it is to be changed, and its job be through where its start is followed."""
+    manifest, job = _job(run, program)
+    succeeded = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+    path = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{job['metadata']['name']}"
+    cluster.answers[path] = {**job, "status": succeeded} if name == "install-wait" else job
+    # All that a rescale waits for.
+    workers = [pod(f"worker-{number}", on="a") for number in range(3)]
+    for worker in workers:
+        worker["metadata"]["labels"] = {"app.kubernetes.io/component": "worker"}
+    cluster.answers["/api/v1/namespaces/team/pods"] = workers
+    cluster.answers["/api/v1/namespaces/team/events"] = []
+    if name.startswith("install"):
+        return
+    made_of = {
+        "metadata": {"name": "distrain", "version": "0.1.0"},
+        "values": yaml.safe_load((CHART / "values.yaml").read_text()),
+    }
+    secret = release_secret("run1", "deployed", manifest=manifest, values=VALUES, chart=made_of)
+    cluster.answers |= {SECRETS: releases(secret), f"{SECRETS}/{secret['metadata']['name']}": secret}
+
+
+@pytest.mark.either_helm
+@pytest.mark.parametrize("streams", STREAMS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_that_nobody_takes_undoes_nothing(
+    run: Run, program: Program, cluster: FakeApi, name: str, streams: str
+) -> None:
+    _prepare(name, run, program, cluster)
+    stdout, stderr, code = STREAMS[streams]
+
+    ended = program.run(COMMANDS[name], stdout, stderr)
+
+    assert ended.changes == ["install" if name.startswith("install") else "upgrade"], ended.err
+    assert ended.code == code, ended.err
+    assert "Traceback" not in ended.err
+    assert "Exception ignored" not in ended.err
+    if stderr == "read":
+        assert "distrain: run1: Helm has made the release; only its notes cannot be printed\n" in ended.err
+        assert ("distrain: stdout: cannot be written: No space left on device; " in ended.err) == (stdout == "full")
+    if stdout == "read":
+        assert "These are the notes.\n" in ended.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["--help"], id="help"),
+        pytest.param(["--version"], id="version"),
+        pytest.param(["completion", "bash"], id="completion"),
+        pytest.param(["derive", "--set", "gpus=2", "--node-gpus", "8"], id="derive"),
+        pytest.param(["check", "run1", "--set", "workers.gpus=1"], id="check"),
+        pytest.param(["template", "--offline", "--set", "workers.gpus=1"], id="template"),
+        pytest.param(["init", "--node-gpus", "8"], id="init"),
+        pytest.param(["doctor"], id="doctor"),
+        pytest.param(["install", "run1", "--dry-run"], id="install"),
+    ],
+)
+@pytest.mark.either_helm
+def test_answer_that_cannot_be_written_is_a_line_and_an_exit_code(program: Program, command: list[str]) -> None:
+    full = program.run(command, "full", "read")
+    unread = program.run(command, "unread", "read")
+
+    assert full.code == 5, full.err
+    last = full.err.splitlines()[-1]
+    assert last == "distrain: stdout: cannot be written: No space left on device; direct it to where there is room"
+    assert (unread.code, "Traceback" in full.err + unread.err, "stdout" in unread.err) == (141, False, False)
+
+
+@pytest.mark.parametrize(
+    "printed", ["", "no JSON", "{", '{"info": null}', '{"info": {}}', '{"other": 1}'], ids=lambda printed: printed
+)
+def test_helm_that_prints_something_else_than_a_release_has_made_it_all_the_same(tmp_path: Path, printed: str) -> None:
+    helm = tmp_path / "helm"
+    helm.write_text(f"#!/bin/sh\nprintf %s {shlex.quote(printed)}\n")
+    helm.chmod(0o755)
+    target = Target(str(tmp_path / "kubeconfig"), "fake", "team")
+
+    assert Releases(str(helm)).install("run1", Source(CHART, ()), target, Operation("abc")) == ""
