@@ -26,11 +26,11 @@ class Bench:
         self, program: str, *options: str, before: Sequence[str] = (), **environment: str
     ) -> subprocess.Popen[str]:
         (self.folder / "log").write_text("")
-        for script in (self.script, "distrain_program.py", "distrain_sigterm.py"):
-            text = (SCRIPTS / script).read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
+        for path in (SCRIPTS / self.script, *SCRIPTS.glob("distrain_*.py")):
+            text = path.read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
             text = text.replace("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0")
             text = text.replace("SECONDS_HALTED = 30", "SECONDS_HALTED = 1")
-            (self.folder / script).write_text(text)
+            (self.folder / path.name).write_text(text)
         log = f"--termination-log={self.folder}/log"
         return subprocess.Popen(
             [*before, sys.executable, str(self.folder / self.script), log, *options, "--", "sh", "-c", program],

@@ -51,6 +51,29 @@ def test_mistake_that_a_rank_names_is_the_cause(pod: Pod) -> None:
 
 
 @pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param(["no-such-program"], "no-such-program: not found", id="not-found"),
+        pytest.param(["./readable"], "./readable: not found, or not executable", id="not-executable"),
+        pytest.param(["./alien"], "./alien: Exec format error; it is for another kind of processor, ", id="alien"),
+        pytest.param(["sh", "-c", "no-such-program"], "sh: 1: no-such-program: not found", id="in-a-shell"),
+        pytest.param(["python3 train.py"], '"python3 train.py" is one word, and no program has this name', id="word"),
+    ],
+)
+def test_program_that_mpirun_cannot_start_ends_the_run_at_once(pod: Pod, command: list[str], words: str) -> None:
+    for name, mode in (("readable", 0o644), ("alien", 0o755)):
+        (pod.folder / name).write_bytes(b"\x7fELF of another processor")
+        (pod.folder / name).chmod(mode)
+
+    code, output = launch(pod, "--bind-to", "none", "--", *command, options=["--max-restarts=9"]).end()
+
+    assert code == 2, output
+    assert cause(pod).startswith(f"distrain: command: {words}")
+    assert "starting again" not in output
+
+
+@pytest.mark.usefixtures("worker")
 def test_worker_with_another_host_key_is_refused(pod: Pod) -> None:
     with pods.make_pod() as other:
         # The key to get in is the same; only the host key that the launcher expects is another.
@@ -76,7 +99,8 @@ def test_sigterm_ends_the_ranks(pod: Pod) -> None:
     code, output = launcher.end()
 
     assert code == 143, output
-    assert cause(pod) == "distrain: stopped by SIGTERM"
+    # `sleep` saves nothing at SIGTERM.
+    assert re.fullmatch(r"distrain: stopped by SIGTERM; rank [0-2] was ended by signal 15", cause(pod))
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"\x0061.{pod.port}".encode() in read(path)]
 
 

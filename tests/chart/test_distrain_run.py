@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,114 @@ def test_program_that_the_image_lacks_is_said(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert done.stderr == "distrain: command: no-such-program: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        pytest.param("no-such-program", "sh: 1: no-such-program: not found", id="not-found"),
+        pytest.param("./file", "sh: 1: ./file: Permission denied", id="not-executable"),
+        pytest.param("chmod +x file; ./file", "sh: 1: ./file: Exec format error", id="of-another-architecture"),
+        pytest.param("exit 126", "exit code 126: a shell could not run a program", id="without-a-word"),
+        pytest.param(
+            "python3 gone.py", r"\S*python\S*: can't open file '.*gone.py': .* No such file or directory", id="script"
+        ),
+        pytest.param("python3 -m gone", r"\S*python\S*: No module named gone", id="module"),
+    ],
+)
+def test_program_that_a_shell_cannot_start_ends_it_at_once(bench: Bench, program: str, words: str) -> None:
+    (bench.folder / "file").write_bytes(b"\x7fELF of another processor")
+
+    code, output = bench.run(program, "--max-restarts=9")
+
+    assert re.fullmatch(f"distrain: command: {words}", bench.cause), output
+    assert code == 2
+    assert "starting again" not in output
+
+
+def test_exit_code_of_a_shell_that_ran_its_programs_is_a_failure(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; test $try = 2 || ls /gone || exit 1", "--max-restarts=1")
+
+    assert code == 0, output
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        pytest.param(
+            ["python3 /app/train.py"],
+            'command: "python3 /app/train.py" is one word, and no program has this name; '
+            'write command: ["python3", "/app/train.py"]',
+            id="one-word",
+        ),
+        pytest.param(
+            ["torchrun", "train.py"],
+            "image.repository: the image r/tf:1 has no torchrun, which starts the ranks of a worker with several GPUs; "
+            "use an image with PyTorch, or set job.kind to another",
+            id="torchrun",
+        ),
+        pytest.param(
+            ["no-such-python", "-m", "distrain_trainer"],
+            "image.repository: no-such-python: No such file or directory",
+            id="trainer",
+        ),
+    ],
+)
+def test_mistake_in_the_command_is_named(program: list[str], words: str) -> None:
+    command = [sys.executable, str(SCRIPTS / "distrain-run"), "--max-restarts=9", "--image=r/tf:1", "--", *program]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    assert (done.returncode, done.stderr) == (2, f"distrain: {words}\n")
+
+
+def test_program_of_another_architecture_is_said(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF of another processor")
+    program.chmod(0o755)
+    command = [sys.executable, str(SCRIPTS / "distrain-run"), "--max-restarts=9", "--", str(program)]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"distrain: command: {program}: Exec format error; it is for another kind of processor, or a script without a "
+        "first line such as #!/bin/sh\n"
+    )
+
+
+def test_step_at_which_the_program_stopped_is_said(bench: Bench) -> None:
+    stops = "trap 'echo \"stopped at step 1970 (31520 samples) after SIGTERM; resumes there\"; exit 143' TERM"
+    process = bench.start(f"{stops}; echo training; while :; do sleep 0.05; done")
+    follow(process, "training")
+
+    process.terminate()
+
+    assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM at step 1970"
+
+
+def test_program_that_fails_when_it_should_stop_is_said(bench: Bench) -> None:
+    process = bench.start("trap 'exit 9' TERM; echo training; while :; do sleep 0.05; done")
+    follow(process, "training")
+
+    process.terminate()
+
+    assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM; sh ended with exit code 9"
+
+
+def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -> None:
+    process = bench.start(f"{COUNT}; test $try = 1 && exit 1; {TRAINING}", "--max-restarts=2")
+    follow(process, "training")
+
+    os.kill(wait_for(lambda: next(iter(pods.children(process.pid)), 0)), signal.SIGKILL)
+
+    follow(process, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
+    follow(process, "training")
+    # What process 1 of a pod would have ended.
+    (bench.folder / "finish").touch()
+    assert process.wait(timeout=5) == 0
 
 
 def test_sigterm_reaches_the_program_and_is_waited_for(bench: Bench) -> None:

@@ -58,6 +58,99 @@ def test_what_another_start_would_not_change_ends_torchrun(bench: Bench, code: i
     assert "starting again" not in output
 
 
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        pytest.param(
+            "FileNotFoundError: [Errno 2] No such file or directory: 'gone'", 1,
+            "command: gone: No such file or directory", id="not-found",
+        ),
+        pytest.param(
+            "PermissionError: [Errno 13] Permission denied: 'gone'", 1,
+            "command: gone: Permission denied", id="not-executable",
+        ),
+        pytest.param(
+            "OSError: [Errno 8] Exec format error: 'gone'", 1,
+            "command: gone: Exec format error; it is for another kind of processor, or a script without a first line "
+            "such as #!/bin/sh", id="of-another-architecture",
+        ),
+        pytest.param(
+            f"sh: 1: train: not found\n{FAILED.format(127)}", 1, "command: sh: 1: train: not found", id="in-a-shell",
+        ),
+    ],
+)  # fmt: skip
+def test_program_that_torchrun_cannot_start_ends_it_at_once(tmp_path: Path, said: str, code: int, words: str) -> None:
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text(f'#!/bin/sh\ncat <<"END"\n{said}\nEND\nexit {code}\n')
+    torchrun.chmod(0o755)
+    script = [sys.executable, str(SCRIPTS / "distrain-torchrun"), "--max-restarts=9"]
+
+    done = subprocess.run(
+        [*script, "--", str(torchrun), "--no-python", "gone"], capture_output=True, text=True, timeout=10, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (2, f"distrain: {words}\n")
+
+
+def test_file_that_a_rank_misses_is_a_failure_like_others(bench: Bench) -> None:
+    missed = "FileNotFoundError: [Errno 2] No such file or directory: '/data/train'"
+
+    code, output = bench.run(f'{COUNT}; test $try = 2 && exit 0; echo "{missed}"; exit 1', "--max-restarts=1")
+
+    assert code == 0, output
+
+
+def test_image_without_torchrun_is_named_with_what_to_change() -> None:
+    script = [sys.executable, str(SCRIPTS / "distrain-torchrun"), "--image=distrain/tensorflow:0.1.0", "--"]
+
+    done = subprocess.run(
+        [*script, "torchrun", "--no-python", "python3"],
+        env={"PATH": "/nowhere"}, capture_output=True, text=True, timeout=10, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "distrain: image.repository: the image distrain/tensorflow:0.1.0 has no torchrun, which starts the ranks of an "
+        "elastic PyTorchJob; use an image with PyTorch, or set job.elastic to false or job.kind to another\n"
+    )
+
+
+def test_step_at_which_the_ranks_stopped_is_said(bench: Bench) -> None:
+    stops = "trap 'echo \"stopped at step 7 (56 samples) after SIGTERM; resumes there\"; exit 1' TERM"
+    process = bench.start(f"{stops}; echo training; while :; do sleep 0.05; done")
+    follow(process, "training")
+
+    process.terminate()
+
+    assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM at step 7"
+
+
+def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
+    line = "stopped at step 7 (56 samples) after another job asked for the run; resumes there"
+    process = bench.start(f"trap 'exit 1' TERM; echo '{line}'; echo training; while :; do sleep 0.05; done")
+    follow(process, "training")
+
+    process.terminate()
+
+    assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -> None:
+    program = "echo $PPID >pid; echo training; while ! test -e finish; do sleep 0.05; done"
+    process = bench.start(f"{COUNT}; test $try = 1 && exit 1; {program}", "--max-restarts=2")
+    follow(process, "training")
+
+    os.kill(int((bench.folder / "pid").read_text()), signal.SIGKILL)
+
+    follow(process, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
+    follow(process, "training")
+    # What process 1 of a pod would have ended.
+    (bench.folder / "finish").touch()
+    assert process.wait(timeout=5) == 0
+
+
 def test_lost_torchrun_is_started_again(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; test $try = 2 && exit 0; kill -9 $$", "--max-restarts=1")
 

@@ -71,7 +71,7 @@ def test_stopped_launcher_leaves_the_workers_to_the_next(ending_worker: tuple[Po
     launcher.terminate()
 
     assert launcher.end()[0] == 143
-    assert cause(pod) == "distrain: stopped by SIGTERM"
+    assert cause(pod) == "distrain: stopped by SIGTERM; rank 0 was ended by signal 15"
     time.sleep(1.5)
     assert worker.process.poll() is None
 

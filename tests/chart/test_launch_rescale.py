@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -297,8 +298,48 @@ def test_ranks_that_do_not_stop_are_ended_after_the_grace_period(workers: Worker
     workers.list(0, 1)
 
     follow(launcher, "the ranks did not stop within 0.5 s, and are ended")
+    said = follow(launcher, "1 -> 2 workers after the ranks were ended by force, ")
+    assert re.search(r"ended by force, \d+ s after they were asked to stop$", said.rstrip())
     follow(launcher, "training on 4")
-    workers.finish(launcher)
+    assert BOUNDARY not in said + workers.finish(launcher)
+
+
+def test_ranks_that_are_ended_by_force_with_the_pod_are_said_to_be(workers: Workers) -> None:
+    deaf = TRAINING.replace("test -e stop && rm stop && exit 143", ":")
+    launcher = workers.start(0, options=(LIVE, "--grace=0.5"), program=deaf)
+
+    launcher.terminate()
+
+    assert launcher.wait(timeout=10) == 143
+    assert re.fullmatch(
+        r"distrain: stopped by SIGTERM; the ranks were ended by force, \d+ s after they were asked to stop",
+        workers.bench.cause,
+    )
+
+
+def test_step_at_which_the_ranks_stopped_is_said(workers: Workers) -> None:
+    line = "stopped at step 1970 (31520 samples) after SIGTERM; resumes there"
+    says = TRAINING.replace("rm stop && exit 143", f'rm stop && echo "{line}" && exit 143')
+    launcher = workers.start(0, 1, program=says)
+    workers.list(0)
+    follow(launcher, "2 -> 1 workers after the ranks stopped at step 1970")
+    follow(launcher, "training on 2")
+
+    launcher.terminate()
+
+    assert launcher.wait(timeout=10) == 143
+    assert workers.bench.cause == "distrain: stopped by SIGTERM; the ranks stopped at step 1970"
+
+
+def test_ranks_that_sigterm_ends_have_stopped_at_no_step(workers: Workers) -> None:
+    banner = "mpirun noticed that process rank 0 with PID 12 on node run1-worker-0 exited on signal 15 (Terminated)."
+    dies = TRAINING.replace("rm stop && exit 143", f'rm stop && echo "{banner}" && exit 143')
+    launcher = workers.start(0, program=dies)
+
+    launcher.terminate()
+
+    assert launcher.wait(timeout=10) == 143
+    assert workers.bench.cause == "distrain: stopped by SIGTERM; rank 0 was ended by signal 15"
 
 
 def test_sigterm_asks_for_a_stop_at_a_step_boundary(workers: Workers) -> None:
@@ -308,7 +349,7 @@ def test_sigterm_asks_for_a_stop_at_a_step_boundary(workers: Workers) -> None:
 
     follow(launcher, ASKED + "SIGTERM")
     assert launcher.wait(timeout=10) == 143
-    assert workers.bench.cause == "distrain: stopped by SIGTERM"
+    assert workers.bench.cause == "distrain: stopped by SIGTERM; the ranks stopped at a step boundary"
     assert sorted(workers.bench.told) == [f"{address(number)}: kill -HUP 1" for number in (0, 1)]
 
 

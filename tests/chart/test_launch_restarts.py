@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -83,6 +85,77 @@ def test_exit_code_2_of_a_program_that_names_no_mistake_is_a_failure(bench: Benc
     assert code == 0, output
 
 
+BOX = "-" * 74
+EXECVE = f"""{BOX}
+Open MPI tried to fork a new process via the "execve" system call but
+failed.  Open MPI checks many things before attempting to launch a
+
+  Application name:  program
+  Error:             {{}}
+{BOX}"""
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        pytest.param(
+            f"{BOX}\nmpirun was unable to find the specified executable file, and therefore", 134,
+            "command: program: not found", id="not-found",
+        ),
+        pytest.param(
+            f"{BOX}\nprterun was unable to find the specified executable file, and therefore did", 1,
+            "command: program: not found", id="not-found-by-open-mpi-5",
+        ),
+        pytest.param(
+            f"{BOX}\nmpirun was unable to launch the specified application as it could not access", 132,
+            "command: program: not found, or not executable", id="not-executable",
+        ),
+        pytest.param(
+            EXECVE.format("Exec format error"), 131,
+            "command: program: Exec format error; it is for another kind of processor, or a script without a first "
+            "line such as #!/bin/sh", id="of-another-architecture",
+        ),
+        pytest.param(
+            EXECVE.format("program has a bad interpreter on the first line."), 131,
+            "command: program: program has a bad interpreter on the first line", id="script-for-a-missing-shell",
+        ),
+        pytest.param("[1,0]<stderr>:sh: 1: train: not found", 127, "command: sh: 1: train: not found", id="in-a-shell"),
+        pytest.param(
+            "/usr/bin/python3: can't open file '/app/train.py': [Errno 2] No such file or directory", 2,
+            "command: /usr/bin/python3: can't open file '/app/train.py': [Errno 2] No such file or directory",
+            id="pythons-script",
+        ),
+    ],
+)  # fmt: skip
+def test_program_that_cannot_be_started_ends_the_run_at_once(bench: Bench, said: str, code: int, words: str) -> None:
+    ended, output = bench.run(f"cat <<'END'\n{said}\nEND\nexit {code}", "--max-restarts=9")
+
+    assert (ended, bench.cause) == (2, f"distrain: {words}"), output
+    assert "starting again" not in output
+
+
+def test_process_that_could_not_be_forked_for_a_moment_is_a_failure(bench: Bench) -> None:
+    said = EXECVE.format("Resource temporarily unavailable")
+
+    code, output = bench.run(
+        f"{COUNT}; test $try = 2 && exit 0; cat <<'END'\n{said}\nEND\nexit 131", "--max-restarts=1"
+    )
+
+    assert code == 0, output
+
+
+def test_command_of_one_word_is_named_as_the_mistake(bench: Bench) -> None:
+    said = "mpirun was unable to launch the specified application as it could not access"
+
+    code, _ = bench.run(f"echo '{said}'; exit 132", "--max-restarts=9", program="python3 /app/train.py")
+
+    assert (code, bench.cause) == (
+        2,
+        'distrain: command: "python3 /app/train.py" is one word, and no program has this name; '
+        'write command: ["python3", "/app/train.py"]',
+    )
+
+
 def test_finished_run_is_not_started_again(bench: Bench) -> None:
     code, output = bench.run(COUNT, "--max-restarts=9", "--rescale=live")
 
@@ -136,6 +209,57 @@ def test_killed_launcher_starts_again_in_its_pod(bench: Bench) -> None:
     follow(launcher, "training on 4")
     (bench.folder / "finish").touch()
     assert launcher.wait(timeout=10) == 0
+
+
+def test_failures_are_counted_on_after_the_launcher_was_killed(bench: Bench) -> None:
+    launcher = bench.start(f"{COUNT}; test $try = 1 && exit 5; {TRAINING}", "--max-restarts=2")
+    follow(launcher, "starting again (restart 1 of 2")
+    follow(launcher, "training on 4")
+
+    os.kill(child(launcher), signal.SIGKILL)
+
+    follow(launcher, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
+    follow(launcher, "training on 4")
+    (bench.folder / "finish").touch()
+    assert launcher.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize("option", ["--keep-outcome", "--end-workers"])
+def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
+    mpirun = f"{COUNT}; test $try = 2 || exit 5; {TRAINING}"
+    launcher = bench.start(mpirun, "--max-restarts=2", option)
+    follow(launcher, "training on 4")
+    launcher.kill()
+    launcher.wait()
+
+    # One failure before it was killed, and two more.
+    code, output = bench.run(mpirun, "--max-restarts=2", option)
+
+    assert code == 5
+    assert "an earlier launcher of this run has counted 1 restarts" in output
+    assert "starting again (restart 2 of 2" in output
+    assert "the first of 3 failures within 3600 s" in bench.cause
+
+
+def test_half_a_count_is_none(bench: Bench) -> None:
+    (bench.folder / "worker").mkdir()
+    (bench.folder / "worker" / "distrain-restarts").write_text("[[17000")
+
+    code, output = bench.run("exit 0", "--keep-outcome")
+
+    assert code == 0, output
+
+
+def test_restart_that_an_earlier_launcher_counted_grows_old_too(bench: Bench) -> None:
+    (bench.folder / "worker").mkdir()
+    text = json.dumps([[time.time() - 100, time.time() - 10], "a cause", "another"])
+    (bench.folder / "worker" / "distrain-restarts").write_text(text)
+
+    code, output = bench.run("exit 5", "--max-restarts=2", "--restart-window=60", "--keep-outcome")
+
+    assert code == 5
+    assert "counted 1 restarts" in output
+    assert bench.cause.startswith("distrain: another (the first of 3 failures within 60 s")
 
 
 def test_sigterm_between_two_tries_ends_at_once(bench: Bench) -> None:

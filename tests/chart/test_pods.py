@@ -265,15 +265,15 @@ def test_checkpoints_without_a_place_lie_in_the_pods(helm: Path, kind: str) -> N
 
 
 @every_kind
-def test_pods_have_the_time_for_a_step_and_a_checkpoint(helm: Path, kind: str) -> None:
-    asked = (*KINDS[kind], "workers.podSpec.terminationGracePeriodSeconds=300")
+def test_ranks_have_the_time_that_the_values_give(helm: Path, kind: str) -> None:
+    asked = (*KINDS[kind], "workers.podSpec.terminationGracePeriodSeconds=20")
 
-    for seconds, rendered in ((55, render_with(helm, KINDS[kind])), (300, render_with(helm, asked))):
+    for seconds, rendered in ((40, render_with(helm, KINDS[kind])), (20, render_with(helm, asked))):
         pods = {role: pod for role, pod in rendered.pods().items() if role != "Keygen"}
-        assert {pod["terminationGracePeriodSeconds"] for pod in pods.values()} == {seconds}
+        assert {pod["terminationGracePeriodSeconds"] for pod in pods.values()} == {seconds + 15}
         if kind in MPI:
-            assert f"--grace={seconds}" in rendered.container("Worker")["args"]
-            assert f"--grace={seconds - 15}" in rendered.container("Launcher")["args"]
+            assert f"--grace={seconds + 15}" in rendered.container("Worker")["args"]
+            assert f"--grace={seconds}" in rendered.container("Launcher")["args"]
 
 
 @every_kind

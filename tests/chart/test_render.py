@@ -164,7 +164,7 @@ def test_dev_shm_has_the_size_asked_for(helm: Path) -> None:
 
 def test_scripts_are_mounted_executable_and_unchanged(helm: Path) -> None:
     rendered = render(helm)
-    modules = ("message", "program", "root", "sigterm", "watch", "workers")
+    modules = ("keepers", "message", "output", "program", "root", "sigterm", "watch", "workers")
     names = ("distrain-launch", "distrain-worker", *(f"distrain_{module}.py" for module in modules))
     files = {name: (CHART / "files" / name).read_text(encoding="utf-8") for name in names}
 

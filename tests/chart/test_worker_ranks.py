@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -73,7 +74,11 @@ def test_sigterm_gives_the_ranks_time_to_stop(own_pod: Pod) -> None:
 
     output, _ = rank.communicate(timeout=10)
     assert (output, rank.returncode) == ("asked 1\nstopped after 1\n", 143)
-    assert worker.end()[0] == 143
+    code, said = worker.end()
+    assert code == 143
+    assert re.search(r"distrain-worker: rank 0 has ended by itself, within \d+ s after it was asked to stop\n", said), (
+        said
+    )
 
 
 def test_pod_that_is_leaving_takes_no_more_ranks_in(own_pod: Pod) -> None:
@@ -101,8 +106,10 @@ def test_rank_that_does_not_stop_ends_with_the_grace_period(own_pod: Pod) -> Non
     worker.terminate()
 
     # A second for the ranks, and five for all that is left.
-    assert worker.end(timeout=9)[0] == 143
+    code, output = worker.end(timeout=9)
+    assert code == 143
     assert rank.wait(timeout=5) != 0
+    assert re.search(r"distrain-worker: rank 0 is ended by force \d+ s after it was asked to stop\n", output), output
 
 
 def sshd_of(worker: Running) -> int:

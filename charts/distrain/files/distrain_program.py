@@ -6,16 +6,18 @@ Imported by scripts that run in anyone's image: hence Python 3.6 and the standar
 import argparse
 import collections
 import contextlib
+import json
 import os
-import re
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 from distrain_message import TERMINATION_LOG, leave_message
+from distrain_output import Found, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
 # How a program ends: the training is finished; a mistake of the user's, which it names; a newer run has taken its
@@ -29,11 +31,10 @@ SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
 # As long as the other parts wait for a step at least: then they end, and start again, and wait for this one.
 SECONDS_HALTED = 30
+# Of a run's failures, so many are told to the next launcher.
+MOST_KEPT = 5000
 # With it the operators and Kubernetes know a failure that is final from a process that was killed.
 HIGHEST_FAILURE = 127
-
-# `mpirun --tag-output` and `--timestamp-output` put something that ends in "<stderr>:" before each line.
-CAUSE = re.compile(rb"^(?:.*?<std(?:out|err|diag)>: ?)?distrain: (.*)$")
 
 # A program's end: its exit code, the cause of a failure, and whether the program itself has named it.
 Ended = collections.namedtuple("Ended", "code cause is_named")
@@ -50,9 +51,10 @@ def failure_code(code: int) -> int:
 
 
 class Program:
-    """A command at work, in a session of its own."""
+    """A command at work, in a session of its own. Takes what it is to run in its turn, too: mpirun's program, say."""
 
-    def __init__(self, command: list, environment: dict) -> None:
+    def __init__(self, command: list, environment: dict, program: list) -> None:
+        self.program, self.found = program, Found()
         self.name = os.path.basename(command[0])
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -109,7 +111,14 @@ class Program:
     def serve(self, is_pod: bool) -> bool:
         """Follow it to the end, and pass SIGTERM on to it. Return whether there was one."""
         told = []
-        signal.signal(signal.SIGTERM, lambda *_: (told.append(True), self.process.terminate()))
+
+        def tell(*_: object) -> None:
+            told.append(True)
+            # torchrun's ranks may have stopped before, and have gone on.
+            self.found.step = ""
+            self.process.terminate()
+
+        signal.signal(signal.SIGTERM, tell)
         self.follow(is_pod)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         return bool(told)
@@ -122,8 +131,8 @@ class Program:
         self.read(lines)
 
     def read(self, lines: list) -> None:
-        """Keep what the first rank to fail names as its cause."""
-        self.cause = self.cause or first_cause(lines)
+        self.found.read(lines)
+        self.cause = self.cause or self.found.cause
 
     def terminate(self) -> bool:
         """Have it end now; kill it when it does not. Return whether it was not told so before."""
@@ -146,50 +155,94 @@ class Program:
             self.killer.cancel()
         self.kill()
         self.look_for_cause(b"")
-        code = 128 - code if code < 0 else code
+        return self.ended_with(128 - code if code < 0 else code, self.name)
+
+    def ended_with(self, code: int, who: str) -> Ended:
+        """Say why it, or one of its ranks, has ended with this exit code."""
+        if not self.cause:
+            why = self.found.why_not_started(code, self.program)
+            if why:
+                return Ended(MISTAKE, why, True)
         return Ended(
-            code, self.cause or f"{self.name} ended with exit code {code}; this pod's log says why", bool(self.cause)
+            code, self.cause or f"{who} ended with exit code {code}; this pod's log says why", bool(self.cause)
         )
 
 
-def first_cause(lines: list) -> str:
-    """Return what follows `distrain: ` on the first line that has it, or nothing."""
-    matches = filter(None, (CAUSE.match(line.rstrip(b"\r\n")) for line in lines))
-    return next((match.group(1).decode(errors="replace") for match in matches), "")
+def how_stopped(program: Program, code: int) -> str:
+    """Say what has become of a program that was told to stop with its pod."""
+    if program.found.step:
+        return f"stopped by SIGTERM at step {program.found.step}"
+    return "stopped by SIGTERM" + ("" if code == STOPPED else f"; {program.name} ended with exit code {code}")
+
+
+def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = False) -> Ended:
+    """Return the end of a program that could not be started."""
+    if program[0] == "torchrun" and isinstance(error, FileNotFoundError):
+        return Ended(MISTAKE, no_torchrun(image, is_elastic), True)
+    return Ended(MISTAKE, not_started(program, with_hint(error.strerror)), True)
 
 
 class Restarts:
-    """So many failures within so many seconds that a program is started again."""
+    """So many failures within so many seconds that a program is started again.
+
+    They stand in a file without a name, which a forked process shares: what is counted outlives whoever counts.
+    """
 
     def __init__(self, most: int, window: float) -> None:
         self.most = most
         self.window = window
-        self.failures = []
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+
+    @property
+    def failures(self) -> list:
+        """The failures within the window, each with its time."""
+        now = time.monotonic()
+        return [(when, cause) for when, cause in self.read() if now - when < self.window]
+
+    def read(self) -> list:
+        number = self.file.fileno()
+        lines = os.pread(number, os.fstat(number).st_size, 0).splitlines()
+        return [tuple(json.loads(line.decode())) for line in lines]
 
     def add(self, cause: str) -> bool:
         """Count a failure. Return whether the program may start again."""
-        now = time.monotonic()
-        recent = [(when, what) for when, what in self.failures if now - when < self.window]
-        self.failures = [*recent, (now, cause)]
+        self.write(time.monotonic(), cause)
         return len(self.failures) <= self.most
+
+    def write(self, when: float, cause: str) -> None:
+        os.write(self.file.fileno(), json.dumps([when, cause[:2000]]).encode() + b"\n")
 
     def pause(self) -> float:
         """Return the seconds to wait before the next start: what fails at once would else leave no time to look."""
-        last = self.failures[-1][0]
-        soon = sum(last - when < SOON for when, _ in self.failures)
+        times = [when for when, _ in self.failures]
+        soon = sum(times[-1] - when < SOON for when in times)
         return min(LONGEST_PAUSE, 2 ** (soon - 1)) if soon > 1 else 0
 
     def line(self) -> str:
-        count, most, cause = len(self.failures), self.most, self.failures[-1][1]
-        return f"starting again (restart {count} of {most} in {self.window:g} s): {cause}"
+        failures = self.failures
+        return f"starting again (restart {len(failures)} of {self.most} in {self.window:g} s): {failures[-1][1]}"
 
     def cause(self) -> str:
         """Return the first cause first: what came later may only follow from it."""
-        first, last = self.failures[0][1], self.failures[-1][1]
-        if len(self.failures) == 1:
+        failures = self.failures
+        first, last = failures[0][1], failures[-1][1]
+        if len(failures) == 1:
             return first
         more = "" if first == last else f"; the last: {last}"
-        return f"{first} (the first of {len(self.failures)} failures within {self.window:g} s{more})"
+        return f"{first} (the first of {len(failures)} failures within {self.window:g} s{more})"
+
+    def as_text(self) -> str:
+        """Return what another machine needs to go on counting, in one line."""
+        failures, ago = self.failures[-MOST_KEPT:], time.time() - time.monotonic()
+        times = [round(when + ago) for when, _ in failures]
+        return json.dumps([times, failures[0][1][:200], failures[-1][1][:200]]) if failures else ""
+
+    def take_up(self, text: str) -> None:
+        """Go on from what another one has counted."""
+        times, first, last = json.loads(text)
+        ago = time.time() - time.monotonic()
+        for index, when in enumerate(times):
+            self.write(min(when - ago, time.monotonic()), last if index else first)
 
 
 def parse(name: str, argv: list) -> tuple:
@@ -199,6 +252,7 @@ def parse(name: str, argv: list) -> tuple:
     add = parser.add_argument
     add("--max-restarts", type=int, default=0, help="how often a failed program is started again, within the window")
     add("--restart-window", type=float, default=3600, help="seconds that a restart counts for")
+    add("--image", default="", help="the image's name, for what is said of it")
     add("--termination-log", default=TERMINATION_LOG, help="where the cause of a failure goes")
     options = parser.parse_args(own)
     if not program:

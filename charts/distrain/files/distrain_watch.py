@@ -52,7 +52,10 @@ class Watch(threading.Thread):
 
     def is_overdue(self, grace: float) -> bool:
         """Tell whether the ranks have let so many seconds go by since they were asked to stop."""
-        return self.asked and time.monotonic() - self.first_request > grace
+        return self.asked and self.seconds_since_asked() > grace
+
+    def seconds_since_asked(self) -> float:
+        return time.monotonic() - self.first_request if self.asked else 0.0
 
     def reason_to_stop(self) -> str:
         if self.stopping.is_set():

@@ -31,8 +31,7 @@ distrain.mpi.launcherArgs
 - --lost-worker-timeout={{ int64 .Values.rescale.lostWorkerTimeout }}
 - --max-restarts={{ int64 .Values.job.maxRestarts }}
 - --restart-window={{ int64 .Values.job.restartWindow }}
-{{- /* Less what it takes to end mpirun, and this pod. */}}
-- --grace={{ sub (include "distrain.pod.grace" . | int64) 15 | max 1 }}
+- --grace={{ include "distrain.pod.ranksGrace" . }}
 {{- if eq (include "distrain.job.kind" .) "Plain" }}
 - --end-workers
 {{- else if has (include "distrain.job.apiVersion" .) (list "v2beta1" "v1alpha2") }}

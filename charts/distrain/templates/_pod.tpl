@@ -8,6 +8,7 @@ The pods of every kind and role.
   distrain.pod.resources     resources of a role's container
   distrain.pod.sidecars      more containers of the user's
   distrain.pod.grace         seconds from SIGTERM to SIGKILL
+  distrain.pod.ranksGrace    seconds of these that ranks have to stop
   distrain.pod.more          more fields of the training pods
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>). Nothing here may depend on
@@ -206,11 +207,18 @@ distrain.pod.more
 {{- end }}
 
 {{- /*
-distrain.pod.grace
-  Takes the root context. Of the launcher too, which waits for the ranks to stop. `helm uninstall` is over as soon: with
-  the default within a minute, should a pod be ended before it can hear of it.
+distrain.pod.grace, distrain.pod.ranksGrace
+  Take the root context. The ranks have what the values give, to stop at a step boundary and save. The pods have 15
+  seconds more: 2 until the launcher asks, 10 to end mpirun by force, 3 to end the pod. Of the launcher too, which waits
+  for the ranks. `helm uninstall` is over as soon: with the default within a minute, should a pod be ended before it can
+  hear of it. 0 is Kubernetes' own: at once.
 */}}
 {{- define "distrain.pod.grace" -}}
+{{- $ranks := include "distrain.pod.ranksGrace" . | int64 -}}
+{{- ternary 0 (add $ranks 15) (eq $ranks 0) -}}
+{{- end }}
+
+{{- define "distrain.pod.ranksGrace" -}}
 {{- $theirs := (.Values.workers.podSpec | default dict).terminationGracePeriodSeconds -}}
-{{- eq $theirs nil | ternary 55 $theirs | int64 -}}
+{{- eq $theirs nil | ternary 40 $theirs | int64 -}}
 {{- end }}

@@ -28,6 +28,10 @@ command: [/opt/distrain/bin/{{ include "distrain.job.is" (dict "root" .root "a" 
 args:
   - --max-restarts={{ int64 .root.Values.job.maxRestarts }}
   - --restart-window={{ int64 .root.Values.job.restartWindow }}
+  {{- if eq $kind "PyTorchJob" }}
+  {{- /* Named where it lacks torchrun. */}}
+  - --image={{ include "distrain.pod.image" .root }}
+  {{- end }}
   - --
   {{- include (ternary "distrain.program.torchrun" "distrain.trainer.program" (eq $kind "PyTorchJob")) .root | nindent 2 }}
 {{- end -}}

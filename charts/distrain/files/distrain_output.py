@@ -1,0 +1,122 @@
+"""Find in what a program prints why it failed, where it stopped, and what could not be started.
+
+Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
+"""
+
+import errno
+import json
+import re
+
+# With these a shell ends that may not run a program, or does not find it.
+NOT_RUN, NOT_FOUND = 126, 127
+
+# `mpirun --tag-output` and `--timestamp-output` put something that ends in "<stderr>:" before each line.
+TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
+CAUSE = re.compile(TAG + rb"distrain: (.*)$")
+# The trainer's last line before it ends to go on later.
+STEP = re.compile(TAG + rb"stopped at step (\d+)\b")
+# Open MPI 4 and 5: a program that it does not find, or may not run; then one that the kernel refuses to run, and why.
+MISSED = re.compile(rb"\S+ was unable to find the specified executable file")
+REFUSED = re.compile(rb"\S+ was unable to launch the specified application as it could not access")
+FORKED = re.compile(rb'.* tried to fork a new process via the "execve" system call but')
+FORK_ERROR = re.compile(rb"  Error: +(Exec format error|.* has a bad interpreter on the first line)")
+SIGNAL = re.compile(rb".* (rank \d+) .*exited on signal (\d+)")
+# A shell's, env's or the loader's last words.
+SHELL = re.compile(
+    TAG + rb"(.*: (?:(?:command )?not found|No such file or directory|Permission denied|.*Exec format error)"
+    rb"|.*: error while loading shared libraries: .*)$"
+)
+# Python's own of the script or the module that it was started for, and a traceback's end.
+PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
+ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
+
+
+class Found:
+    """What the output of one program has told so far."""
+
+    def __init__(self) -> None:
+        # What the first rank to fail names as its cause, the step at which the ranks stopped, whom a signal has ended.
+        self.cause, self.step, self.killed = "", "", ""
+        self.mpirun, self.shell, self.python, self.errors = "", "", "", {}
+        self.is_forked = False
+
+    def read(self, lines: list) -> None:
+        for line in lines:
+            self.read_line(line.rstrip(b"\r\n"))
+
+    def read_line(self, line: bytes) -> None:
+        self.cause = self.cause or first_match(CAUSE, line)
+        self.step = first_match(STEP, line) or self.step
+        killed = SIGNAL.match(line)
+        if killed:
+            self.killed = self.killed or "{} was ended by signal {}".format(*text_of(killed))
+        if MISSED.match(line):
+            self.mpirun = "not found"
+        elif REFUSED.match(line):
+            self.mpirun = "not found, or not executable"
+        self.is_forked = self.is_forked or bool(FORKED.match(line))
+        if self.is_forked and not self.mpirun:
+            self.mpirun = with_hint(first_match(FORK_ERROR, line))
+        self.shell = first_match(SHELL, line) or self.shell
+        self.python = first_match(PYTHON, line) or self.python
+        error = ERRNO.match(line)
+        if error:
+            number, path = text_of(error)
+            self.errors[path] = int(number)
+
+    def why_not_started(self, code: int, program: list) -> str:
+        """Return why a program that ended so will not run another time either; nothing when it might."""
+        if code and self.mpirun:
+            return not_started(program, self.mpirun)
+        if code and program[0] in self.errors:
+            return not_started(program, words_of(self.errors[program[0]]))
+        if code in (NOT_RUN, NOT_FOUND):
+            return value_of(program) + ": " + (self.shell or f"exit code {code}: a shell could not run a program")
+        if code in (1, 2) and self.python:
+            return value_of(program) + ": " + self.python
+        return ""
+
+
+def first_match(pattern: object, line: bytes) -> str:
+    match = pattern.match(line)
+    return text_of(match)[0] if match else ""
+
+
+def text_of(match: object) -> list:
+    return [group.decode(errors="replace") for group in match.groups()]
+
+
+def words_of(number: int) -> str:
+    names = {errno.ENOENT: "No such file or directory", errno.EACCES: "Permission denied"}
+    return names.get(number) or with_hint("Exec format error")
+
+
+def with_hint(words: str) -> str:
+    if words != "Exec format error":
+        return words
+    return words + "; it is for another kind of processor, or a script without a first line such as #!/bin/sh"
+
+
+def not_started(program: list, why: str) -> str:
+    """Say that a program could not be started. A command that was given as one word is the commonest mistake."""
+    if " " in program[0]:
+        split = json.dumps(program[0].split() + program[1:])
+        return f'command: "{program[0]}" is one word, and no program has this name; write command: {split}'
+    return f"{value_of(program)}: {program[0]}: {why}"
+
+
+def value_of(program: list) -> str:
+    """Return the value that chose the program: the image where it is the trainer."""
+    return "image.repository" if program[1:3] == ["-m", "distrain_trainer"] else "command"
+
+
+def no_torchrun(image: str, is_elastic: bool) -> str:
+    """Say that an image cannot start the ranks of a PyTorchJob."""
+    without = f"the image {image} has no torchrun" if image else "the image has no torchrun"
+    if is_elastic:
+        why, else_set = "which starts the ranks of an elastic PyTorchJob", "job.elastic to false"
+        return (
+            f"image.repository: {without}, {why}; use an image with PyTorch, or set {else_set} or job.kind to another"
+        )
+    why = "which starts the ranks of a worker with several GPUs"
+    return f"image.repository: {without}, {why}; use an image with PyTorch, or set job.kind to another"
