@@ -1,0 +1,117 @@
+"""Look after a run while mpirun is at work: who comes, who goes, and who is gone without a word.
+
+Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and the standard library alone.
+"""
+
+import threading
+import time
+
+from distrain_workers import IS_SLOW, REFUSES, LaunchError, names, read_hostfile, say, who_fails
+
+SECONDS_BETWEEN_LOOKS = 2
+SECONDS_BETWEEN_CHECKS = 10
+SECONDS_OF_SILENCE = 30
+SECONDS_BETWEEN_REPORTS = 60
+SECONDS_BETWEEN_REQUESTS = 10
+
+
+class Watch(threading.Thread):
+    """Asks the ranks to stop when the workers should be others. The rest is for whoever runs mpirun to do.
+
+    Takes the way to the workers, the list of hosts, host -> slots of those at work, those that were given up, and the
+    event that this run is to stop. A run of fixed size looks at no list.
+    """
+
+    def __init__(self, way: object, hostfile: str, slots: dict, given_up: set, stopping: object, is_live: bool) -> None:
+        super().__init__(daemon=True)
+        self.way, self.hostfile, self.slots, self.given_up = way, hostfile, slots, given_up
+        self.stopping, self.is_live = stopping, is_live
+        # What others read: whether the ranks were asked to stop, and who cannot be reached any more.
+        self.asked, self.lost = False, ""
+        self.why, self.first_request = "", 0.0
+        self.ended = threading.Event()
+        self.asking = threading.Lock()
+        self.answering = set()
+        self.last_request = self.last_check = 0.0
+        self.last_report = time.monotonic() - SECONDS_BETWEEN_REPORTS
+        self.last_answers = dict.fromkeys(slots, time.monotonic())
+
+    def run(self) -> None:
+        while not self.ended.wait(SECONDS_BETWEEN_LOOKS):
+            self.why = self.why or self.reason_to_stop()
+            if self.why:
+                self.ask()
+            elif self.way.is_cheap:
+                self.check()
+
+    def finish(self) -> None:
+        """End; once this returns, no request is on its way to ranks that start later."""
+        self.ended.set()
+        with self.asking:
+            pass
+
+    def is_overdue(self, grace: float) -> bool:
+        """Tell whether the ranks have let so many seconds go by since they were asked to stop."""
+        return self.asked and time.monotonic() - self.first_request > grace
+
+    def reason_to_stop(self) -> str:
+        if self.stopping.is_set():
+            return "SIGTERM"
+        if not self.is_live:
+            return ""
+        try:
+            listed = read_hostfile(self.hostfile)
+        except LaunchError:
+            # It is being written.
+            return ""
+        leaving = [host for host in self.slots if host not in listed]
+        if leaving:
+            return f"{len(leaving)} workers leave"
+        return self.who_came([host for host in listed if host not in self.slots])
+
+    def who_came(self, hosts: list) -> str:
+        """Return why to stop when all new workers answer, or one that was lost, and they did a moment ago."""
+        absent = who_fails(hosts, self.way.why_no_answer, self.way.tries_at_once)
+        answering = set(hosts) - {host for host, _ in absent}
+        is_settled, self.answering = answering == self.answering, answering
+        awaited = [(host, reason) for host, reason in absent if host not in self.given_up]
+        if awaited:
+            self.report(awaited, len(hosts))
+            return ""
+        return f"{len(answering)} more workers answer" if answering and is_settled else ""
+
+    def report(self, awaited: list, count: int) -> None:
+        if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
+            self.last_report = time.monotonic()
+            goes_on = f"training goes on with {len(self.slots)}"
+            say(f"waiting for {len(awaited)} of {count} more workers, {goes_on}: {names(awaited)}")
+
+    def ask(self) -> None:
+        """Have every worker's process 1 ask its ranks, again and again for those that start meanwhile."""
+        now = time.monotonic()
+        if self.asked and now - self.last_request < SECONDS_BETWEEN_REQUESTS:
+            return
+        with self.asking:
+            if self.ended.is_set():
+                return
+            if not self.asked:
+                say(f"asking the ranks to stop at a step boundary: {self.why}")
+                self.asked, self.first_request = True, now
+            self.last_request = now
+            who_fails(list(self.slots), lambda host: self.way.why_not_run(host, "kill -HUP 1"), self.way.tries_at_once)
+
+    def check(self) -> None:
+        """Find the worker that has not answered for a while: mpirun would wait for it for a quarter of an hour.
+
+        Not for one that refuses connections: it ends its ranks' steps, or mpirun has seen its daemon end.
+        """
+        now = time.monotonic()
+        if now - self.last_check < SECONDS_BETWEEN_CHECKS:
+            return
+        self.last_check = now
+        silent = dict(who_fails(list(self.slots), self.way.why_no_answer, self.way.tries_at_once))
+        for host in self.slots:
+            if silent.get(host, IS_SLOW) in (IS_SLOW, REFUSES):
+                self.last_answers[host] = now
+            elif now - self.last_answers[host] >= SECONDS_OF_SILENCE and not self.lost:
+                self.lost = f"no sign of {names([(host, silent[host])])} for {now - self.last_answers[host]:.0f} s"
