@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -21,7 +22,6 @@ from lab.operators import Operators
 from lab.paths import CACHE_DIR, LOG_DIR, STATE_DIR
 from lab.waiting import wait_for_port, wait_until
 
-GPUS = 8
 S3_PORT = 7070
 S3_KEYS = STATE_DIR / "s3.json"
 BIN_DIR = STATE_DIR / "bin"
@@ -123,8 +123,9 @@ def _start(chosen: Operators) -> None:
         load_image(images.scratch_image(components.PAUSE_IMAGE, {"pause": binary("pause")}, ["/pause"]))
         _launch("kubelet", keys)
         apply(*yaml.safe_load_all(MANIFEST.read_text()))
+        _launch("gpus", keys)
         wait_until("the node", _node_is_ready, pause=0.2)
-        advertise_gpus()
+        wait_until("the node's GPUs", has_gpus, pause=0.2)
     with _step("operators"):
         operators.install(chosen)
     _READY.touch()
@@ -147,16 +148,22 @@ def _node_is_ready() -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def advertise_gpus() -> None:
-    """Claim GPUs for the node. kubelet leaves a resource that it knows no plugin for as it finds it."""
-    amount = {"nvidia.com/gpu": str(GPUS)}
-    patch = json.dumps({"status": {"capacity": amount, "allocatable": amount}})
-    kubectl("patch", "node", components.NODE, "--subresource=status", "--type=merge", "-p", patch)
+def has_gpus() -> bool:
+    """Whether the node offers the GPUs of the lab's device plugin."""
+    return _allocatable_gpus() == str(components.GPUS)
+
+
+def _allocatable_gpus() -> str:
+    return str(_node_status()["allocatable"].get("nvidia.com/gpu", "0"))
+
+
+def _node_status() -> dict[str, Any]:
+    status: dict[str, Any] = json.loads(kubectl("get", "node", components.NODE, "-o", "json"))["status"]
+    return status
 
 
 def _node_summary() -> str:
-    node = json.loads(kubectl("get", "node", components.NODE, "-o", "json"))["status"]
-    return f"Kubernetes {node['nodeInfo']['kubeletVersion']}, {node['allocatable']['nvidia.com/gpu']} nvidia.com/gpu"
+    return f"Kubernetes {_node_status()['nodeInfo']['kubeletVersion']}, {_allocatable_gpus()} nvidia.com/gpu"
 
 
 def _serves(name: str, path: str) -> bool:

@@ -21,6 +21,7 @@ from lab.namespaces import CGROUP, NODE_ADDRESS
 from lab.paths import CACHE_DIR, KUBECONFIG, STATE_DIR
 
 NODE = "distrain-lab"
+GPUS = 8
 API_SERVER = f"https://{NODE_ADDRESS}:6443"
 POD_NETWORK = "10.244.0.0/24"
 SERVICE_NETWORK = "10.96.0.0/16"
@@ -227,6 +228,11 @@ def coredns(keys: Credentials) -> Command:
     return [binary("coredns"), "-conf", corefile]
 
 
+def gpus(_: Credentials) -> Command:
+    """The device plugin of GPUs that are not there. It waits for kubelet, and registers again after a restart of it."""
+    return [binary("gpus"), str(GPUS)]
+
+
 COMPONENTS: dict[str, Callable[[Credentials], Command]] = {
     "etcd": etcd,
     "containerd": containerd,
@@ -236,6 +242,7 @@ COMPONENTS: dict[str, Callable[[Credentials], Command]] = {
     "kube-proxy": kube_proxy,
     "kubelet": kubelet,
     "coredns": coredns,
+    "gpus": gpus,
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from lab import cluster, namespaces, s3
 from lab.errors import LabError
 from lab.namespaces import NODE_ADDRESS
+from lab.paths import LOG_DIR
 from lab.waiting import wait_for_port, wait_until
 
 
@@ -67,15 +68,20 @@ def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]
 
 def restart(component: str) -> None:
     """Kill a component of the cluster, such as kubelet, and start it again as it was."""
-    pid = _started(component)
+    pid, registered = _started(component), _registered()
     command = _text(pid, "cmdline").rstrip("\0").split("\0")
     os.kill(pid, signal.SIGKILL)
     wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
     namespaces.start(component, command)
     if component == "kubelet":
-        # It forgets what was claimed for its node.
-        wait_until("kubelet", lambda: namespaces.is_running(component), pause=0.1)
-        cluster.advertise_gpus()
+        # It takes no pod with GPUs before their plugin is back.
+        wait_until("the device plugin", lambda: _registered() > registered, pause=0.1)
+        wait_until("the node's GPUs", cluster.has_gpus, pause=0.2)
+
+
+def _registered() -> int:
+    """Return how often the device plugin has registered with kubelet."""
+    return (LOG_DIR / "gpus.log").read_text().count(" registered ")
 
 
 @contextmanager

@@ -88,6 +88,7 @@ PROGRAMS = {
         Program("protobuf", "protobuf", "."),
         Program("nslookup", "nslookup", "."),
         Program("s3-proxy", "s3-proxy", "."),
+        Program("gpus", "gpus", "."),
     )
 }
 

@@ -410,3 +410,22 @@ def test_null_is_as_good_as_empty(helm3: Path, kind: str) -> None:
     for pod in rendered.pods().values():
         assert not {"tolerations", "affinity", "nodeSelector", "initContainers", "imagePullSecrets"} & set(pod)
         assert len(pod["containers"]) == 1
+
+
+@every_kind
+def test_ranks_are_told_how_many_gpus_their_pod_asked_for(helm: Path, kind: str) -> None:
+    with_gpus = render_with(helm, (*KINDS[kind], "workers.gpus=3")).pods()
+    without = render_with(helm, (*KINDS[kind], "workers.gpus=0")).pods()
+
+    told = {role: told_gpus(pod) for role, pod in with_gpus.items()}
+    assert told == {role: {"3"} if role in TRAINS else set() for role in with_gpus}
+    assert not [role for role, pod in without.items() if told_gpus(pod)]
+
+
+def told_gpus(pod: Yaml) -> set[str]:
+    return {
+        each["value"]
+        for container in containers(pod)
+        for each in container.get("env", [])
+        if each["name"] == "DISTRAIN_GPUS"
+    }

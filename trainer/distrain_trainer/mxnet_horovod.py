@@ -20,7 +20,15 @@ from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batche
 from distrain_trainer.errors import DeviceError
 from distrain_trainer.log import Log
 from distrain_trainer.mxnet_checkpoint import GluonState
-from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, make_optimizer, saver, seed_step
+from distrain_trainer.mxnet_training import (
+    choose_precision,
+    count_right,
+    make_loss,
+    make_optimizer,
+    require_asked_gpus,
+    saver,
+    seed_step,
+)
 from distrain_trainer.progress import Progress
 from distrain_trainer.randomness import pin_all_reduce
 from distrain_trainer.results import write_outcome
@@ -29,6 +37,7 @@ from distrain_trainer.schedule import learning_rate
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    require_asked_gpus()
     if config.deterministic:
         pin_all_reduce()  # Distributed
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.

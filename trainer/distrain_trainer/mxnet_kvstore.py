@@ -23,7 +23,14 @@ from distrain_trainer.log import Log
 from distrain_trainer.mxnet_checkpoint import ServersState
 from distrain_trainer.mxnet_server import Place
 from distrain_trainer.mxnet_server_optimizer import NOTHING_BUT_SUMS, STATES, Keys, ServerOptimizer
-from distrain_trainer.mxnet_training import choose_precision, count_right, make_loss, saver, seed_step
+from distrain_trainer.mxnet_training import (
+    choose_precision,
+    count_right,
+    make_loss,
+    require_asked_gpus,
+    saver,
+    seed_step,
+)
 from distrain_trainer.mxnet_world import Mail, Meeting
 from distrain_trainer.progress import Progress
 from distrain_trainer.results import write_outcome
@@ -54,6 +61,7 @@ def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every worker has come to the end."""
     place = Place.from_environment()
     lifeline = place.join()  # Distributed: where one process of the job fails, all end.
+    require_asked_gpus()
     # Distributed: waits until the scheduler, all servers and all workers are there.
     worker = Worker(place.index, choose_devices(), mx.kv.create(config.kvstore or "dist_sync"))
     log = Log(speaks=worker.index == 0)  # Distributed: one worker speaks for all.

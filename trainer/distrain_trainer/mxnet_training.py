@@ -10,9 +10,15 @@ import mxnet as mx
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch
+from distrain_trainer.gpus import require_gpus
 from distrain_trainer.log import Log
 from distrain_trainer.mxnet_models import to_model
 from distrain_trainer.randomness import step_seed
+
+
+def require_asked_gpus() -> None:
+    is_for_gpus = mx.runtime.Features().is_enabled("CUDA")
+    require_gpus("MXNet", visible=mx.context.num_gpus(), is_for_gpus=is_for_gpus)
 
 
 def choose_precision(config: Config, device: Any, log: Log) -> bool:

@@ -27,6 +27,7 @@ from distrain_trainer.pytorch_training import (
     Computer,
     make_deterministic,
     make_optimizer,
+    require_asked_gpus,
     run_steps,
     save,
 )
@@ -51,6 +52,7 @@ def lost_ranks_named() -> Iterator[None]:
 @lost_ranks_named()  # Distributed
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    require_asked_gpus()
     if config.deterministic:
         make_deterministic()
     join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.

@@ -23,6 +23,7 @@ from distrain_trainer.pytorch_training import (
     Computer,
     make_deterministic,
     make_optimizer,
+    require_asked_gpus,
     run_steps,
     save,
 )
@@ -32,6 +33,7 @@ from distrain_trainer.results import write_outcome
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    require_asked_gpus()
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed

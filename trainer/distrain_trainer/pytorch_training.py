@@ -16,6 +16,7 @@ from distrain_trainer.checkpoint import Run
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, count_steps, train_batches
 from distrain_trainer.errors import DeviceError
+from distrain_trainer.gpus import require_gpus
 from distrain_trainer.log import Log
 from distrain_trainer.processors import count_processors
 from distrain_trainer.progress import Progress
@@ -87,6 +88,13 @@ class Computer:
             .permute(0, 3, 1, 2)
             .clone(memory_format=torch.contiguous_format)
         )
+
+
+def require_asked_gpus() -> None:
+    # The images for CPUs hold PyPI's PyTorch, which says it was built for CUDA, less the libraries that this one needs.
+    kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
+    is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
+    require_gpus("PyTorch", visible=torch.cuda.device_count(), is_for_gpus=is_for_gpus)
 
 
 def choose_threads(local_ranks: int) -> None:

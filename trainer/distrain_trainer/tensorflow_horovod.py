@@ -31,6 +31,7 @@ from distrain_trainer.tensorflow_training import (
     has_gpu,
     loss_of,
     make_deterministic,
+    require_asked_gpus,
     seed,
     seeder,
     tell_precision,
@@ -39,6 +40,7 @@ from distrain_trainer.tensorflow_training import (
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every rank has come to the end."""
+    require_asked_gpus()
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed

@@ -37,6 +37,7 @@ from distrain_trainer.tensorflow_training import (
     count_right,
     has_gpu,
     loss_of,
+    require_asked_gpus,
     seed,
     seeder,
     tell_precision,
@@ -155,6 +156,7 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member = Member(cluster)
     weights = SharedWeights(config, model, member)
     member.connect()
+    require_asked_gpus()  # Distributed: not before the others know this worker, or they would wait for it.
     member.report(has_gpu())
 
     # Distributed: the chief has put the weights there.

@@ -11,10 +11,16 @@ import tensorflow as tf
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.errors import DeviceError
+from distrain_trainer.gpus import require_gpus
 from distrain_trainer.log import Log
 from distrain_trainer.randomness import step_seed
 
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
+
+
+def require_asked_gpus() -> None:
+    visible = len(tf.config.list_physical_devices("GPU"))
+    require_gpus("TensorFlow", visible=visible, is_for_gpus=tf.test.is_built_with_gpu_support())
 
 
 def choose_device(*, local_rank: int, local_size: int) -> None:

@@ -68,6 +68,10 @@ distrain.env.run
   valueFrom:
     fieldRef:
       fieldPath: metadata.uid
+{{- if and (include "distrain.role.trains" .) .root.Values.workers.gpus }}
+- name: DISTRAIN_GPUS
+  value: {{ int64 .root.Values.workers.gpus | quote }}
+{{- end }}
 {{- end }}
 
 {{- /*

@@ -1,0 +1,30 @@
+"""The lab's GPUs: kubelet hands them out as it would real ones, and says to who gets one that they do not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.paths import CHART
+from tests.cluster.testbed import Namespace, settings
+
+RUN = {
+    "workers.replicas": 2,
+    "workers.gpus": 1,
+    "workers.shm": "64Mi",
+    "trainer.model": "mnist",
+    "trainer.batchSize": 2,
+    "trainer.steps": 4,
+    "trainer.precision": "fp32",
+}
+
+
+def test_run_on_gpus_that_the_node_pretends_to_have_trains_on_the_cpu_and_says_so(
+    namespace: Namespace, helm4: Path
+) -> None:
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings(RUN))
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(seconds=300) == "Succeeded", namespace.story()
+    log = namespace.launcher_log()
+    assert log.count("workers.gpus: this node only pretends to have GPUs; training on the CPU\n") == 1
+    assert "total images/sec:" in log

@@ -1,0 +1,123 @@
+"""A run that asks for GPUs trains on GPUs, or ends and says why it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distrain_trainer import gpus
+from distrain_trainer.errors import DeviceError
+
+from .conftest import PROGRAMS, ProgramInImage, assert_refused
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTRAIN_GPUS", "2")
+
+
+def test_image_for_cpus_is_named_as_the_cause() -> None:
+    with pytest.raises(
+        DeviceError, match=r"^workers\.gpus: each worker asks for 2 GPUs, and MXNet sees none: this image"
+    ):
+        gpus.require_gpus("MXNet", visible=0, is_for_gpus=False)
+
+
+def test_fewer_gpus_than_asked_for_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "cause_of", lambda *_: "the cause")
+
+    with pytest.raises(DeviceError, match=r"PyTorch sees 1: the cause\. To train on CPUs set workers\.gpus=0$"):
+        gpus.require_gpus("PyTorch", visible=1, is_for_gpus=True)
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "visible"),
+    [pytest.param("2", 2, id="all"), pytest.param("2", 8, id="more"), pytest.param("", 0, id="none-asked-for")],
+)
+def test_enough_gpus_are_enough(monkeypatch: pytest.MonkeyPatch, asked_for: str, visible: int) -> None:
+    monkeypatch.setenv("DISTRAIN_GPUS", asked_for)
+
+    gpus.require_gpus("PyTorch", visible=visible, is_for_gpus=True)
+
+
+def test_node_that_pretends_trains_on_the_cpu_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DISTRAIN_PRETENDED_GPUS", "1")
+
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        gpus.require_gpus("PyTorch", visible=0, is_for_gpus=False)
+
+    assert capsys.readouterr().out == "workers.gpus: this node only pretends to have GPUs; training on the CPU\n"
+
+
+def test_hidden_gpus_are_told_from_missing_ones(tmp_path: Path) -> None:
+    assert gpus.cause_of({"CUDA_VISIBLE_DEVICES": ""}, tmp_path).startswith("CUDA_VISIBLE_DEVICES='' hides them")
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        pytest.param({}, "NVIDIA_VISIBLE_DEVICES is not set", id="no-plugin"),
+        pytest.param({"NVIDIA_VISIBLE_DEVICES": "all"}, "NVIDIA_VISIBLE_DEVICES is 'all'", id="image-alone-says-all"),
+    ],
+)
+def test_container_without_devices_blames_the_runtime(tmp_path: Path, environment: dict[str, str], said: str) -> None:
+    cause = gpus.cause_of(environment, tmp_path)
+
+    assert f"no /dev/nvidia* is in the container, and {said}" in cause
+    assert "workers.podSpec.runtimeClassName" in cause
+
+
+def test_device_without_a_driver_library_blames_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    monkeypatch.setattr("distrain_trainer.gpus.ctypes.CDLL", lambda name: raise_oserror())
+
+    assert "libcuda.so.1 is not in the container" in gpus.cause_of({}, tmp_path)
+
+
+def raise_oserror() -> None:
+    raise OSError
+
+
+class Driver:
+    """NVIDIA's libcuda.so.1, which answers with one error."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def cuInit(self, _: int) -> int:  # noqa: N802
+        return self.code
+
+    def cuDriverGetVersion(self, version: object) -> None:  # noqa: N802
+        version._obj.value = 12020  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        pytest.param(803, "for CUDA 12.2, answers error 803 (the image's CUDA libraries and the", id="mismatch"),
+        pytest.param(46, "for CUDA 12.2, answers error 46 (see cuInit", id="another"),
+        pytest.param(0, "for CUDA 12.2, starts, so fewer GPUs were passed in", id="starts"),
+    ],
+)
+def test_driver_that_answers_is_quoted(monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:
+    monkeypatch.setattr("distrain_trainer.gpus.ctypes.CDLL", lambda name: Driver(code))
+
+    assert said in gpus.driver_trouble()
+
+
+@pytest.mark.parametrize("program", PROGRAMS, indirect=True)
+def test_program_without_the_gpus_that_were_asked_for_ends_at_once(program: ProgramInImage) -> None:
+    run = program("--steps=2", "--batch-size=2", env={"DISTRAIN_GPUS": "1"})
+
+    framework = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}[program.program.framework]
+    cause = rf"workers\.gpus: each worker asks for 1 GPUs, and {framework} sees none: this image holds"
+    if program.name == "tensorflow-ps":  # The chief has no GPU, and says which worker's log has the cause.
+        assert_refused(run, r"worker \d at .* is gone; see why in its log", code=1)
+    else:
+        assert_refused(run, cause)
+    assert "images/sec" not in run.stdout

@@ -1,0 +1,87 @@
+"""Hold a rank to the GPUs that its pod asked for: a job that pays for GPUs must not train on CPUs without a word."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from distrain_trainer.errors import DeviceError, rank_from_environment, task_from_environment
+
+# The chart sets it to workers.gpus in the pods that ask for GPUs.
+ASKED = "DISTRAIN_GPUS"
+# The lab's device plugin, whose GPUs do not exist, sets it in each container that it gives one to. Nothing else may.
+PRETENDED = "DISTRAIN_PRETENDED_GPUS"
+CUDA_ERROR_NAMES = {
+    35: "the driver is older than the image's CUDA",
+    100: "the driver sees no GPU",
+    803: "the image's CUDA libraries and the node's driver do not fit together",
+    804: "the GPU does not support this image's forward compatibility libraries",
+    999: "the driver has failed; the node may need a restart",
+}
+
+
+def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
+    """Raise DeviceError, with the cause as far as it can be told, where a pod that asked for GPUs sees fewer.
+
+    `is_for_gpus` tells whether the framework was built to compute on GPUs. Before the ranks meet: one that sees no GPU
+    would let the others wait.
+    """
+    asked = int(os.environ.get(ASKED) or "0")
+    if visible >= asked:
+        return
+    if os.environ.get(PRETENDED):
+        if speaks():
+            print("workers.gpus: this node only pretends to have GPUs; training on the CPU", flush=True)
+        return
+    if not is_for_gpus:
+        cause = (
+            f"this image holds {framework} for CPUs; set image.repository and image.tag to one built with "
+            "ACCELERATOR=cuda (docs/images.md)"
+        )
+    else:
+        cause = cause_of(os.environ, Path("/"))
+    raise DeviceError(
+        f"workers.gpus: each worker asks for {asked} GPUs, and {framework} sees {visible or 'none'}: {cause}. "
+        "To train on CPUs set workers.gpus=0"
+    )
+
+
+def speaks() -> bool:
+    """Tell whether this is the first of the processes that train."""
+    task, index = task_from_environment()
+    return (index if task else rank_from_environment()) == 0
+
+
+def cause_of(environment: Mapping[str, str], root: Path) -> str:
+    """Return why a framework that was built for GPUs does not see them, and what to do."""
+    given = environment.get("NVIDIA_VISIBLE_DEVICES")
+    hidden = environment.get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None and hidden in ("", "-1", "NoDevFiles"):
+        return f"CUDA_VISIBLE_DEVICES={hidden!r} hides them; take it out of env"
+    if not [*root.glob("dev/nvidia[0-9]*")] and not (root / "dev/kfd").exists():
+        said = "is not set" if given is None else f"is {given!r}"
+        return (
+            f"no /dev/nvidia* is in the container, and NVIDIA_VISIBLE_DEVICES {said}: the node's container runtime did "
+            "not pass them in; set workers.podSpec.runtimeClassName to NVIDIA's class (usually nvidia), or have an "
+            "admin make that runtime the node's default"
+        )
+    return driver_trouble()
+
+
+def driver_trouble() -> str:
+    """Return what NVIDIA's driver says when it is asked to start."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return (
+            "the driver's libcuda.so.1 is not in the container; install NVIDIA's driver on the node, or add compute to "
+            "NVIDIA_DRIVER_CAPABILITIES"
+        )
+    code, version = driver.cuInit(0), ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    told = f"the driver, for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    if code == 0:
+        return f"{told}, starts, so fewer GPUs were passed in than asked for, or the framework's CUDA is newer"
+    return f"{told}, answers error {code} ({CUDA_ERROR_NAMES.get(code, 'see cuInit in the manual of CUDA')})"
