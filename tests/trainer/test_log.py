@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 
+import numpy as np
 import pytest
 
 from distrain_trainer.config import Config
@@ -26,6 +28,28 @@ def test_step_line_is_the_one_of_tf_cnn_benchmarks() -> None:
 
     # 20 images in 3 s; the rates 10 and 5 have a standard error of 2.5 / sqrt(2), and a median deviation of 2.5.
     assert line == "2\timages/sec: 6.7 +/- 1.8 (jitter = 3.7)\t2.346"
+
+
+def test_line_says_what_all_steps_say_together() -> None:
+    seconds = np.random.default_rng(0).uniform(0.5, 2.0, 1000)
+    rates = 10 / seconds
+
+    line = step_line(timed(*seconds), 1.0)
+
+    jitter = 1.4826 * np.median(np.abs(rates - np.median(rates)))
+    error = rates.std() / np.sqrt(1000)
+    assert line == f"1000\timages/sec: {10000 / seconds.sum():.1f} +/- {error:.1f} (jitter = {jitter:.1f})\t1.000"
+
+
+def test_what_a_line_is_made_of_does_not_grow_with_the_steps() -> None:
+    few, many = timed(*[0.1] * 1_000), timed(*[0.1] * 20_000)
+
+    assert pickled(many) < pickled(few) + 100
+    assert step_line(many, 1.0) == step_line(few, 1.0).replace("1000", "20000", 1)
+
+
+def pickled(speed: Speed) -> int:
+    return len(pickle.dumps(speed))
 
 
 def test_total_is_of_all_ranks_between_rules() -> None:

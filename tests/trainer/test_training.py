@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from distrain_trainer.progress_line import PREFIX
 from tests.matrix import one_of
 
 from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused, tried_by
@@ -26,7 +27,8 @@ def test_synthetic_run_prints_its_steps_and_the_total_of_all_ranks(program: Prog
     run = program("--steps", "25", "--batch-size", "16", "--log-every", "10")
 
     assert run.returncode == 0, run.stderr
-    header, *steps, rule, total, rule_below = run.stdout.splitlines()
+    header, *lines, rule, total, rule_below = run.stdout.splitlines()
+    steps, figures = lines[::2], [json.loads(line.removeprefix(PREFIX)) for line in lines[1::2]]
     assert header == "Step\tImg/sec\ttotal_loss"
     assert [line.split("\t")[0] for line in steps] == ["6", "10", "20", "25"]
     assert all(
@@ -35,6 +37,7 @@ def test_synthetic_run_prints_its_steps_and_the_total_of_all_ranks(program: Prog
     assert rule == rule_below == "-" * 64
     rate_of_rank_0 = float(steps[-1].split()[2])
     assert float(total.removeprefix("total images/sec: ")) == pytest.approx(2 * rate_of_rank_0, rel=0.01)
+    assert [(line["step"], line["samples"], line["world_size"]) for line in figures][-1] == (25, 800, 2)
     assert run.stderr == ""
 
 

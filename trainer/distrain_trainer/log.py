@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
 
 RULE = "-" * 64
 HEADER = "Step\tImg/sec\ttotal_loss"
+# A median has no running form: the jitter is of so many last steps.
+JITTER_STEPS = 1000
 
 
 @dataclass
@@ -27,31 +31,62 @@ class Log:
 
 
 @dataclass
+class Spread:
+    """The mean and the standard error of numbers that are seen once (Welford 1962)."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        before = value - self.mean
+        self.mean += before / self.count
+        self.squares += before * (value - self.mean)
+
+    @property
+    def error(self) -> float:
+        return math.sqrt(self.squares) / self.count
+
+
+@dataclass
 class Speed:
-    """Times the steps of one rank, but for the first `untimed` ones, which also compile and warm up."""
+    """Times the steps of one rank, but for the first `untimed` ones, which also compile and warm up.
+
+    Keeps sums, and the rates of the last few steps, so that a line costs the same after a million steps.
+    """
 
     untimed: int
     steps: int = 0
-    samples: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    samples: int = 0
     global_samples: int = 0
+    seconds: float = 0.0
+    rates: Spread = field(default_factory=Spread)
+    last_rates: deque[float] = field(default_factory=lambda: deque(maxlen=JITTER_STEPS))
 
     def add(self, *, samples: int, global_samples: int, seconds: float) -> None:
         self.steps += 1
         if self.steps > self.untimed:
-            self.samples.append(samples)
-            self.seconds.append(seconds)
+            self.samples += samples
             self.global_samples += global_samples
+            self.seconds += seconds
+            self.rates.add(samples / seconds)
+            self.last_rates.append(samples / seconds)
 
     @property
     def rate(self) -> float:
         """Images per second of this rank."""
-        return sum(self.samples) / sum(self.seconds)
+        return self.samples / self.seconds
 
     @property
     def total(self) -> float:
         """Images per second of all ranks together."""
-        return self.global_samples / sum(self.seconds) if self.seconds else 0.0
+        return self.global_samples / self.seconds if self.seconds else 0.0
+
+    @property
+    def jitter(self) -> float:
+        """How far the rate of a step usually lies from the median one, over the last JITTER_STEPS steps."""
+        return float(1.4826 * np.median(np.abs(np.array(self.last_rates) - np.median(self.last_rates))))
 
 
 def untimed_steps(steps: int) -> int:
@@ -61,9 +96,7 @@ def untimed_steps(steps: int) -> int:
 
 def step_line(speed: Speed, loss: float) -> str:
     """Return the line of a step: this rank's mean rate, its standard error, its jitter, and the loss."""
-    rates = np.divide(speed.samples, speed.seconds)
-    error = rates.std() / np.sqrt(len(rates))
-    jitter = 1.4826 * np.median(np.abs(rates - np.median(rates)))
+    error, jitter = speed.rates.error, speed.jitter
     return f"{speed.steps}\timages/sec: {speed.rate:.1f} +/- {error:.1f} (jitter = {jitter:.1f})\t{loss:.3f}"
 
 

@@ -6,14 +6,16 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from distrain_trainer.checkpoint import Run
+from distrain_trainer.checkpoint.shelf import place
 from distrain_trainer.config import Config
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
+from distrain_trainer.progress_line import Pace, ProgressLine, finite
 from distrain_trainer.results import LoggedStep, Results
 
 
@@ -33,10 +35,11 @@ class Progress:
 
     log: Log
     steps: int
-    log_every: int
+    config: Config
     speed: Speed
     resumed_step: int
     run: Run
+    pace: Pace = field(default_factory=Pace)
 
     @classmethod
     def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
@@ -44,7 +47,9 @@ class Progress:
         log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(steps - made), made)
-        return cls(log, max(steps, made), config.log_every, speed, made, run)
+        progress = cls(log, max(steps, made), config, speed, made, run)
+        progress.pace.start(made, run.position.samples)
+        return progress
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
@@ -52,6 +57,9 @@ class Progress:
         Raises DivergedError when the loss is no number any more.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
+        samples = self.run.position.samples + batch.global_samples
+        if self.speed.steps == self.speed.untimed:
+            self.pace.start(self.speed.steps, samples)
         self.run.watchdog.made_step(seconds)
         if self.resumed_step and self.speed.steps == self.resumed_step + 1:
             self.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
@@ -65,7 +73,28 @@ class Progress:
         if self._is_logged():
             mean_loss = mean(loss)
             self.log.print(step_line(self.speed, mean_loss))
+            self.pace.add(self.speed.steps, samples)
+            self.log.print(self._progress_line(mean_loss).text())
             self.run.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
+
+    def _progress_line(self, loss: float) -> ProgressLine:
+        run, samples = self.run, self.pace.lines[-1][2]
+        saved = run.hold.head.checkpoint if run.hold is not None else None
+        return ProgressLine(
+            step=self.speed.steps,
+            steps=self.steps,
+            epoch=round(samples / run.subject.epoch_samples, 4) if run.subject.epoch_samples else None,
+            epochs=self.config.epochs,
+            samples=samples,
+            images_per_second=round(self.pace.images_per_second, 2),
+            images_per_second_mean=round(self.speed.total, 2),
+            loss=finite(loss),
+            eta_seconds=self.pace.seconds_to(self.steps),
+            checkpoint=saved,
+            checkpoint_samples=place(saved)[1] if saved else None,
+            world_size=run.world.size,
+            unix_seconds=round(time.time()),
+        )
 
     def end(self, config: Config, *, world_size: int, accuracy: float | None) -> Results:
         """Print the figures of the whole run, and return its record."""
@@ -88,7 +117,7 @@ class Progress:
 
     def _is_logged(self) -> bool:
         step, first = self.speed.steps, self.speed.untimed + 1
-        return step in (first, self.steps) or (step > first and step % self.log_every == 0)
+        return step in (first, self.steps) or (step > first and step % self.config.log_every == 0)
 
 
 def seconds_since_start() -> float:
