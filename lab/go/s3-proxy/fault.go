@@ -12,9 +12,9 @@ import (
 type Fault struct {
 	// Which requests: those of a method, and whose path the expression is found in.
 	Method, Path string
-	// So many of them, and for so many seconds; 0 is without an end.
-	Times   int
-	Seconds float64
+	// Each n-th of them, so many, and for so many seconds; 0 is each, and without an end.
+	Every, Times int
+	Seconds      float64
 
 	// Before the request is passed on, in seconds.
 	Delay float64
@@ -31,34 +31,33 @@ type Fault struct {
 	WrongETag bool
 }
 
-// faults is what happens now, and to how many requests something has happened.
+// faults is what happens now, how many requests it is meant for, and to how many of them it has happened.
 type faults struct {
-	mutex   sync.Mutex
-	now     Fault
-	path    *regexp.Regexp
-	until   time.Time
-	Asked   int
-	Faulted int
+	mutex          sync.Mutex
+	now            Fault
+	path           *regexp.Regexp
+	until          time.Time
+	asked, faulted int
 }
 
 // of returns what happens to a request.
 func (f *faults) of(r *http.Request) Fault {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.Asked++
 	isOver := !f.until.IsZero() && time.Now().After(f.until)
 	isOther := f.now.Method != "" && f.now.Method != r.Method
 	if f.path == nil || isOver || isOther || !f.path.MatchString(r.URL.RequestURI()) {
 		return Fault{}
 	}
-	f.Faulted++
-	if f.now.Times > 0 && f.Faulted >= f.now.Times {
-		defer func() { f.path = nil }()
+	f.asked++
+	if f.asked%max(1, f.now.Every) != 0 || f.now.Times > 0 && f.faulted == f.now.Times {
+		return Fault{}
 	}
+	f.faulted++
 	return f.now
 }
 
-// ServeHTTP is the control: PUT takes a Fault, {} for none, and GET tells of the requests since.
+// ServeHTTP is the control: PUT takes a Fault, {} for none; both tell of the requests since the last PUT.
 func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -68,7 +67,7 @@ func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	_ = json.NewEncoder(w).Encode(map[string]int{"asked": f.Asked, "faulted": f.Faulted})
+	_ = json.NewEncoder(w).Encode(map[string]int{"asked": f.asked, "faulted": f.faulted})
 }
 
 func (f *faults) set(r *http.Request) error {
@@ -82,7 +81,7 @@ func (f *faults) set(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f.now, f.path, f.until, f.Asked, f.Faulted = fault, path, time.Time{}, 0, 0
+	f.now, f.path, f.until, f.asked, f.faulted = fault, path, time.Time{}, 0, 0
 	if fault.Seconds > 0 {
 		f.until = time.Now().Add(time.Duration(fault.Seconds * float64(time.Second)))
 	}
