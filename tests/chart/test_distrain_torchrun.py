@@ -151,6 +151,18 @@ def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -
     assert process.wait(timeout=5) == 0
 
 
+def test_pod_that_alone_cannot_reach_the_storage_lets_the_others_go_on(bench: Bench) -> None:
+    cause = "run1-worker-2: s3.secretName: http://minio:9000 refuses the keys of this Secret"
+    process = bench.start(f"echo distrain: {cause}; {fails(5)}; {FOR_EVER}", "--max-restarts=9")
+
+    follow(process, f"{cause}; the others go on without this pod until it is made anew")
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    process.terminate()
+    assert process.wait(timeout=5) == 143
+
+
 def test_lost_torchrun_is_started_again(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; test $try = 2 && exit 0; kill -9 $$", "--max-restarts=1")
 

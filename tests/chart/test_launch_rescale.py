@@ -221,6 +221,44 @@ def test_run_grows_while_a_lost_worker_stays_away(workers: Workers) -> None:
     workers.finish(launcher)
 
 
+REFUSED = "s3.secretName: http://minio:9000 refuses the keys of this Secret (InvalidAccessKeyId)"
+# Three workers have six ranks, of which those of the third cannot read.
+UNFIT = f"""
+if test "$2" = 6; then
+    echo "distrain: {{}}: {REFUSED}"
+    exit 5
+fi
+{TRAINING}
+"""
+
+
+def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=3"), program=UNFIT.format(address(2)))
+    workers.answer(2)
+    workers.list(0, 1, 2)
+
+    said = follow(launcher, "3 -> 2 workers after a failure")
+    said += follow(launcher, "training on 4")
+    assert f"going on without {address(2)} until its pod is made anew" in said
+    assert REFUSED in said
+    workers.list(0, 1, 2, 3)
+    workers.answer(3)
+    # A worker that can takes part, beside the one that still cannot.
+    said = follow(launcher, f"2 -> 3 workers {BOUNDARY}")
+    assert "starting again" not in said
+    (workers.bench.folder / "finish").touch()
+    launcher.communicate(timeout=10)
+
+
+def test_run_of_fixed_size_ends_with_the_worker_that_cannot_reach_the_storage(workers: Workers) -> None:
+    code, _ = workers.bench.run(
+        f'echo "distrain: {address(0)}: {REFUSED}"; exit 5', "--max-restarts=1", hostfile="localhost slots=2\n"
+    )
+
+    assert code == 5
+    assert f"{address(0)}: {REFUSED}" in workers.bench.cause
+
+
 def test_run_shrinks_past_a_lost_worker(workers: Workers) -> None:
     launcher = workers.start(0, 1, 2, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=20"), program=LOSING)
     workers.fall_silent(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -56,6 +57,27 @@ def test_rank_that_was_told_to_end_says_at_once_what_came_in_the_way() -> None:
 
     assert said == "distrain: rank 0 is gone\n"
     assert time.monotonic() - begun < errors.SECONDS_FOR_RANK_0 - 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        pytest.param("StorageError", 5, f"distrain: {socket.gethostname()}: s3.secretName: refused\n", id="refused"),
+        pytest.param("UnavailableError", 5, f"distrain: {socket.gethostname()}: s3.secretName: refused\n", id="away"),
+        pytest.param("MissingError", 2, "distrain: s3.secretName: refused\n", id="missing-for-all"),
+        pytest.param("DataError", 2, "distrain: s3.secretName: refused\n", id="mistake"),
+    ],
+)
+def test_worker_that_alone_cannot_reach_the_storage_names_itself(error: str, code: int, line: str) -> None:
+    program = "from distrain_trainer import errors; errors.SECONDS_TO_BE_ALONE = errors.SECONDS_FOR_RANK_0 = 0.1; "
+    program += f'errors.end_rank(errors.{error}("s3.secretName: refused"))'
+    environment = {**os.environ, "PYTHONPATH": str(Path(distrain_trainer.__file__).parents[1]), "RANK": "1"}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stderr) == (code, line)
 
 
 def test_torchrun_and_kubernetes_are_told_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

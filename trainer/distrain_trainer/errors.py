@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import sys
 import time
 import traceback
@@ -15,6 +16,8 @@ TERMINATION_LOG = Path("/dev/termination-log")
 
 # Rank 0's line about a mistake that every rank meets. The others wait this long for mpirun to end them on its account.
 SECONDS_FOR_RANK_0 = 5.0
+# The storage refuses rank 0 a little later or earlier than others. After this long it has not.
+SECONDS_TO_BE_ALONE = 15.0
 
 
 class TrainerError(Exception):
@@ -79,6 +82,12 @@ class DivergedError(TrainerError):
     """The loss is no number any more."""
 
 
+class UnfitError(TrainerError):
+    """This worker alone cannot reach what the others can. Its pod's name begins the line: they go on without it."""
+
+    exit_code = 5
+
+
 class LostPeerError(TrainerError):
     """Another process of the job has ended, or cannot be reached, for a reason that it alone knows."""
 
@@ -116,8 +125,12 @@ def end_rank(error: BaseException) -> NoReturn:
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)
-    if rank_from_environment() != 0 and told_to_end_within(SECONDS_FOR_RANK_0):
-        _exit(error.exit_code if isinstance(error, TrainerError) else 1)
+    is_of_storage = isinstance(error, StorageError) and not isinstance(error, MissingError)
+    if rank_from_environment() != 0:
+        if told_to_end_within(SECONDS_TO_BE_ALONE if is_of_storage else SECONDS_FOR_RANK_0):
+            _exit(error.exit_code if isinstance(error, TrainerError) else 1)
+        if is_of_storage:
+            error = UnfitError(f"{socket.gethostname()}: {error}")
     if isinstance(error, TrainerError):
         code = error.exit_code
         line = f"distrain: {' '.join(str(error).split())}"

@@ -21,8 +21,9 @@ from distrain_output import Found, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
 # How a program ends: the training is finished; a mistake of the user's, which it names; a newer run has taken its
-# place; it stopped at a step boundary, and resumes there.
-FINISHED, MISTAKE, FENCED, STOPPED = 0, 2, 4, 128 + signal.SIGTERM
+# place; one worker alone, whose pod the line begins with, cannot reach the storage; it stopped at a step boundary, and
+# resumes there.
+FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
 LONGEST_PAUSE = 10
 # A failure so many seconds after another one is waited after.
 SOON = 60

@@ -74,7 +74,7 @@ class Watch(threading.Thread):
 
     def who_came(self, hosts: list) -> str:
         """Return why to stop when all new workers answer, or one that was lost, and they did a moment ago."""
-        absent = who_fails(hosts, self.way.why_no_answer, self.way.tries_at_once)
+        absent = who_fails(hosts, self.way.why_absent, self.way.tries_at_once)
         answering = set(hosts) - {host for host, _ in absent}
         is_settled, self.answering = answering == self.answering, answering
         awaited = [(host, reason) for host, reason in absent if host not in self.given_up]

@@ -48,7 +48,29 @@ def read_hostfile(path: str) -> dict:
     return slots
 
 
-class Ssh:
+class Way:
+    """What all ways to the workers have: who is there, and who is left out though it answers."""
+
+    def __init__(self) -> None:
+        # Host -> what tells this pod from a later one of the name, as of its last answer.
+        self.pods = {}
+        # Host -> the pod that is left out, and why.
+        self.unfit = {}
+
+    def leave_out(self, host: str, why: str) -> None:
+        """Take a worker for absent until its pod is made anew."""
+        self.unfit[host] = self.pods.get(host), why
+
+    def why_absent(self, host: str) -> str:
+        """Return why a worker cannot take part, or nothing when it can."""
+        reason = self.why_no_answer(host)
+        pod, why = self.unfit.get(host, (None, ""))
+        if not reason and pod == self.pods.get(host):
+            return why
+        return reason
+
+
+class Ssh(Way):
     """The way to the workers through their sshd, with the key that all pods of the job have."""
 
     tries_at_once = 32
@@ -56,8 +78,7 @@ class Ssh:
     is_cheap = True
 
     def __init__(self, options: argparse.Namespace) -> None:
-        # Host -> what tells this pod from a later one of the name, as of its last answer.
-        self.pods = {}
+        super().__init__()
         self.port = options.ssh_port
         self.place = f" on port {self.port}"
         self.arguments = ssh_arguments(options.ssh_folder, self.port)
@@ -110,7 +131,7 @@ class Ssh:
         return ["ssh", *once, *self.arguments.split(), host, command]
 
 
-class Kubexec:
+class Kubexec(Way):
     """The way through `kubectl exec`, with the script and the rights that an MPIJob v1's operator gives."""
 
     # Each try is a kubectl of some 40 MB.
@@ -119,7 +140,7 @@ class Kubexec:
     place = ""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.pods = {}
+        super().__init__()
         self.agent = kubexec_agent(options.kubexec)
 
     def why_no_answer(self, host: str) -> str:
@@ -216,7 +237,12 @@ def run(command: list, timeout: float) -> tuple:
     return (lines[-1][:200] if lines else f"exit code {process.returncode}"), ""
 
 
+def pod_of(host: str) -> str:
+    """Return the pod's name of a host such as run1-worker-0.run1.team.svc."""
+    return host.split(".")[0] if ".svc" in host else host
+
+
 def names(absent: list) -> str:
-    """Name the first few with their reason, by the pod's name: a host is <pod>.<job>.<namespace>.svc."""
-    shown = [f"{host.split('.')[0] if '.svc' in host else host} ({reason})" for host, reason in absent[:5]]
+    """Name the first few with their reason, by the pod's name."""
+    shown = [f"{pod_of(host)} ({reason})" for host, reason in absent[:5]]
     return ", ".join([*shown, f"and {len(absent) - 5} more"] if len(absent) > 5 else shown)
