@@ -167,8 +167,22 @@ class Cluster:
         path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s/{name}"
         return self._get(path, kube.Workload, f"{kind} {name}")
 
+    def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
+        """Return a namespace's objects of one kind that makes pods; none where the cluster does not know the kind."""
+        plural = f"{kind.lower()}s"
+        try:
+            return self._list(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
+        except NotFoundError:
+            return []
+
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
-        selector = f"app.kubernetes.io/instance={release}"
+        return self._labelled_pods(namespace, f"app.kubernetes.io/instance={release}")
+
+    def chart_pods(self, namespace: str) -> list[kube.Pod]:
+        """Return the pods of all releases of the chart."""
+        return self._labelled_pods(namespace, "app.kubernetes.io/name=distrain")
+
+    def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
         path = f"/api/v1/namespaces/{namespace}/pods"
         return self._list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from functools import cache
 from itertools import groupby
 
 import semver
 import yaml
 
 from distrain import console, helm
+from distrain.api.cluster import Cluster
+from distrain.api.target import Target
 from distrain.commands.cluster import connected
 from distrain.doctor import operators, survey
 from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
 from distrain.doctor.findings import OK, Finding
-from distrain.errors import HelmError
+from distrain.doctor.survey import Unread
+from distrain.errors import HelmError, UnreachableError, ValuesError
+from distrain.job import Resource, from_manifest
+from distrain.release import orphans
+from distrain.release.orphans import Orphan
 from distrain.wording import listed
 
 
 def run(options: argparse.Namespace) -> int:
     target, cluster = connected(options)
     found = survey.take(cluster, target.namespace, operators.GROUPS, needed_rights)
-    diagnosis = diagnose(found, _helm())
+    diagnosis = diagnose(found, _helm(), _orphans(cluster, target))
     is_json = options.output == "json"
     console.answer(json.dumps(diagnosis.as_dict(), indent=2) if is_json else "\n".join(_lines(diagnosis)))
     return diagnosis.exit_code
@@ -33,6 +40,24 @@ def _helm() -> semver.Version | str:
         return helm.version()
     except HelmError as error:
         return str(error)
+
+
+def _orphans(cluster: Cluster, target: Target) -> list[Orphan] | Unread:
+    """Return what runs and belongs to no release; Helm is asked only about releases of which something runs."""
+
+    @cache
+    def named(release: str) -> list[Resource]:
+        revision = helm.find().releases.revision(release, target)
+        try:
+            return [*from_manifest(revision.manifest, release).resources] if revision else []
+        except ValuesError:
+            # It has no job by now.
+            return []
+
+    try:
+        return orphans.of_all(cluster, target.namespace, named)
+    except (UnreachableError, HelmError) as error:
+        return Unread(str(error))
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:

@@ -10,6 +10,7 @@ from distrain import console
 from distrain.check.report import Report
 from distrain.check.summary import summary
 from distrain.commands.candidate import Candidate, candidate
+from distrain.release import orphans
 from distrain.release.install import Tools, install, refuse_what_does_not_fit
 from distrain.release.interrupts import Interrupts
 from distrain.release.start import lasting
@@ -20,6 +21,8 @@ from distrain.wording import listed
 
 def run(options: argparse.Namespace) -> int:
     found = candidate(options, options.name, new=True)
+    for orphan in orphans.of_release(found.cluster, options.name, found.release.target.namespace, ()):
+        console.say(f"warning: {orphan.words}")
     judge(found, found.report(), allow_busy=options.allow_busy)
     if options.dry_run:
         console.answer(found.manifest.rstrip("\n"))

@@ -37,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
 
 def change(options: argparse.Namespace, place: Place, current: Current, source: Source) -> int:
     """Say what an upgrade of the release to these values does, and do it once the user has said yes."""
+    for orphan in current.orphans:
+        console.say(f"warning: {orphan.words}")
     merged = checked_values(place.helm, source)
     found = completed(place, options.name, source, merged, running=options.name)
     before = _before(place, options.name, current)

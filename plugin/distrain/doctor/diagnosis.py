@@ -15,10 +15,11 @@ from msgspec import Struct, to_builtins
 
 from distrain import __version__, kube
 from distrain.doctor import gpus, operators, rights
-from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding, some
+from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, Finding, some
 from distrain.doctor.rights import PLAIN, Purpose
 from distrain.doctor.survey import Survey, Unread
 from distrain.helm_run import OLDEST as OLDEST_HELM
+from distrain.release.orphans import Orphan
 from distrain.wording import listed
 
 READY, NOT_READY = 0, 11
@@ -90,7 +91,7 @@ def needed_rights(served: Sequence[str]) -> list[rights.Right]:
     return rights.asked([*operators.kinds(served), PLAIN])
 
 
-def diagnose(survey: Survey, helm: semver.Version | str) -> Diagnosis:
+def diagnose(survey: Survey, helm: semver.Version | str, orphans: Sequence[Orphan] | Unread = ()) -> Diagnosis:
     """Turn what was read into findings; `helm` is Helm's version, or why there is none."""
     served = [] if isinstance(survey.served, Unread) else survey.served
     purposes = rights.purposes([*operators.kinds(served), PLAIN])
@@ -101,6 +102,7 @@ def diagnose(survey: Survey, helm: semver.Version | str) -> Diagnosis:
         *_storage(survey),
         *_namespaces(survey),
         *_rights(survey, purposes),
+        *_orphans(orphans),
     ]
     lacking = _lacking(survey, purposes)
     user = None if isinstance(survey.user, Unread) else survey.user
@@ -202,6 +204,12 @@ def _rights(survey: Survey, purposes: Iterable[Purpose]) -> Iterator[Finding]:
         words = f"you may not {rights.described(lacking)}"
         details = {"missing": [to_builtins(right) for right in lacking]}
         yield Finding("rights", purpose.name, MISSING, words, "have an admin grant it", purpose.needed, details)
+
+
+def _orphans(orphans: Sequence[Orphan] | Unread) -> list[Finding]:
+    if isinstance(orphans, Unread):
+        return [Finding("releases", "orphans", UNKNOWN, orphans.why)]
+    return [Finding("releases", orphan.release, LEFT, orphan.finding, orphan.next) for orphan in orphans]
 
 
 def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:

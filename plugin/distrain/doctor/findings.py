@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from distrain.wording import listed
 
 OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
+# What runs, though nobody needs it any more.
+LEFT = "left"
 # Names that a line holds.
 SHOWN = 5
 

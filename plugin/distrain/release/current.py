@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
@@ -12,11 +11,13 @@ from distrain import kube
 from distrain.api.answers import NotFoundError
 from distrain.api.cluster import Cluster
 from distrain.api.target import Target
-from distrain.errors import ForbiddenError, RefusedError, UnreachableError
-from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, REPLICAS, ROLE_LABEL, WORKER, Job, from_manifest
+from distrain.errors import RefusedError, UnreachableError
+from distrain.job import ROLE_LABEL, WORKER, Job, from_manifest
+from distrain.release import orphans
 from distrain.release.changes import objects
-from distrain.release.owner import Marks, made_without_helm, owner
-from distrain.release.start import SPEAKERS, SUCCEEDED
+from distrain.release.orphans import Orphan, end_of, instance_of, jobs_in
+from distrain.release.owner import Marks, made_without_helm, marks_of, owner
+from distrain.release.start import SPEAKERS
 from distrain.release.steps import Training, last_steps, seconds_since
 from distrain.releases import Releases, Revision
 
@@ -27,21 +28,21 @@ ASKED_WORKERS = 4
 
 
 class Current(Struct, frozen=True):
-    """A release as it stands. `state` is that of its job's own resource, None when that is gone."""
+    """A release as it stands. `state` is that of its job's own resource, None when that is gone.
+
+    `orphans` run, and belong to no revision that Helm still acts on.
+    """
 
     revision: Revision
     job: Job
     state: kube.Workload | None
     pods: Sequence[kube.Pod]
+    orphans: Sequence[Orphan] = ()
 
     @property
     def end(self) -> str | None:
         """Return Succeeded or Failed once the job has come to its end."""
-        conditions = (self.state.status.conditions if self.state else None) or ()
-        for condition in conditions:
-            if condition.status == "True" and condition.type in (*SUCCEEDED, "Failed"):
-                return "Failed" if condition.type == "Failed" else "Succeeded"
-        return None
+        return end_of(self.state) if self.state else None
 
     @property
     def runs(self) -> bool:
@@ -53,11 +54,16 @@ def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current
     revision = helm.revision(name, target)
     if revision is None:
         raise RefusedError(_no_release(cluster, name, target.namespace))
-    refuse_unsettled(revision, name, target.namespace)
     job = from_manifest(revision.manifest, name)
+    found = orphans.of_release(cluster, name, target.namespace, job.resources)
+    try:
+        refuse_unsettled(revision, name, target.namespace)
+    except RefusedError as error:
+        error.messages = (*error.messages, *(orphan.words for orphan in found))
+        raise
     state = _state(cluster, job, target.namespace)
     refuse_owned(revision, state, name)
-    return Current(revision, job, state, cluster.release_pods(target.namespace, name))
+    return Current(revision, job, state, cluster.release_pods(target.namespace, name), found)
 
 
 def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
@@ -76,7 +82,7 @@ def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
 
 def refuse_owned(revision: Revision, state: kube.Workload | None, name: str) -> None:
     """Raise RefusedError for what Argo CD or Flux would turn back."""
-    for marks in [*_marks_in(revision), *([_marks(state.metadata)] if state else [])]:
+    for marks in [*_marks_in(revision), *([marks_of(state.metadata)] if state else [])]:
         if words := owner(marks):
             raise RefusedError(f"{name}: {words}")
 
@@ -93,10 +99,10 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
 
 def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
     """Say that there is no release, or who else has made a job of this name."""
-    for kind, metadata in _jobs_of(cluster, name, namespace):
-        marks = _marks(metadata)
-        if made_without_helm(marks):
-            words = owner(marks) or f"was not made by Helm: change {kind} {metadata.name} with what made it"
+    for resource, job in jobs_in(cluster, namespace):
+        marks = marks_of(job.metadata)
+        if instance_of(job.metadata) == name and made_without_helm(marks):
+            words = owner(marks) or f"was not made by Helm: change {resource.kind} {resource.name} with what made it"
             return f"{name}: is no Helm release in namespace {namespace}; it {words}"
     return (
         f"{name}: there is no release of this name in namespace {namespace}; `helm list --namespace {namespace}` "
@@ -104,25 +110,10 @@ def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
     )
 
 
-def _jobs_of(cluster: Cluster, name: str, namespace: str) -> Iterator[tuple[str, kube.Metadata]]:
-    """Yield the jobs that carry the chart's labels for this release, whoever made them."""
-    served = [api.rsplit("/", 1) for api in cluster.served("kubeflow.org") if api.count("/") == 2]
-    for version, kind in [("batch/v1", "Job"), *((version, kind) for version, kind in served if kind in REPLICAS)]:
-        with contextlib.suppress(ForbiddenError):
-            for item in cluster.named(namespace, version, f"{kind.lower()}s"):
-                labels = item.metadata.labels or {}
-                if (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, name):
-                    yield kind, item.metadata
-
-
 def _marks_in(revision: Revision) -> Iterator[Marks]:
     for item in objects(revision.manifest).values():
         metadata = item.get("metadata") or {}
         yield Marks(metadata.get("labels") or {}, metadata.get("annotations") or {})
-
-
-def _marks(metadata: kube.Metadata) -> Marks:
-    return Marks(metadata.labels or {}, metadata.annotations or {})
 
 
 def _state(cluster: Cluster, job: Job, namespace: str) -> kube.Workload | None:

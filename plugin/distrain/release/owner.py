@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from distrain import kube
+
 # Flux' helm-controller and kustomize-controller label what they apply.
 HELM_RELEASE = "helm.toolkit.fluxcd.io"
 KUSTOMIZATION = "kustomize.toolkit.fluxcd.io"
@@ -23,6 +25,10 @@ class Marks(Struct, frozen=True):
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+
+
+def marks_of(metadata: kube.Metadata) -> Marks:
+    return Marks(metadata.labels or {}, metadata.annotations or {})
 
 
 def owner(marks: Marks) -> str | None:

@@ -154,6 +154,20 @@ def test_dry_run_prints_what_would_be_installed(run: Run, cluster: FakeApi, inst
     assert (outcome.code, "MPIJob" in kinds, installed) == (0, True, [])
 
 
+def test_job_that_an_earlier_release_left_is_warned_of(run: Run, cluster: FakeApi, installed: list[Any]) -> None:
+    labels = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    metadata = {"name": "run1-old", "labels": labels, "annotations": {"meta.helm.sh/release-name": "run1"}}
+    cluster.answers["/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"] = [{"metadata": metadata}]
+
+    outcome = run("install", "run1", "--set", "workers.gpus=1")
+
+    assert (outcome.code, len(installed)) == (0, 1)
+    assert outcome.err.startswith(
+        "distrain: warning: run1: MPIJob run1-old runs, and Helm knows it no more: `helm uninstall` leaves it there; "
+        "`kubectl --namespace team delete mpijobs.kubeflow.org run1-old` ends it\n"
+    )
+
+
 class FakeHelm:
     """Has the release once it is installed; `owner` is whose operation made it."""
 

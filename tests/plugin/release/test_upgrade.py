@@ -223,6 +223,22 @@ def test_release_between_two_revisions_is_refused(
     assert (outcome.code, outcome.err.startswith(f"distrain: run1: {words}")) == (2, True), outcome.err
 
 
+@pytest.mark.parametrize("status", ["deployed", "failed"])
+def test_job_that_the_last_revision_does_not_name_is_told_with_what_ends_it(
+    run: Run, running: Running, status: str
+) -> None:
+    left = {**running.job["metadata"], "name": "run1-old", "annotations": {"meta.helm.sh/release-name": "run1"}}
+    known = {**left, "name": running.job["metadata"]["name"]}
+    running.api.answers[JOBS] = [{"metadata": left}, {"metadata": known}]
+    running.be(status)
+
+    told = run("upgrade", "run1", "--dry-run").err
+
+    ends = "`kubectl --namespace team delete mpijobs.kubeflow.org run1-old` ends it"
+    assert told.count(ends) == 1
+    assert told.count("kubectl") == 1
+
+
 def test_release_of_flux_is_left_to_flux(run: Run, running: Running) -> None:
     flux = {"helm.toolkit.fluxcd.io/name": "run1", "helm.toolkit.fluxcd.io/namespace": "team"}
     running.show(metadata={**running.job["metadata"], "labels": flux})

@@ -1,0 +1,88 @@
+"""Which jobs and pods nobody would end: what Helm made, that runs, and that the last revision does not name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distrain import kube
+from distrain.errors import ForbiddenError
+from distrain.job import Resource
+from distrain.release import orphans
+
+LABELS = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+BY_HELM = {"meta.helm.sh/release-name": "run1"}
+NAMED = Resource("kubeflow.org/v1", "MPIJob", "run1")
+
+
+class FakeCluster:
+    """A cluster that serves MPIJobs in two versions; one who may not list Jobs."""
+
+    def __init__(self, jobs: list[kube.Workload], pods: list[kube.Pod]) -> None:
+        self.jobs, self.pods = jobs, pods
+
+    def served(self, _: str) -> list[str]:
+        return ["kubeflow.org/v1", "kubeflow.org/v1/MPIJob", "kubeflow.org/v2beta1", "kubeflow.org/v2beta1/MPIJob"]
+
+    def workloads(self, _: str, kind: str, __: str) -> list[kube.Workload]:
+        if kind == "Job":
+            raise ForbiddenError("jobs cannot be read")
+        return self.jobs
+
+    def chart_pods(self, _: str) -> list[kube.Pod]:
+        return self.pods
+
+
+def _job(name: str = "run1-old", *conditions: kube.Condition, **metadata: Any) -> kube.Workload:
+    found = kube.Metadata(**{"name": name, "labels": LABELS, "annotations": BY_HELM, **metadata})
+    return kube.Workload(found, status=kube.WorkloadStatus(list(conditions)))
+
+
+def _pod(phase: str = "Running", **metadata: Any) -> kube.Pod:
+    return kube.Pod(kube.Metadata(**{"name": "p", "labels": LABELS, **metadata}), status=kube.PodStatus(phase=phase))
+
+
+def _found(jobs: list[kube.Workload], pods: list[kube.Pod]) -> list[str]:
+    cluster: Any = FakeCluster(jobs, pods)
+    return [found.words for found in orphans.of_release(cluster, "run1", "team", [NAMED])]
+
+
+def test_job_and_pod_that_nobody_ends_are_told_once_with_what_ends_them() -> None:
+    told = "runs, and Helm knows it no more: `helm uninstall` leaves it there; `kubectl --namespace team delete"
+
+    assert _found([_job()], [_pod()]) == [
+        f"run1: MPIJob run1-old {told} mpijobs.kubeflow.org run1-old` ends it",
+        f"run1: Pod p {told} pods p` ends it",
+    ]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(_job("run1"), id="named-by-the-last-revision-in-another-version"),
+        pytest.param(_job("a", kube.Condition(type="Succeeded", status="True")), id="has-succeeded"),
+        pytest.param(_job("a", kube.Condition(type="Failed", status="True")), id="has-failed"),
+        pytest.param(_job(deletion_timestamp="2026-01-01T00:00:00Z"), id="is-being-deleted"),
+        pytest.param(_job(owner_references=[kube.Owner(name="o")]), id="has-an-owner"),
+        pytest.param(_job(annotations={**BY_HELM, "helm.sh/hook": "test"}), id="hook-of-helm"),
+        pytest.param(_job(annotations={}), id="made-by-something-else"),
+        pytest.param(_job(annotations={"meta.helm.sh/release-name": "run2"}), id="of-another-release"),
+        pytest.param(_job(labels={}), id="of-another-chart"),
+    ],
+)
+def test_job_that_somebody_knows_is_no_orphan(job: kube.Workload) -> None:
+    assert _found([job], []) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(_pod("Succeeded"), id="has-ended"),
+        pytest.param(_pod(owner_references=[kube.Owner(name="o")]), id="has-an-owner"),
+        pytest.param(_pod(annotations={"helm.sh/hook": "pre-upgrade"}), id="hook-of-helm"),
+        pytest.param(_pod(labels={**LABELS, "app.kubernetes.io/instance": "run2"}), id="of-another-release"),
+    ],
+)
+def test_pod_that_somebody_knows_is_no_orphan(pod: kube.Pod) -> None:
+    assert _found([], [pod]) == []
