@@ -154,9 +154,11 @@ def test_scripts_are_those_that_the_pods_start_with(helm: Path, kind: str) -> No
 def test_program_is_started_again_in_its_pod(helm: Path, kind: str) -> None:
     rendered = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60"))
 
+    # Where torchrun may be missing, the image is named.
+    image = ["--image=distrain/pytorch:0.1.0"] if kind.startswith("pytorchjob") else []
     for role in rendered.replicas:
         args = rendered.container(role)["args"]
-        assert args[: args.index("--")] == ["--max-restarts=3", "--restart-window=60"]
+        assert args[: args.index("--")] == ["--max-restarts=3", "--restart-window=60", *image]
 
 
 @pytest.mark.parametrize("kind", ["mpijob-v1", "mpijob-v1alpha2"])
