@@ -345,7 +345,7 @@ def test_more_fields_of_the_pod_are_passed_to_those_that_train(helm: Path) -> No
 
     for role in TRAINS:
         pod = rendered.pod(role)
-        assert (pod["runtimeClassName"], pod["terminationGracePeriodSeconds"]) == ("nvidia", 1000000)
+        assert (pod["runtimeClassName"], pod["terminationGracePeriodSeconds"]) == ("nvidia", 1000015)
     assert "runtimeClassName" not in render_with(helm, values).pod("Launcher")
 
 
@@ -389,7 +389,7 @@ workers:
 
     pod = rendered.pod("Worker")
     assert pod["securityContext"]["runAsUser"] == 2000000000
-    assert pod["terminationGracePeriodSeconds"] == 1000000
+    assert pod["terminationGracePeriodSeconds"] == 1000015
     assert pod["containers"][1]["securityContext"]["runAsUser"] == 1000650000
     assert {one["tolerationSeconds"] for one in pod["tolerations"]} == {3600000}
     assert rendered.job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 31000000
