@@ -181,6 +181,7 @@ def follow(process: subprocess.Popen[str], words: str) -> str:
 
 
 def end_with_children(process: subprocess.Popen[str]) -> None:
-    for pid in (*pods.children(process.pid), process.pid):
+    # Itself first: it would start its child again.
+    for pid in (process.pid, *pods.children(process.pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

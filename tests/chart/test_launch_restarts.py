@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.chart import pods
-from tests.chart.launching import ENDED, TRAINING, Bench, follow
+from tests.chart.launching import ENDED, TRAINING, Bench, end_with_children, follow
 from tests.chart.pods import wait_for
 
 UNKNOWN = ENDED.removeprefix("distrain: ")
@@ -229,7 +229,7 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
     mpirun = f"{COUNT}; test $try = 2 || exit 5; {TRAINING}"
     launcher = bench.start(mpirun, "--max-restarts=2", option)
     follow(launcher, "training on 4")
-    launcher.kill()
+    end_with_children(launcher)
     launcher.wait()
 
     # One failure before it was killed, and two more.
