@@ -340,7 +340,19 @@ def test_gang_scheduler_may_have_another_name(helm: Path) -> None:
     assert render_with(helm, values).pod("Worker")["schedulerName"] == "mine"
 
 
-@pytest.mark.parametrize("kind", ["mpijob-v2beta1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob"])
+KUEUE = ("mpijob-v2beta1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
+
+
+@pytest.mark.parametrize("kind", KUEUE)
+def test_job_of_another_size_is_another_one_under_kueue(helm: Path, kind: str) -> None:
+    queue = (*KINDS[kind], "gang.scheduler=kueue", "gang.queue=team")
+
+    names = {render_with(helm, (*queue, f"workers.replicas={size}")).name for size in (2, 3)}
+
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("kind", KUEUE)
 def test_kueue_finds_its_queue_on_the_job(helm: Path, kind: str) -> None:
     values = (*KINDS[kind], "gang.scheduler=kueue", "gang.queue=team", "gang.priorityClass=high")
     rendered = render_with(helm, values)

@@ -110,6 +110,12 @@ S3 = ["data.source=s3", "data.uri=s3://digits"]
             ["rescale.mode=replace"],
             id="live",
         ),
+        pytest.param(
+            ["gang.scheduler=kueue", "gang.queue=team"],
+            "A change of workers.replicas ends this job: Kueue queues the job of the new size anew. Once it is",
+            [],
+            id="queued-anew",
+        ),
         pytest.param([], "WARNING: checkpoint.uri is empty", ["checkpoint.uri=s3://c"], id="checkpoints-in-pods"),
         pytest.param(["checkpoint.uri=s3://c"], "WARNING: s3.secretName is empty", [], id="no-s3-keys-for-checkpoints"),
         pytest.param(

@@ -6,7 +6,7 @@ What the job is, for all templates that ask.
   distrain.job.versions    the versions of a kind that the chart can write
   distrain.job.served      those of them that the cluster serves
   distrain.job.isReal      whether a real cluster answers, which `helm template` lacks
-  distrain.job.is          whether the job has a property: mpi, kubexec, elastic, fixed, replaced, trainingOperator
+  distrain.job.is          whether the job has a property: see there
   distrain.job.slots       ranks per worker
   distrain.job.pods        number of pods that have to run at once
   distrain.job.resource    the job's resources, with the name given
@@ -93,10 +93,12 @@ distrain.job.is
   Takes the root context as "root" and a property as "a". Renders "true" or nothing.
 
   mpi               mpirun starts the ranks
-  kubexec           it does so with kubectl exec, as the older MPI operators have it; else through SSH
+  kubexec           it does so with kubectl exec, as the older MPI operators have it
+  ssh               it does so through SSH
   elastic           workers may come and go under torchrun
   fixed             they may not, as the environment of the pods tells their number
-  replaced          another size is another job: the pods' environment tells the size, or the user wants it so
+  queued            Kueue admits it, and ends and queues anew a job whose number of pods has changed
+  replaced          another size is another job: the pods' environment tells the size, Kueue or the user wants it so
   trainingOperator  the training-operator's common part runs the pods
 */}}
 {{- define "distrain.job.is" -}}
@@ -111,16 +113,20 @@ distrain.job.is
 {{- $version := include "distrain.job.apiVersion" . -}}
 {{- $elastic := and (eq $kind "PyTorchJob") .Values.job.elastic -}}
 {{- $isFixed := and (has $kind (list "MXJob" "TFJob" "PyTorchJob")) (not $elastic) -}}
+{{- $kubexec := and (eq $kind "MPIJob") (ne $version "v2beta1") -}}
+{{- $queued := eq .Values.gang.scheduler "kueue" -}}
 {{- $mode := .Values.rescale.mode -}}
 {{- if eq $mode "auto" -}}
 {{- $mode = empty .Values.command | ternary "live" "replace" -}}
 {{- end -}}
 {{- dict
   "mpi" (has $kind (list "MPIJob" "Plain"))
-  "kubexec" (and (eq $kind "MPIJob") (ne $version "v2beta1"))
+  "kubexec" $kubexec
+  "ssh" (and (has $kind (list "MPIJob" "Plain")) (not $kubexec))
   "elastic" $elastic
   "fixed" $isFixed
-  "replaced" (or $isFixed (eq $mode "replace"))
+  "queued" $queued
+  "replaced" (or $isFixed $queued (eq $mode "replace"))
   "trainingOperator" (and (eq $version "v1") (ne $kind "Plain"))
   | toJson
 -}}
