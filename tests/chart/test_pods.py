@@ -128,11 +128,12 @@ def test_account_of_the_users_is_taken_as_it_is(helm: Path, kind: str) -> None:
 
 @every_kind
 def test_without_rbac_the_chart_makes_no_account(helm3: Path, kind: str) -> None:
-    rendered = render_with(helm3, (*KINDS[kind], "rbac.create=false"))
+    keys = ("ssh.secretName=keys",) if kind == "plain" else ()
+
+    rendered = render_with(helm3, (*KINDS[kind], *keys, "rbac.create=false"))
 
     assert not {"ServiceAccount", "Role", "RoleBinding"} & set(rendered.kinds())
-    for role, pod in rendered.pods().items():
-        assert pod.get("serviceAccountName") == ("run1-keygen" if role == "Keygen" else None)
+    assert [pod for pod in rendered.pods().values() if "serviceAccountName" in pod] == []
 
 
 @every_kind
@@ -357,6 +358,31 @@ def test_pod_on_the_nodes_network_still_knows_the_clusters_names(helm: Path) -> 
 
     assert (ours["hostNetwork"], ours["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
     assert theirs["dnsPolicy"] == "Default"
+
+
+@pytest.mark.parametrize("kind", MPI)
+def test_ssh_port_on_the_nodes_network_is_told_to_the_scheduler(helm: Path, kind: str) -> None:
+    network = ("podSecurity=privileged", "workers.podSpec.hostNetwork=true", "monitoring.podMonitor=true")
+    uses_ssh = kind in ("mpijob-v2beta1", "plain")
+    port = ("ssh.port=2022",) if uses_ssh else ()
+
+    rendered = render_with(helm, (*KINDS[kind], *network, *port))
+
+    ssh = [{"name": "ssh", "containerPort": 2022}] if uses_ssh else []
+    assert rendered.container("Worker")["ports"] == [*ssh, {"name": "metrics", "containerPort": 9400}]
+    assert "ports" not in rendered.container("Launcher")
+    assert "ports" not in render_with(helm, (*KINDS[kind], *port)).container("Worker")
+
+
+def test_container_that_trains_claims_what_the_pod_does(helm: Path) -> None:
+    values = ("workers.gpus=0", "workers.podSpec.resourceClaims[0].name=gpu", *SIDE)
+
+    rendered = render_with(helm, (*values, "workers.podSpec.resourceClaims[0].resourceClaimName=gpus"))
+
+    worker, side = rendered.pod("Worker")["containers"]
+    assert worker["resources"]["claims"] == [{"name": "gpu"}]
+    assert "resources" not in side
+    assert "claims" not in rendered.container("Launcher")["resources"]
 
 
 def test_sidecar_keeps_what_it_says_of_its_security(helm: Path) -> None:

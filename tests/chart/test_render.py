@@ -18,19 +18,21 @@ GOLDEN_HEAD = """# yamllint disable-file
 ROLES = ["Launcher", "Worker"]
 
 
+# What a kind without MPI would ignore is refused.
+WITHOUT_MPI = ("mpi.env.NCCL_DEBUG=null", "rescale.lostWorkerTimeout=60")
 GOLDEN_CHANGES = {
     "mpijob-v2beta1": (),
     "mpijob-v1": (),
     "mpijob-v1alpha2": (),
     "plain": (),
-    "mxjob-v1beta1": ("mpi.env.NCCL_DEBUG=null", "job.activeDeadlineSeconds=null"),
+    "mxjob-v1beta1": (*WITHOUT_MPI, "job.activeDeadlineSeconds=null"),
 }
 
 
 @every_kind
 def test_job_is_the_golden_one(helm: Path, kind: str) -> None:
     """Compare the whole. Where a difference is meant: DISTRAIN_UPDATE_GOLDEN=1 make test-chart, then read the diff."""
-    changes = (*KINDS[kind], *GOLDEN_CHANGES.get(kind, ("mpi.env.NCCL_DEBUG=null",)))
+    changes = (*KINDS[kind], *GOLDEN_CHANGES.get(kind, WITHOUT_MPI))
     rendered = render(helm, "--values", str(GOLDEN / "values.yaml"), "--namespace", "team", *set_arguments(*changes))
     parts = [part for part in re.split(r"(?m)^---\n", rendered.text) if part]
     shown = [part for part in parts if "distrain_program.py: |" not in part and "helm.sh/hook:" not in part]
@@ -97,7 +99,8 @@ def test_without_gpus_a_worker_has_one_slot(helm: Path) -> None:
     rendered = render(helm, *set_arguments("workers.gpus=0"))
 
     assert rendered.job["spec"]["slotsPerWorker"] == 1
-    assert "resources" not in rendered.container("Worker")
+    # Little, and nobody has said how much it may take.
+    assert rendered.container("Worker")["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
 def test_memory_is_limited_and_cpu_is_not(helm: Path) -> None:

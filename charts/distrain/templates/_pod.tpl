@@ -6,6 +6,7 @@ The pods of every kind and role.
   distrain.pod.container     a container but for name, command, environment, resources and mounts
   distrain.pod.image         the image
   distrain.pod.resources     resources of a role's container
+  distrain.pod.ports         ports of a role's container
   distrain.pod.sidecars      more containers of the user's
   distrain.pod.grace         seconds from SIGTERM to SIGKILL
   distrain.pod.ranksGrace    seconds of these that ranks have to stop
@@ -43,11 +44,8 @@ spec:
       {{- with include "distrain.pod.resources" . }}
       {{- . | nindent 6 }}
       {{- end }}
-      {{- if and .root.Values.monitoring.podMonitor (include "distrain.role.trains" .) }}
-      {{- /* By this name the PodMonitor finds it. */}}
-      ports:
-        - name: metrics
-          containerPort: {{ int .root.Values.monitoring.port }}
+      {{- with include "distrain.pod.ports" . }}
+      {{- . | nindent 6 }}
       {{- end }}
       volumeMounts:
         {{- include "distrain.volumes.mounts" . | nindent 8 }}
@@ -118,12 +116,36 @@ distrain.pod.image
 {{- end }}
 
 {{- /*
+distrain.pod.ports
+  Takes a role. Renders nothing when there are none. Under hostNetwork a declared port is one of the node's: the scheduler
+  then puts no two workers on one node that want the same, of one release or of two.
+*/}}
+{{- define "distrain.pod.ports" -}}
+{{- $ports := list -}}
+{{- if include "distrain.role.trains" . -}}
+{{- if and (include "distrain.job.is" (dict "root" .root "a" "ssh")) (.root.Values.workers.podSpec | default dict).hostNetwork -}}
+{{- $ports = append $ports (dict "name" "ssh" "containerPort" (int .root.Values.ssh.port)) -}}
+{{- end -}}
+{{- if .root.Values.monitoring.podMonitor -}}
+{{- /* By this name the PodMonitor finds it. */ -}}
+{{- $ports = append $ports (dict "name" "metrics" "containerPort" (int .root.Values.monitoring.port)) -}}
+{{- end -}}
+{{- end -}}
+{{- with $ports -}}
+ports:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end }}
+
+{{- /*
 distrain.pod.resources
   Takes a role. Renders nothing when there is nothing to ask for.
 
   GPUs stand under limits alone: Kubernetes copies the limit of an extended resource into the request, and rejects a
   pod whose two figures differ. Memory is requested and limited alike: a pod that uses more than it requested is the
-  first to be killed when its node runs short. CPU has no limit: a throttled rank holds up all the others.
+  first to be killed when its node runs short. Only what a worker without GPUs requests by default is no limit, as nobody
+  has said what it needs. CPU has no limit: a throttled rank holds up all the others. The user's claims are those of the
+  container that trains.
 */}}
 {{- define "distrain.pod.resources" -}}
 {{- $requests := dict -}}
@@ -133,7 +155,9 @@ distrain.pod.resources
 {{- end -}}
 {{- with merge (dict "of" "memory") . | include "distrain.role.request" -}}
 {{- $_ := set $requests "memory" . -}}
+{{- if not (and (include "distrain.role.trains" $) (eq $.root.Values.workers.memory nil)) -}}
 {{- $_ := set $limits "memory" . -}}
+{{- end -}}
 {{- end -}}
 {{- if include "distrain.role.trains" . -}}
 {{- with .root.Values.workers.gpus -}}
@@ -143,8 +167,14 @@ distrain.pod.resources
 {{- $_ := set $limits . (int64 $.root.Values.network.rdma.count) -}}
 {{- end -}}
 {{- end -}}
+{{- $claims := list -}}
+{{- if include "distrain.role.trains" . -}}
+{{- range (.root.Values.workers.podSpec | default dict).resourceClaims -}}
+{{- $claims = append $claims (dict "name" .name) -}}
+{{- end -}}
+{{- end -}}
 {{- $resources := dict -}}
-{{- range $key, $amounts := dict "requests" $requests "limits" $limits -}}
+{{- range $key, $amounts := dict "requests" $requests "limits" $limits "claims" $claims -}}
 {{- if $amounts -}}
 {{- $_ := set $resources $key $amounts -}}
 {{- end -}}

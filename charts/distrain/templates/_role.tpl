@@ -20,11 +20,18 @@ distrain.role.key
 distrain.role.request
   Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Renders nothing where nothing is asked for.
 
-  The Job that makes the SSH key stands where the launcher may, but is not sized by its values.
+  The Job that makes the SSH key stands where the launcher may, but is not sized by its values. What workers without GPUs
+  request by default is little: it keeps a count with a digit too many from filling a node with hundreds of pods.
 */}}
 {{- define "distrain.role.request" -}}
 {{- $cpu := dict "launcher" "100m" "chief" "100m" "server" "1" "scheduler" "100m" "keygen" "100m" -}}
 {{- $memory := dict "launcher" "512Mi" "chief" "2Gi" "server" "2Gi" "scheduler" "1Gi" "keygen" "128Mi" -}}
+{{- if not .root.Values.workers.gpus -}}
+{{- range $role := list "worker" "master" -}}
+{{- $_ := set $cpu $role "100m" -}}
+{{- $_ := set $memory $role "256Mi" -}}
+{{- end -}}
+{{- end -}}
 {{- $given := index .root.Values (include "distrain.role.key" .) .of -}}
 {{- if or (eq $given nil) (eq .role "keygen") -}}
 {{- $given = get (ternary $cpu $memory (eq .of "cpu")) .role -}}
