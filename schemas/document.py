@@ -24,7 +24,7 @@ def document() -> str:
     """Return the text of docs/values.md."""
     schema = read()
     definitions = schema["$defs"]
-    own = {name: entry for name, entry in schema["properties"].items() if _is_leaf(entry)}
+    own = {name: entry for name, entry in schema["properties"].items() if _is_leaf(entry) or "default" in entry}
     groups = {name: entry for name, entry in schema["properties"].items() if name not in own}
     parts = [HEAD, _table(_rows({"properties": own}, "", definitions))]
     for name, group in groups.items():

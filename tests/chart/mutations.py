@@ -203,7 +203,9 @@ def wrong_nesting(values: dict[str, Any], place: Place) -> Iterator[Broken]:
         yield broken, f"/{group}", f"additional properties '{key}' not allowed"
 
 
-GROUPS = {name: entry for name, entry in SCHEMA["properties"].items() if "properties" in entry}
+GROUPS = {
+    name: entry for name, entry in SCHEMA["properties"].items() if "properties" in entry and "default" not in entry
+}
 
 
 def required_paths(schema: Schema, path: Path = ()) -> Iterator[Path]:

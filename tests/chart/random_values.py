@@ -119,9 +119,9 @@ POOLS: dict[str, Pool] = {
     "repository": one("", "team/image", "registry.example.com:5000/a/b"), "tag": one("", "1.0-rc.1", "1e5", "0123"),
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
-    "shm": one("1Gi", "64M", "2.5Gi", "1000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
+    "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
     "network.interface": one("", "eth0", "ib0.100"), "excludeInterfaces": one([], ["lo"], ["lo", "docker0"]),
-    "global": one({}, {"imageRegistry": "x", "deep": {"a": [1]}}),
+    "global": one({}, {"imageRegistry": "x", "imagePullSecrets": ["a", {"name": "b"}], "deep": {"a": [1]}}),
 }  # fmt: skip
 
 
@@ -187,4 +187,4 @@ def prune(values: Values) -> Values:
     return {name: value for name, value in values.items() if value != {} or name not in GROUPS}
 
 
-GROUPS = {name for name, entry in SCHEMA["properties"].items() if "properties" in entry}
+GROUPS = {name for name, entry in SCHEMA["properties"].items() if "properties" in entry and "default" not in entry}

@@ -54,11 +54,8 @@ restartPolicy: Never
 terminationGracePeriodSeconds: 0
 automountServiceAccountToken: true
 enableServiceLinks: false
-{{- with .Values.image.pullSecrets }}
-imagePullSecrets:
-  {{- range . }}
-  - name: {{ . | quote }}
-  {{- end }}
+{{- with include "distrain.pod.pullSecrets" . }}
+{{ . }}
 {{- end }}
 securityContext:
   runAsNonRoot: true

@@ -5,6 +5,8 @@ The pods of every kind and role.
   distrain.pod.common        its pod but for containers, volumes and placement
   distrain.pod.container     a container but for name, command, environment, resources and mounts
   distrain.pod.image         the image
+  distrain.pod.inRegistry    an image in the registry of global.imageRegistry
+  distrain.pod.pullSecrets   the registries' passwords
   distrain.pod.resources     resources of a role's container
   distrain.pod.ports         ports of a role's container
   distrain.pod.sidecars      more containers of the user's
@@ -77,11 +79,8 @@ serviceAccountName: {{ include "distrain.names.keygen" .root }}
 serviceAccountName: {{ . }}
 {{- end }}
 {{- end }}
-{{- with $values.image.pullSecrets }}
-imagePullSecrets:
-  {{- range . }}
-  - name: {{ . | quote }}
-  {{- end }}
+{{- with include "distrain.pod.pullSecrets" .root }}
+{{ . }}
 {{- end }}
 {{- with $values.priorityClassName }}
 priorityClassName: {{ . }}
@@ -108,10 +107,41 @@ distrain.pod.image
 */}}
 {{- define "distrain.pod.image" -}}
 {{- $repository := .Values.image.repository | default (printf "distrain/%s" .Values.framework) -}}
+{{- $repository = include "distrain.pod.inRegistry" (dict "root" . "image" $repository) -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
 {{- printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.pod.inRegistry
+  Takes (dict "root" <root context> "image" <image>). global.imageRegistry takes the place of the registry that the image
+  names, as in other charts.
+*/}}
+{{- define "distrain.pod.inRegistry" -}}
+{{- $image := .image -}}
+{{- with (.root.Values.global | default dict).imageRegistry -}}
+{{- $image = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $image "") -}}
+{{- end -}}
+{{- $image -}}
+{{- end }}
+
+{{- /*
+distrain.pod.pullSecrets
+  Takes the root context. Renders nothing when there are none. global.imagePullSecrets may hold names, or maps with one.
+*/}}
+{{- define "distrain.pod.pullSecrets" -}}
+{{- $names := list -}}
+{{- range concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.image.pullSecrets | default list) -}}
+{{- $names = append $names (kindIs "map" . | ternary (get (kindIs "map" . | ternary . dict) "name") .) -}}
+{{- end -}}
+{{- with uniq $names -}}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
 {{- end -}}
 {{- end }}
 

@@ -1,0 +1,80 @@
+"""Below another chart: its condition, and what it shares with all its charts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.chart.documents import REAL_CLUSTER
+from tests.chart.kinds import KINDS, every_kind
+from tests.chart.rendering import CHART, parse, render, render_with, run, set_arguments
+
+PREFLIGHT = "preflight.enabled=true"
+REGISTRY = "global.imageRegistry=mirror.example.com/hub"
+ABOVE = """apiVersion: v2
+name: above
+version: 0.1.0
+dependencies:
+  - {name: distrain, version: 0.1.0, condition: distrain.enabled}
+"""
+
+
+@pytest.fixture
+def above(tmp_path: Path) -> Path:
+    """Return a chart that has ours below it, under a condition."""
+    (tmp_path / "Chart.yaml").write_text(ABOVE, encoding="utf-8")
+    shutil.copytree(CHART, tmp_path / "charts" / "distrain")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("enabled", "kinds"), [("true", {"MPIJob"}), ("false", set())])
+def test_chart_above_leaves_the_job_out_by_its_condition(
+    helm: Path, above: Path, enabled: str, kinds: set[str]
+) -> None:
+    done = run(helm, "template", "run1", str(above), "--set", f"distrain.enabled={enabled}")
+
+    assert done.returncode == 0, done.stderr
+    assert {one["kind"] for one in parse(done.stdout)} & {"MPIJob"} == kinds
+
+
+@every_kind
+def test_registry_and_pull_secrets_of_the_chart_above_are_on_every_pod(helm: Path, kind: str) -> None:
+    shared = (REGISTRY, "global.imagePullSecrets={mirror,login}")
+    values = ("image.repository=registry.example.com:5000/team/tensorflow", "image.pullSecrets={login,mine}", PREFLIGHT)
+    version = render_with(helm, KINDS[kind]).job["apiVersion"]
+    served = [*REAL_CLUSTER[:2], "--api-versions", f"{version}/{render_with(helm, KINDS[kind]).job['kind']}"]
+
+    rendered = render(helm, *set_arguments(*KINDS[kind], *shared, *values), *served)
+
+    pods = [*rendered.pods().values(), *(hook["spec"] for hook in rendered.hooks if hook["kind"] == "Pod")]
+    assert len(pods) > len(rendered.pods())
+    for pod in pods:
+        assert pod["containers"][0]["image"] == "mirror.example.com/hub/team/tensorflow:0.1.0"
+        assert pod["imagePullSecrets"] == [{"name": "mirror"}, {"name": "login"}, {"name": "mine"}]
+
+
+@pytest.mark.parametrize(
+    ("image", "found"),
+    [
+        pytest.param("team/checker:1", "team/checker:1", id="no-registry"),
+        pytest.param("localhost/checker", "checker", id="this-machine"),
+        pytest.param("localhost:5000/checker:1", "checker:1", id="port"),
+        pytest.param("registry.example.com/a/b@sha256:0", "a/b@sha256:0", id="digest"),
+        pytest.param("checker:1.2", "checker:1.2", id="one-word"),
+    ],
+)
+def test_registry_of_the_chart_above_takes_the_place_of_the_images_own(helm: Path, image: str, found: str) -> None:
+    values = (REGISTRY, PREFLIGHT, f"preflight.image={image}")
+
+    hooks = render(helm, *set_arguments(*values), *REAL_CLUSTER).hooks
+
+    images = [one["spec"]["containers"][0]["image"] for one in hooks if one["kind"] == "Pod"]
+    assert f"mirror.example.com/hub/{found}" in images
+
+
+def test_pull_secrets_of_the_chart_above_may_be_maps(helm: Path) -> None:
+    rendered = render_with(helm, ("global.imagePullSecrets[0].name=mirror",))
+
+    assert rendered.pod("Worker")["imagePullSecrets"] == [{"name": "mirror"}]
