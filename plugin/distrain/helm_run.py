@@ -97,9 +97,9 @@ def version_of(program: str) -> semver.Version:
 
 def failure(error: str) -> DistrainError:
     """Tell a refusal by the chart, and what the user can mend, from other failures of Helm."""
+    if refusal := TEMPLATE_REFUSAL.search(_message(error)):
+        return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
     words = words_of(error)
-    if refusal := TEMPLATE_REFUSAL.search(words):
-        return ValuesError(refusal[1].strip().removeprefix("distrain: "))
     if missing := NO_NAMESPACE.search(words):
         return ValuesError(f'--namespace: there is no namespace "{missing[1]}"; create it, or add --create-namespace')
     if NAME_IN_USE.search(words):
@@ -109,7 +109,12 @@ def failure(error: str) -> DistrainError:
 
 def words_of(error: str) -> str:
     """Return Helm's message in one line, without its log lines, its prefixes and its advice to debug."""
+    line = " ".join(_message(error).split())
+    return line.removeprefix("INSTALLATION FAILED: ").removeprefix("UPGRADE FAILED: ")
+
+
+def _message(error: str) -> str:
+    """Return Helm's message without its log lines and its advice to debug."""
     text = error.partition("\n\nUse --debug")[0]
     message = MESSAGE.search(text)
-    line = " ".join((message[1] if message else text).split())
-    return line.removeprefix("INSTALLATION FAILED: ").removeprefix("UPGRADE FAILED: ")
+    return message[1] if message else text

@@ -35,6 +35,7 @@ FORMS = (
 )
 # Unless they are elastic, their pods know their number from their start.
 FIXED = ("MXJob", "TFJob", "PyTorchJob")
+MPI_KINDS = ("MPIJob", "Plain")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
 
 
@@ -68,7 +69,13 @@ def fit_form(values: Values, form: Form, chance: random.Random) -> None:
     job["kind"] = chance.choice(["auto", form.kind]) if is_auto else form.kind
     # `auto` takes the version that the request's cluster serves.
     job["apiVersion"] = chance.choice(["auto", form.api_version]) if form.api_version else "auto"
-    job["elastic"] = form.elastic
+    job.pop("elastic", None)
+    if form.kind == "PyTorchJob":
+        job["elastic"] = form.elastic
+    if "enabled" in values:
+        values["enabled"] = True
+    if form.strategy == "parameter-server":
+        group(values, "test").update(workers=None, timeoutSeconds=300)
 
 
 def fit_roles(values: Values, form: Form, chance: random.Random) -> None:
@@ -84,6 +91,8 @@ def fit_sizes(values: Values, form: Form, chance: random.Random) -> None:
     replicas, gpus = workers.get("replicas", 2), workers.get("gpus", 1)
     if values.get("gpus") is not None:
         values["gpus"] = replicas * gpus
+    if workers.get("memory"):
+        workers["shm"] = "64M"
     for key in ("minReplicas", "maxReplicas"):
         workers.pop(key, None)
     if form.elastic and chance.random() < 0.5:
@@ -95,6 +104,8 @@ def fit_rescale(values: Values, form: Form, chance: random.Random) -> None:
     rescale = group(values, "rescale")
     if form.kind in FIXED and not form.elastic and rescale.get("mode") == "live":
         rescale["mode"] = chance.choice(["auto", "replace"])
+    if form.kind not in MPI_KINDS:
+        rescale.pop("lostWorkerTimeout", None)
 
 
 def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
@@ -121,6 +132,7 @@ def fit_gang(values: Values, form: Form, chance: random.Random) -> None:
         gang[key] = chance.choice(["", "team-a"])
     if gang["scheduler"] == "kueue":
         gang.update(queue="team-a", priorityClass=chance.choice(["", "high"]))
+        values["rescale"].pop("mode", None)
     if gang["scheduler"] != "none":
         values["workers"].get("podSpec", {}).pop("schedulerName", None)
 
@@ -130,7 +142,9 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
     if level == "restricted" and values.get("runAsUser") == 0:
         values["runAsUser"] = 1001
     user = values.get("runAsUser")
-    if user != 0 and (user is not None or level == "restricted"):
+    if form.kind not in MPI_KINDS or form.api_version in ("v1", "v1alpha2"):
+        group(values, "ssh").pop("port", None)
+    elif user != 0 and (user is not None or level == "restricted"):
         port = group(values, "ssh").get("port", 2222)
         values["ssh"]["port"] = max(port, 1024)
     if level != "privileged":
@@ -160,8 +174,9 @@ def fit_data(values: Values, form: Form, chance: random.Random) -> None:
     source = chance.choice(["synthetic", "s3", *(["volume"] if mounted else [])])
     uris = {"synthetic": "", "s3": "s3://digits/idx", "volume": f"{(mounted or [''])[0]}/images"}
     values["data"] = {"source": source, "uri": uris[source]}
-    values["output"] = {"uri": chance.choice(["", "s3://results/a b", *mounted])}
-    group(values, "checkpoint")["uri"] = chance.choice(["", "s3://checkpoints", *mounted])
+    kept = [mount["mountPath"] for mount in values["volumeMounts"] if mount["name"] == "fast" and not mount["readOnly"]]
+    values["output"] = {"uri": chance.choice(["", "s3://results/a b", *kept])}
+    group(values, "checkpoint")["uri"] = chance.choice(["", "s3://checkpoints", *kept])
     trainer = group(values, "trainer")
     trainer.pop(chance.choice(["steps", "epochs"]), None)
     if source == "synthetic":
@@ -171,8 +186,9 @@ def fit_data(values: Values, form: Form, chance: random.Random) -> None:
 def fit_mpi(values: Values, form: Form, chance: random.Random) -> None:
     if form.kind != "Plain":
         group(values, "ssh").pop("secretName", None)
-    if form.kind not in ("MPIJob", "Plain"):
-        group(values, "mpi").pop("env", None)
+    if form.kind not in MPI_KINDS:
+        values.pop("mpi", None)
+        group(values, "network").pop("excludeInterfaces", None)
 
 
 def fit_rbac(values: Values, form: Form, chance: random.Random) -> None:
@@ -185,3 +201,5 @@ def fit_rbac(values: Values, form: Form, chance: random.Random) -> None:
             rbac["kinds"] = rbac.get("kinds") or ["MPIJob"]
     if rbac.get("create") is False and preflight.get("enabled"):
         preflight["serviceAccountName"] = "capacity-reader"
+    if rbac.get("create") is False and form.kind == "Plain":
+        group(values, "ssh")["secretName"] = "keys"

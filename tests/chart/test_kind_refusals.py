@@ -190,6 +190,66 @@ CASES = {
         "mpi.env.A: is set, but a PyTorchJob does not use MPI; put it under env",
         (PYTORCH, "mpi.env.A=null"),
     ),
+    "mpi-parameter-without-mpi": (
+        (PYTORCH, "mpi.mca.pml=ucx"),
+        "mpi.mca.pml: is set, but a PyTorchJob does not use MPI; --set mpi.mca.pml=null",
+        (PYTORCH, "mpi.mca.pml=null"),
+    ),
+    "new-mpi-parameter-without-mpi": (
+        (*TFJOB, "mpi.mca.coll=tuned"),
+        "mpi.mca.coll: is set, but a TFJob does not use MPI; --set mpi.mca.coll=null",
+        ("mpi.mca.coll=tuned",),
+    ),
+    "mpirun-arguments-without-mpi": (
+        (*MXJOB, "mpi.flags={--tag-output}"),
+        "mpi.flags: is set, but a MXJob does not use MPI; --set mpi.flags=null",
+        (*MXJOB, "mpi.flags=null"),
+    ),
+    "interfaces-without-mpi": (
+        (PYTORCH, "network.excludeInterfaces={lo,docker0}"),
+        "network.excludeInterfaces: is set, but a PyTorchJob does not use MPI, which alone takes it; --set",
+        (PYTORCH, "network.interface=eth0"),
+    ),
+    "ssh-port-without-mpi": (
+        (PYTORCH, "ssh.port=2022"),
+        "ssh.port: 2022 is set, but a PyTorchJob v1 starts its ranks without SSH; --set ssh.port=2222",
+        (PYTORCH, "ssh.port=2222"),
+    ),
+    "ssh-port-with-kubectl": (
+        (V1, "ssh.port=2022"),
+        "ssh.port: 2022 is set, but a MPIJob v1 starts its ranks without SSH; --set ssh.port=2222",
+        ("ssh.port=2022",),
+    ),
+    "lost-workers-without-a-launcher": (
+        (PYTORCH, "rescale.lostWorkerTimeout=5"),
+        "rescale.lostWorkerTimeout: 5 is set, but a PyTorchJob has no launcher that waits so; --set",
+        (PLAIN, "rescale.lostWorkerTimeout=5"),
+    ),
+    "form-of-another-kind": (
+        (MASTER,),
+        "job.elastic: false, but a MPIJob has one form; --set job.elastic=true",
+        (PYTORCH, MASTER),
+    ),
+    "live-under-kueue": (
+        (*QUEUE, "rescale.mode=live"),
+        "rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto",
+        (*QUEUE, "rescale.mode=replace"),
+    ),
+    "key-that-nothing-makes": (
+        (PLAIN, "rbac.create=false"),
+        "ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with",
+        (PLAIN, "rbac.create=false", "ssh.secretName=keys"),
+    ),
+    "shm-above-memory": (
+        ("workers.shm=2049Mi", "workers.memory=2Gi"),
+        'workers.shm: "2049Mi" is more than workers.memory, "2Gi", in which it counts; lower workers.shm, or raise',
+        ("workers.shm=2048Mi", "workers.memory=2Gi"),
+    ),
+    "shm-above-memory-by-another-unit": (
+        ("workers.shm=1.5Gi", "workers.memory=1.5G"),
+        'workers.shm: "1.5Gi" is more than workers.memory, "1.5G"',
+        ("workers.shm=1.5G", "workers.memory=1.5Gi"),
+    ),
     "interface-in-two-places": (
         ("mpi.mca.btl_tcp_if_include=eth0",),
         "mpi.mca.btl_tcp_if_include: network.interface and network.excludeInterfaces set it; put the interface there",

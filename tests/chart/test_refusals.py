@@ -10,7 +10,11 @@ from tests.chart.rendering import refusal, render
 
 S3 = ["data.source=s3", "data.uri=s3://digits"]
 DERIVE = "or leave both out for `helm distrain derive`"
-VOLUME = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"]
+MOUNT = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"]
+VOLUME = [*MOUNT, "volumes[0].persistentVolumeClaim.claimName=disk"]
+SIDECAR = ["workers.sidecars[0].name=side", "workers.sidecars[0].image=side"]
+INNER = ["volumeMounts[1].name=a", "volumeMounts[1].mountPath=/disk/inner"]
+READ_ONLY = [*VOLUME, "volumeMounts[0].readOnly=true"]
 
 
 def set_arguments(assignments: list[str]) -> list[str]:
@@ -58,7 +62,7 @@ CASES = [
     pytest.param(
         ["data.uri=/digits"],
         'data.uri: "/digits" is set but data.source is synthetic; --set data.source=volume, or leave data.uri empty',
-        ["data.uri=/digits", "data.source=volume"],
+        [*VOLUME, "data.uri=/disk/digits", "data.source=volume"],
         id="folder-of-synthetic-data",
     ),
     pytest.param(
@@ -70,7 +74,7 @@ CASES = [
     pytest.param(
         ["data.source=volume"],
         "data.uri: is empty but data.source is volume; set data.uri to the folder's absolute path",
-        ["data.source=volume", "data.uri=/digits"],
+        [*VOLUME, "data.source=volume", "data.uri=/disk/digits"],
         id="volume-without-uri",
     ),
     pytest.param(
@@ -82,8 +86,62 @@ CASES = [
     pytest.param(
         ["data.source=volume", "data.uri=s3://digits"],
         'data.uri: "s3://digits" does not fit data.source volume, which takes a folder\'s absolute path',
-        ["data.source=volume", "data.uri=/digits"],
+        [*VOLUME, "data.source=volume", "data.uri=/disk/digits"],
         id="s3-for-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "data.source=volume", "data.uri=/disks/digits"],
+        'data.uri: "/disks/digits" lies on no volume; mount one there with volumes and volumeMounts, or take data',
+        [*READ_ONLY, "data.source=volume", "data.uri=/disk/digits"],
+        id="data-on-no-volume",
+    ),
+    pytest.param(
+        [*READ_ONLY, "checkpoint.uri=/disk/checkpoints"],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", which is mounted read-only; mount a writable one',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-a-read-only-mount",
+    ),
+    pytest.param(
+        [*VOLUME, "volumes[0].persistentVolumeClaim.readOnly=true", "output.uri=/disk"],
+        'output.uri: "/disk" lies on volume "disk", which is mounted read-only; mount a writable one there',
+        [*VOLUME, "output.uri=/disk"],
+        id="output-on-a-read-only-claim",
+    ),
+    pytest.param(
+        [*MOUNT, "volumes[0].secret.secretName=disk", "checkpoint.uri=/disk/checkpoints"],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", which is mounted read-only',
+        [*MOUNT, "volumes[0].csi.driver=disk", "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-in-a-secret",
+    ),
+    pytest.param(
+        [*MOUNT, "checkpoint.uri=/disk/checkpoints"],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-a-volume-without-a-kind",
+    ),
+    pytest.param(
+        [*MOUNT, "volumes[0].emptyDir.medium=Memory", "checkpoint.uri=/disk/checkpoints", *SIDECAR],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints", *SIDECAR],
+        id="checkpoints-on-an-empty-dir",
+    ),
+    pytest.param(
+        [*MOUNT, "output.uri=/disk"],
+        'output.uri: "/disk" lies on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        [*MOUNT, "output.uri=/disk", *SIDECAR],
+        id="output-that-nothing-carries-away",
+    ),
+    pytest.param(
+        [*VOLUME, "volumes[1].name=a", *INNER, "checkpoint.uri=/disk/inner/checkpoints"],
+        'checkpoint.uri: "/disk/inner/checkpoints" lies on volume "a", whose kind is emptyDir',
+        [*VOLUME, "volumes[1].name=a", *INNER, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-the-innermost-mount",
+    ),
+    pytest.param(
+        ["test.timeoutSeconds=60", "strategy=parameter-server"],
+        "test.timeoutSeconds: 60 is set, but strategy parameter-server has no test; --set test.timeoutSeconds=300",
+        ["test.timeoutSeconds=60"],
+        id="test-of-servers",
     ),
     pytest.param(
         [*VOLUME, "output.uri=/disks/results"],
@@ -207,3 +265,37 @@ def test_release_name_that_is_no_host_name_is_refused(helm: Path, refused: str, 
 
     assert f'distrain: release name: "{refused}" cannot be the host name of a pod; start it with a letter' in message
     render(helm, release=accepted)
+
+
+def test_all_broken_rules_are_told_in_one_answer(helm: Path) -> None:
+    wrong = ["framework=pytorch", "gpus=5", "data.uri=s3://digits", "launcher.memory=1Gi", "runAsUser=0"]
+
+    message = refusal(helm, *set_arguments(wrong))
+
+    lines = [line for line in message.splitlines() if "distrain: " in line]
+    assert [line.split("distrain: ", 1)[1].split(": ")[0] for line in lines] == [
+        "launcher.memory", "gpus", "data.uri", "runAsUser",
+    ]  # fmt: skip
+
+
+def test_rules_on_a_kind_that_cannot_be_are_left_out(helm: Path) -> None:
+    wrong = ["framework=pytorch", "job.kind=MXJob", "launcher.memory=1Gi", "gpus=5"]
+
+    lines = refusal(helm, *set_arguments(wrong)).splitlines()
+
+    told = [line.split("distrain: ", 1)[1].split(": ")[0] for line in lines if "distrain: " in line]
+    assert told == ["job.kind", "gpus"]
+
+
+@pytest.mark.parametrize("path", ["workers.memory", "workers.shm", "launcher.memory"])
+@pytest.mark.parametrize(
+    ("refused", "number", "accepted"),
+    [("16", "16", "1048576"), ("1023Ki", "1023", "1024Ki"), ("1048k", "1048", "1049k"), ("900.5k", "900.5", "1.1M")],
+)
+def test_memory_without_its_unit_is_refused(helm4: Path, path: str, refused: str, number: str, accepted: str) -> None:
+    small = ("--set-string", "workers.shm=1048576") if path == "workers.memory" else ()
+
+    message = refusal(helm4, "--set-string", f"{path}={refused}")
+
+    assert f'distrain: {path}: "{refused}" is less than 1Mi; did you mean {number}Gi or {number}Mi?' in message
+    render(helm4, "--set-string", f"{path}={accepted}", *small)

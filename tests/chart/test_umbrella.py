@@ -9,7 +9,7 @@ import pytest
 
 from tests.chart.documents import REAL_CLUSTER
 from tests.chart.kinds import KINDS, every_kind
-from tests.chart.rendering import CHART, parse, render, render_with, run, set_arguments
+from tests.chart.rendering import CHART, parse, refusal, render, render_with, run, set_arguments
 
 PREFLIGHT = "preflight.enabled=true"
 REGISTRY = "global.imageRegistry=mirror.example.com/hub"
@@ -37,6 +37,12 @@ def test_chart_above_leaves_the_job_out_by_its_condition(
 
     assert done.returncode == 0, done.stderr
     assert {one["kind"] for one in parse(done.stdout)} & {"MPIJob"} == kinds
+
+
+def test_switch_without_a_condition_is_refused(helm: Path) -> None:
+    words = refusal(helm, "--set", "enabled=false")
+
+    assert "distrain: enabled: is false, but Helm installs this chart nevertheless; give its dependency" in words
 
 
 @every_kind

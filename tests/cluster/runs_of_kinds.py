@@ -30,18 +30,18 @@ class Kind:
             "image.repository": f"distrain/{self.framework}",
             "workers.gpus": 0,
             "workers.replicas": 2,
-            "rescale.lostWorkerTimeout": 10,
             "job.maxRestarts": 50,
         }
         return ["-f", str(VALUES / self.file), *on_s3, *settings({**usual, **LONG, **self.values, **more})]
 
 
 SERVERS = {"strategy": "parameter-server", "servers.replicas": 1}
+MPI = {"rescale.lostWorkerTimeout": 10, **SLOW}
 KINDS = {
     "elastic": Kind("mnist-pytorch-elastic.yaml", "pytorch", "pytorchjobs", "worker", {}),
     "master": Kind("mnist-pytorch.yaml", "pytorch", "pytorchjobs", "master", {}),
-    "plain": Kind("mnist.yaml", "tensorflow", "jobs", "launcher", {"job.kind": "Plain", **SLOW}),
-    "mpijob": Kind("mnist.yaml", "tensorflow", "mpijobs", "launcher", SLOW),
+    "plain": Kind("mnist.yaml", "tensorflow", "jobs", "launcher", {"job.kind": "Plain", **MPI}),
+    "mpijob": Kind("mnist.yaml", "tensorflow", "mpijobs", "launcher", MPI),
     "mxjob": Kind("mnist-mxnet-ps.yaml", "mxnet", "mxjobs", "worker", {}),
     "tfjob": Kind("mnist.yaml", "tensorflow", "tfjobs", "chief", SERVERS),
 }

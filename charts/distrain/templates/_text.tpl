@@ -3,6 +3,7 @@ Values as text.
 
   distrain.text.scalar  a string, number or boolean
   distrain.text.list    a list of them, as a list of strings
+  distrain.text.bytes   how many bytes a quantity such as 16Gi is
 */}}
 
 {{- /*
@@ -26,4 +27,14 @@ distrain.text.list
 {{- if $index }}{{ print "\n" }}{{ end -}}
 - {{ include "distrain.text.scalar" $value | quote }}
 {{- end -}}
+{{- end }}
+
+{{- /*
+distrain.text.bytes
+  Takes the quantity. Renders a number for `float64`.
+*/}}
+{{- define "distrain.text.bytes" -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- $number := regexFind "^[0-9.]+" . -}}
+{{- mulf (float64 $number) (trimPrefix $number . | get $units | float64) -}}
 {{- end }}

@@ -7,7 +7,7 @@ Rules on the job's kind, and on what each kind can do.
   distrain.validate.replicas    how many workers an elastic job may have
   distrain.validate.roles       values for roles that the kind lacks
   distrain.validate.runPolicy   what its operator does when the job ends
-  distrain.validate.rescale     whether another size can be live
+  distrain.validate.rescale     whether another size can be live, and who waits for a lost worker
   distrain.validate.gang        what its operator and the scheduler can do together
   distrain.validate.mpi, distrain.validate.interfaces, distrain.validate.ssh  how mpirun starts the ranks
 */}}
@@ -20,10 +20,10 @@ Rules on the job's kind, and on what each kind can do.
 {{- $fits = list "PyTorchJob" "MPIJob" "Plain" -}}
 {{- end -}}
 {{- if not $fits -}}
-{{- fail (printf "distrain: strategy: %s is for tensorflow and mxnet, not for %s; --set strategy=allreduce" .Values.strategy .Values.framework) -}}
+{{- printf "distrain: strategy: %s is for tensorflow and mxnet, not for %s; --set strategy=allreduce\n" .Values.strategy .Values.framework -}}
 {{- end -}}
 {{- if not (has .Values.job.kind (append $fits "auto")) -}}
-{{- fail (printf "distrain: job.kind: %s does not run %s with strategy %s; --set job.kind=auto, or to %s" .Values.job.kind .Values.framework .Values.strategy (join " or " $fits)) -}}
+{{- printf "distrain: job.kind: %s does not run %s with strategy %s; --set job.kind=auto, or to %s\n" .Values.job.kind .Values.framework .Values.strategy (join " or " $fits) -}}
 {{- end -}}
 {{- end }}
 
@@ -31,7 +31,7 @@ Rules on the job's kind, and on what each kind can do.
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $versions := include "distrain.job.versions" $kind | fromJsonArray -}}
 {{- if not (has .Values.job.apiVersion (append $versions "auto")) -}}
-{{- fail (printf "distrain: job.apiVersion: %s is no version of %s; --set job.apiVersion=%s" .Values.job.apiVersion $kind (append $versions "auto" | join " or ")) -}}
+{{- printf "distrain: job.apiVersion: %s is no version of %s; --set job.apiVersion=%s\n" .Values.job.apiVersion $kind (append $versions "auto" | join " or ") -}}
 {{- end -}}
 {{- end }}
 
@@ -45,7 +45,7 @@ distrain.validate.cluster
 {{- $known := include "distrain.job.versions" $kind | fromJsonArray -}}
 {{- if and (eq .Values.job.apiVersion "auto") $known -}}
 {{- if and (eq $kind "MPIJob") (gt (len $served) 1) -}}
-{{- fail (printf "distrain: job.apiVersion: this cluster serves MPIJob in %s and does not tell which of them its operator runs; set it to the one of the operator's image" (join ", " $served)) -}}
+{{- printf "distrain: job.apiVersion: this cluster serves MPIJob in %s and does not tell which of them its operator runs; set it to the one of the operator's image\n" (join ", " $served) -}}
 {{- end -}}
 {{- if and (include "distrain.job.isReal" .) (not $served) -}}
 {{- $operators := dict
@@ -54,7 +54,7 @@ distrain.validate.cluster
 -}}
 {{- $operator := get $operators $kind | default "the training-operator 1.9 (https://github.com/kubeflow/trainer/tree/release-1.9)" -}}
 {{- $plain := eq .Values.strategy "allreduce" | ternary ", or --set job.kind=Plain" "" -}}
-{{- fail (printf "distrain: job.kind: this cluster does not serve %s; install %s%s" $kind $operator $plain) -}}
+{{- printf "distrain: job.kind: this cluster does not serve %s; install %s%s\n" $kind $operator $plain -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -65,7 +65,7 @@ distrain.validate.cluster
 {{- range $key := list "minReplicas" "maxReplicas" -}}
 {{- $value := index $workers $key -}}
 {{- if and (ne $value nil) (not $elastic) -}}
-{{- fail (printf "distrain: workers.%s: %d is set, but this %s is not elastic; --set workers.%s=null, or take a PyTorchJob with job.elastic=true" $key (int $value) (include "distrain.job.kind" $) $key) -}}
+{{- printf "distrain: workers.%s: %d is set, but this %s is not elastic; --set workers.%s=null, or take a PyTorchJob with job.elastic=true\n" $key (int $value) (include "distrain.job.kind" $) $key -}}
 {{- end -}}
 {{- end -}}
 {{- if $elastic -}}
@@ -73,7 +73,7 @@ distrain.validate.cluster
 {{- $min := $workers.minReplicas | default 1 | int -}}
 {{- $max := $workers.maxReplicas | default 1000 | int -}}
 {{- if or (lt $replicas $min) (gt $replicas $max) -}}
-{{- fail (printf "distrain: workers.replicas: %d is not between workers.minReplicas and workers.maxReplicas, %d and %d; change one of them" $replicas $min $max) -}}
+{{- printf "distrain: workers.replicas: %d is not between workers.minReplicas and workers.maxReplicas, %d and %d; change one of them\n" $replicas $min $max -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -85,12 +85,12 @@ distrain.validate.cluster
 {{- range $key, $value := index $.Values $role -}}
 {{- $set := and (ne $value nil) (not (and (kindIs "map" $value) (empty $value))) (not (and (kindIs "slice" $value) (empty $value))) -}}
 {{- if and $set (not (has $kind $has)) -}}
-{{- fail (printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; --set %s.%s=null" $role $key $kind (trimSuffix "s" $role) $role $key) -}}
+{{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; --set %s.%s=null\n" $role $key $kind (trimSuffix "s" $role) $role $key -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq $kind "TFJob") (ne .Values.launcher.workersTimeout nil) -}}
-{{- fail (printf "distrain: launcher.workersTimeout: %d is set, but the Chief of a TFJob waits for its workers as long as it takes; --set launcher.workersTimeout=null" (int64 .Values.launcher.workersTimeout)) -}}
+{{- printf "distrain: launcher.workersTimeout: %d is set, but the Chief of a TFJob waits for its workers as long as it takes; --set launcher.workersTimeout=null\n" (int64 .Values.launcher.workersTimeout) -}}
 {{- end -}}
 {{- end }}
 
@@ -100,26 +100,37 @@ distrain.validate.cluster
 {{- $version := include "distrain.job.apiVersion" . -}}
 {{- $what := printf "%s %s" $kind $version | trim -}}
 {{- if and (ne $job.ttlSecondsAfterFinished nil) (ne $version "v2beta1") -}}
-{{- fail (printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, and the next helm upgrade would run it again; --set job.ttlSecondsAfterFinished=null" (int64 $job.ttlSecondsAfterFinished) $what) -}}
+{{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, and the next helm upgrade would run it again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
 {{- end -}}
 {{- if and (eq $version "v2beta1") (eq $job.cleanPodPolicy "All") -}}
-{{- fail (printf "distrain: job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an %s nevertheless; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher" $what) -}}
+{{- printf "distrain: job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an %s nevertheless; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
 {{- end -}}
 {{- if and (eq $kind "Plain") (ne $job.cleanPodPolicy "Running") -}}
-{{- fail (printf "distrain: job.cleanPodPolicy: %s, but the workers of job.kind Plain always end with the job, and nobody deletes pods; --set job.cleanPodPolicy=Running" $job.cleanPodPolicy) -}}
+{{- printf "distrain: job.cleanPodPolicy: %s, but the workers of job.kind Plain always end with the job, and nobody deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
 {{- end -}}
 {{- if eq $version "v1beta1" -}}
 {{- if $job.activeDeadlineSeconds -}}
-{{- fail (printf "distrain: job.activeDeadlineSeconds: %d is set, but an MXJob v1beta1 has no deadline; --set job.activeDeadlineSeconds=null" (int64 $job.activeDeadlineSeconds)) -}}
+{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an MXJob v1beta1 has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 $job.activeDeadlineSeconds) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- define "distrain.validate.rescale" -}}
 {{- $kind := include "distrain.job.kind" . -}}
-{{- if and (eq .Values.rescale.mode "live") (include "distrain.job.is" (dict "root" . "a" "fixed")) -}}
+{{- $rescale := .Values.rescale -}}
+{{- if eq $rescale.mode "live" -}}
+{{- if include "distrain.job.is" (dict "root" . "a" "fixed") -}}
 {{- $live := eq $kind "PyTorchJob" | ternary ", or job.elastic=true" "" -}}
-{{- fail (printf "distrain: rescale.mode: live, but the pods of this %s know their number from their start; --set rescale.mode=auto%s" $kind $live) -}}
+{{- printf "distrain: rescale.mode: live, but the pods of this %s know their number from their start; --set rescale.mode=auto%s\n" $kind $live -}}
+{{- else if include "distrain.job.is" (dict "root" . "a" "queued") -}}
+{{- "distrain: rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto\n" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (ne (int64 $rescale.lostWorkerTimeout) 60) (not (include "distrain.job.is" (dict "root" . "a" "mpi"))) -}}
+{{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits so; --set rescale.lostWorkerTimeout=60\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
+{{- end -}}
+{{- if and (not .Values.job.elastic) (ne $kind "PyTorchJob") -}}
+{{- printf "distrain: job.elastic: false, but a %s has one form; --set job.elastic=true\n" $kind -}}
 {{- end -}}
 {{- end }}
 
@@ -135,46 +146,59 @@ distrain.validate.gang
 {{- $keys := dict "none" list "volcano" (list "queue" "priorityClass" "schedulerName") "scheduler-plugins" (list "schedulerName") "kueue" (list "queue" "priorityClass") -}}
 {{- range $key := list "queue" "priorityClass" "schedulerName" -}}
 {{- if and (index $gang $key) (not (has $key (get $keys $gang.scheduler))) -}}
-{{- fail (printf "distrain: gang.%s: %q is set, but gang.scheduler %s has none; --set gang.%s=\"\", or choose another gang.scheduler" $key (index $gang $key) $gang.scheduler $key) -}}
+{{- printf "distrain: gang.%s: %q is set, but gang.scheduler %s has none; --set gang.%s=\"\", or choose another gang.scheduler\n" $key (index $gang $key) $gang.scheduler $key -}}
 {{- end -}}
 {{- end -}}
 {{- if ne $gang.scheduler "none" -}}
 {{- if has $version (list "v1alpha2" "v1beta1") -}}
-{{- fail (printf "distrain: gang.scheduler: %s, but the operator of %s %s knows kube-batch alone; --set gang.scheduler=none" $gang.scheduler $kind $version) -}}
+{{- printf "distrain: gang.scheduler: %s, but the operator of %s %s knows kube-batch alone; --set gang.scheduler=none\n" $gang.scheduler $kind $version -}}
 {{- end -}}
 {{- if eq $gang.scheduler "kueue" -}}
 {{- if not $gang.queue -}}
-{{- fail "distrain: gang.queue: is empty, but gang.scheduler is kueue; set it to the LocalQueue in the job's namespace" -}}
+{{- "distrain: gang.queue: is empty, but gang.scheduler is kueue; set it to the LocalQueue in the job's namespace\n" -}}
 {{- end -}}
 {{- if eq $kind "Plain" -}}
-{{- fail "distrain: gang.scheduler: kueue admits the two Jobs of job.kind Plain apart, and each could wait for the other; --set gang.scheduler=none, or take another job.kind" -}}
+{{- "distrain: gang.scheduler: kueue admits the two Jobs of job.kind Plain apart, and each could wait for the other; --set gang.scheduler=none, or take another job.kind\n" -}}
 {{- end -}}
 {{- if eq (printf "%s %s" $kind $version) "MPIJob v1" -}}
-{{- fail "distrain: gang.scheduler: kueue knows MPIJob v2beta1 alone, not v1; --set gang.scheduler=none, or install mpi-operator 0.4.0 or newer" -}}
+{{- "distrain: gang.scheduler: kueue knows MPIJob v2beta1 alone, not v1; --set gang.scheduler=none, or install mpi-operator 0.4.0 or newer\n" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
+{{- /*
+distrain.validate.mpi
+  The defaults are those of values.yaml, which a kind without MPI does not mind.
+*/}}
 {{- define "distrain.validate.mpi" -}}
 {{- if not (include "distrain.job.is" (dict "root" . "a" "mpi")) -}}
+{{- $defaults := dict "pml" "ob1" "btl" "^openib" "btl_vader_single_copy_mechanism" "none" -}}
+{{- range $key, $value := .Values.mpi.mca -}}
+{{- if and (ne $value nil) (ne (toString $value) (get $defaults $key)) -}}
+{{- printf "distrain: mpi.mca.%s: is set, but a %s does not use MPI; --set mpi.mca.%s=null\n" $key (include "distrain.job.kind" $) $key -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.mpi.flags (ne (toJson .Values.mpi.flags) (list "--bind-to" "none" "--map-by" "slot" | toJson)) -}}
+{{- printf "distrain: mpi.flags: is set, but a %s does not use MPI; --set mpi.flags=null\n" (include "distrain.job.kind" .) -}}
+{{- end -}}
 {{- range $name, $value := .Values.mpi.env -}}
 {{- if ne $value nil -}}
-{{- fail (printf "distrain: mpi.env.%s: is set, but a %s does not use MPI; put it under env" $name (include "distrain.job.kind" $)) -}}
+{{- printf "distrain: mpi.env.%s: is set, but a %s does not use MPI; put it under env\n" $name (include "distrain.job.kind" $) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $_ := .Values.mpi.mca -}}
 {{- if has $key (list "plm_rsh_agent" "plm_rsh_args" "plm_rsh_no_tree_spawn" "plm_ssh_agent" "plm_ssh_args" "plm_ssh_no_tree_spawn" "orte_default_hostfile" "prte_default_hostfile") -}}
-{{- fail (printf "distrain: mpi.mca.%s: distrain-launch sets it, for the SSH key and hosts of this job; remove it" $key) -}}
+{{- printf "distrain: mpi.mca.%s: distrain-launch sets it, for the SSH key and hosts of this job; remove it\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- range $index, $flag := .Values.mpi.flags -}}
 {{- if has $flag (list "-n" "--n" "-np" "--np" "-c" "--c") -}}
-{{- fail (printf "distrain: mpi.flags[%d]: %s follows from workers.replicas and workers.gpus; remove it and its number" $index $flag) -}}
+{{- printf "distrain: mpi.flags[%d]: %s follows from workers.replicas and workers.gpus; remove it and its number\n" $index $flag -}}
 {{- end -}}
 {{- if has $flag (list "-H" "-host" "--host" "-hostfile" "--hostfile" "-machinefile" "--machinefile" "-default-hostfile" "--default-hostfile" "--") -}}
-{{- fail (printf "distrain: mpi.flags[%d]: %s is distrain-launch's own, which reads the operator's list of hosts; remove it" $index $flag) -}}
+{{- printf "distrain: mpi.flags[%d]: %s is distrain-launch's own, which reads the operator's list of hosts; remove it\n" $index $flag -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -184,24 +208,41 @@ distrain.validate.interfaces
   Of two values with one effect one would win in silence, and Open MPI refuses include beside exclude.
 */}}
 {{- define "distrain.validate.interfaces" -}}
+{{- $excluded := .Values.network.excludeInterfaces -}}
+{{- if and $excluded (ne (toJson $excluded) (list "lo" | toJson)) (not (include "distrain.job.is" (dict "root" . "a" "mpi"))) -}}
+{{- printf "distrain: network.excludeInterfaces: is set, but a %s does not use MPI, which alone takes it; --set network.excludeInterfaces=null, or name the one to use as network.interface\n" (include "distrain.job.kind" .) -}}
+{{- end -}}
 {{- $mca := .Values.mpi.mca | default dict -}}
 {{- range $part := list "btl" "oob" -}}
 {{- range $way := list "include" "exclude" -}}
 {{- $key := printf "%s_tcp_if_%s" $part $way -}}
 {{- if ne (index $mca $key) nil -}}
-{{- fail (printf "distrain: mpi.mca.%s: network.interface and network.excludeInterfaces set it; put the interface there" $key) -}}
+{{- printf "distrain: mpi.mca.%s: network.interface and network.excludeInterfaces set it; put the interface there\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
+{{- /*
+distrain.validate.ssh
+  The key of a Plain job is made by a Job with an account of its own, which the chart makes only with rbac.create.
+*/}}
 {{- define "distrain.validate.ssh" -}}
 {{- $kind := include "distrain.job.kind" . -}}
-{{- if and .Values.ssh.secretName (ne $kind "Plain") -}}
-{{- fail (printf "distrain: ssh.secretName: %q is set, but a %s does not use it: an operator makes its own key, or none is needed; --set ssh.secretName=\"\"" .Values.ssh.secretName $kind) -}}
+{{- $ssh := .Values.ssh -}}
+{{- if and $ssh.secretName (ne $kind "Plain") -}}
+{{- printf "distrain: ssh.secretName: %q is set, but a %s does not use it: an operator makes its own key, or none is needed; --set ssh.secretName=\"\"\n" $ssh.secretName $kind -}}
+{{- end -}}
+{{- if and (not $ssh.secretName) (eq $kind "Plain") (not .Values.rbac.create) -}}
+{{- "distrain: ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with id_rsa, id_rsa.pub and authorized_keys, or set rbac.create to true\n" -}}
 {{- end -}}
 {{- $user := include "distrain.security.user" . -}}
-{{- if and (lt (int .Values.ssh.port) 1024) (ne $user "0") -}}
-{{- fail (printf "distrain: ssh.port: %d is below 1024, which root alone may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0" (int .Values.ssh.port) $user) -}}
+{{- $port := int $ssh.port -}}
+{{- if not (include "distrain.job.is" (dict "root" . "a" "ssh")) -}}
+{{- if ne $port 2222 -}}
+{{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222\n" $port (printf "%s %s" $kind (include "distrain.job.apiVersion" .)) -}}
+{{- end -}}
+{{- else if and (lt $port 1024) (ne $user "0") -}}
+{{- printf "distrain: ssh.port: %d is below 1024, which root alone may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0\n" $port $user -}}
 {{- end -}}
 {{- end }}

@@ -2,8 +2,7 @@
 Rules on the pods: what the user adds must not break what the chart sets, nor the Pod Security Standard.
 
   distrain.validate.security      users, devices and what each standard forbids
-  distrain.validate.volumes       names and kinds of volumes
-  distrain.validate.volumeMounts  names and paths of mounts
+  distrain.validate.sizes         memory and what counts in it
   distrain.validate.containers    sidecars and init containers; each with distrain.validate.containerSecurity
   distrain.validate.podSpec       more fields of the training pods
   distrain.validate.env           variables
@@ -13,64 +12,35 @@ Rules on the pods: what the user adds must not break what the chart sets, nor th
 {{- define "distrain.validate.security" -}}
 {{- $level := .Values.podSecurity -}}
 {{- if and (eq $level "restricted") (eq (include "distrain.security.user" .) "0") -}}
-{{- fail "distrain: runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user" -}}
+{{- "distrain: runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user\n" -}}
 {{- end -}}
 {{- if ne $level "privileged" -}}
 {{- with .Values.network.rdma.resource -}}
-{{- fail (printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged" . $level) -}}
+{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged\n" . $level -}}
 {{- end -}}
 {{- if dig "hostNetwork" false (.Values.workers.podSpec | default dict) -}}
-{{- fail (printf "distrain: workers.podSpec.hostNetwork: podSecurity %s forbids the node's network; --set podSecurity=privileged" $level) -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{- define "distrain.validate.volumes" -}}
-{{- $taken := list "scripts" "tmp" "shm" "checkpoints" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
-{{- $level := .Values.podSecurity -}}
-{{- $allowed := list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret" -}}
-{{- $seen := list -}}
-{{- range $index, $volume := .Values.volumes -}}
-{{- if has $volume.name $taken -}}
-{{- fail (printf "distrain: volumes[%d].name: %q is a volume of the job itself; choose another name" $index $volume.name) -}}
-{{- end -}}
-{{- if has $volume.name $seen -}}
-{{- fail (printf "distrain: volumes[%d].name: %q is there twice; choose another name" $index $volume.name) -}}
-{{- end -}}
-{{- $seen = append $seen $volume.name -}}
-{{- range $type, $_ := omit $volume "name" -}}
-{{- if or (and (eq $level "restricted") (not (has $type $allowed))) (and (eq $level "baseline") (eq $type "hostPath")) -}}
-{{- fail (printf "distrain: volumes[%d].%s: podSecurity %s forbids it; use a persistentVolumeClaim, or --set podSecurity=%s" $index $type $level (ternary "privileged" "baseline" (eq $type "hostPath"))) -}}
-{{- end -}}
+{{- printf "distrain: workers.podSpec.hostNetwork: podSecurity %s forbids the node's network; --set podSecurity=privileged\n" $level -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
-distrain.validate.volumeMounts
-  The API server takes a job with a broken pod template; the operator alone meets the error.
+distrain.validate.sizes
+  A number without its unit is bytes. The schema cannot compare quantities.
 */}}
-{{- define "distrain.validate.volumeMounts" -}}
-{{- $names := list -}}
-{{- range .Values.volumes -}}
-{{- $names = append $names .name -}}
+{{- define "distrain.validate.sizes" -}}
+{{- $workers := .Values.workers -}}
+{{- $sizes := dict "workers.memory" $workers.memory "workers.shm" $workers.shm "launcher.memory" .Values.launcher.memory "servers.memory" .Values.servers.memory "scheduler.memory" .Values.scheduler.memory -}}
+{{- $small := false -}}
+{{- range $path, $size := $sizes -}}
+{{- if and $size (lt (include "distrain.text.bytes" $size | float64) 1048576.0) -}}
+{{- $small = true -}}
+{{- $number := regexFind "^[0-9.]+" $size -}}
+{{- printf "distrain: %s: %q is less than 1Mi; did you mean %sGi or %sMi?\n" $path $size $number $number -}}
 {{- end -}}
-{{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
-{{- if include "distrain.volumes.checkpoints" (dict "root" . "role" "worker") -}}
-{{- $taken = append $taken "/checkpoints" -}}
 {{- end -}}
-{{- $seen := list -}}
-{{- range $index, $mount := .Values.volumeMounts -}}
-{{- if not (has $mount.name $names) -}}
-{{- fail (printf "distrain: volumeMounts[%d].name: %q is not in volumes; add it there" $index $mount.name) -}}
-{{- end -}}
-{{- if has (clean $mount.mountPath) $taken -}}
-{{- fail (printf "distrain: volumeMounts[%d].mountPath: %q is a mount of the job itself; choose another path" $index $mount.mountPath) -}}
-{{- end -}}
-{{- if has (clean $mount.mountPath) $seen -}}
-{{- fail (printf "distrain: volumeMounts[%d].mountPath: %q is there twice; choose another path" $index $mount.mountPath) -}}
-{{- end -}}
-{{- $seen = append $seen (clean $mount.mountPath) -}}
+{{- if and $workers.memory (not $small) (gt (include "distrain.text.bytes" $workers.shm | float64) (include "distrain.text.bytes" $workers.memory | float64)) -}}
+{{- printf "distrain: workers.shm: %q is more than workers.memory, %q, in which it counts; lower workers.shm, or raise workers.memory\n" $workers.shm $workers.memory -}}
 {{- end -}}
 {{- end }}
 
@@ -85,7 +55,7 @@ distrain.validate.containers
 {{- range $index, $container := $containers -}}
 {{- $at := printf "%s[%d]" $path $index -}}
 {{- if has $container.name $taken -}}
-{{- fail (printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name" $at $container.name) -}}
+{{- printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name\n" $at $container.name -}}
 {{- end -}}
 {{- $taken = append $taken $container.name -}}
 {{- include "distrain.validate.containerSecurity" (dict "root" $ "container" $container "at" $at) -}}
@@ -137,7 +107,7 @@ distrain.validate.containerSecurity
 {{- end -}}
 {{- end -}}
 {{- if and $forbidden (ne $level "privileged") -}}
-{{- fail (printf "distrain: %s: %s is what podSecurity %s forbids; remove it, or set a wider podSecurity" .at (first $forbidden) $level) -}}
+{{- printf "distrain: %s: %s is what podSecurity %s forbids; remove it, or set a wider podSecurity\n" .at (first $forbidden) $level -}}
 {{- end -}}
 {{- end }}
 
@@ -149,11 +119,11 @@ distrain.validate.podSpec
 {{- $version := include "distrain.job.apiVersion" . -}}
 {{- $spec := .Values.workers.podSpec | default dict -}}
 {{- if and $spec.resourceClaims (not (has $version (list "" "v2beta1"))) -}}
-{{- fail (printf "distrain: workers.podSpec.resourceClaims: a %s %s does not know them; remove them, or take MPIJob v2beta1 or job.kind Plain" (include "distrain.job.kind" .) $version) -}}
+{{- printf "distrain: workers.podSpec.resourceClaims: a %s %s does not know them; remove them, or take MPIJob v2beta1 or job.kind Plain\n" (include "distrain.job.kind" .) $version -}}
 {{- end -}}
 {{- with $spec.schedulerName -}}
 {{- if include "distrain.gang.schedulerName" $ -}}
-{{- fail (printf "distrain: workers.podSpec.schedulerName: %q, but gang.scheduler %s places all pods of the job; remove one of the two, or use gang.schedulerName" . $.Values.gang.scheduler) -}}
+{{- printf "distrain: workers.podSpec.schedulerName: %q, but gang.scheduler %s places all pods of the job; remove one of the two, or use gang.schedulerName\n" . $.Values.gang.scheduler -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -189,13 +159,13 @@ distrain.validate.env
 {{- end -}}
 {{- range $name, $_ := .Values.mpi.env -}}
 {{- with get $owners $name -}}
-{{- fail (printf "distrain: mpi.env.%s: is already set, from %s; remove it" $name .) -}}
+{{- printf "distrain: mpi.env.%s: is already set, from %s; remove it\n" $name . -}}
 {{- end -}}
 {{- $_ := set $owners $name "mpi.env" -}}
 {{- end -}}
 {{- range $index, $variable := .Values.env -}}
 {{- with get $owners $variable.name -}}
-{{- fail (printf "distrain: env[%d].name: %s is already set, from %s; remove it in one place" $index $variable.name .) -}}
+{{- printf "distrain: env[%d].name: %s is already set, from %s; remove it in one place\n" $index $variable.name . -}}
 {{- end -}}
 {{- $_ := set $owners $variable.name (printf "env[%d]" $index) -}}
 {{- end -}}
@@ -207,13 +177,13 @@ distrain.validate.env
 {{- range $key, $_ := .Values.podLabels -}}
 {{- $operators := regexMatch "^(training\\.kubeflow\\.org|batch\\.kubernetes\\.io|scheduling\\.x-k8s\\.io)/" $key -}}
 {{- if or (hasKey $labels $key) $operators (and $plain (has $key (list "job-name" "controller-uid"))) -}}
-{{- fail (printf "distrain: podLabels: %s is a label of the job itself; remove it" $key) -}}
+{{- printf "distrain: podLabels: %s is a label of the job itself; remove it\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- $annotations := include "distrain.annotations.ownPod" . | fromYaml -}}
 {{- range $key, $_ := .Values.podAnnotations -}}
 {{- if or (hasKey $annotations $key) (eq $key "scheduling.k8s.io/group-name") -}}
-{{- fail (printf "distrain: podAnnotations: %s is an annotation of the job itself; remove it" $key) -}}
+{{- printf "distrain: podAnnotations: %s is an annotation of the job itself; remove it\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -141,6 +141,14 @@ def test_rule_across_values_is_the_charts_own_line(run: Run, cluster: FakeApi) -
     assert len(outcome.err.splitlines()) == 1
 
 
+def test_all_rules_that_values_break_are_told_a_line_each(run: Run, cluster: FakeApi) -> None:
+    outcome = run("check", "--set", "runAsUser=0", "--set", "data.uri=s3://digits")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    paths = [line.removeprefix("distrain: ").partition(": ")[0] for line in outcome.err.splitlines()]
+    assert paths == ["data.uri", "runAsUser"]
+
+
 def test_cluster_without_the_operator_is_refused_by_the_chart(run: Run, cluster: FakeApi) -> None:
     del cluster.answers["/apis/kubeflow.org"]
 

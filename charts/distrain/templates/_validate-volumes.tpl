@@ -1,0 +1,109 @@
+{{- /*
+Rules on volumes, and on the folders that lie on them.
+
+  distrain.validate.folders       what is read from a folder or written to one
+  distrain.validate.mount         the mount that holds a folder
+  distrain.validate.volumes       names and kinds of volumes
+  distrain.validate.volumeMounts  names and paths of mounts
+*/}}
+
+{{- /*
+distrain.validate.folders
+  A folder that is on no volume is on the read-only root file system, or gone with the pod. A volume without a kind is an
+  emptyDir. What the trainer writes to one a sidecar may carry away; a checkpoint is read again, by another pod.
+*/}}
+{{- define "distrain.validate.folders" -}}
+{{- $values := .Values -}}
+{{- if and (eq $values.data.source "volume") (hasPrefix "/" $values.data.uri) (not $values.command) -}}
+{{- if not (include "distrain.validate.mount" (dict "root" . "folder" $values.data.uri) | fromJson) -}}
+{{- printf "distrain: data.uri: %q lies on no volume; mount one there with volumes and volumeMounts, or take data.source s3\n" $values.data.uri -}}
+{{- end -}}
+{{- end -}}
+{{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}
+{{- if hasPrefix "/" $uri -}}
+{{- $found := include "distrain.validate.mount" (dict "root" $ "folder" $uri) | fromJson -}}
+{{- if not $found -}}
+{{- printf "distrain: %s: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $path $uri -}}
+{{- else if $found.readOnly -}}
+{{- printf "distrain: %s: %q lies on volume %q, which is mounted read-only; mount a writable one there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
+{{- else if and (has $found.type (list "emptyDir" "ephemeral")) (or (eq $path "checkpoint.uri") (not $values.workers.sidecars)) -}}
+{{- printf "distrain: %s: %q lies on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.mount
+  Takes (dict "root" <root context> "folder" <absolute path>). Renders as JSON the volume's name and type and whether the
+  mount is readOnly, of the innermost mount that holds the folder; {} when none does.
+*/}}
+{{- define "distrain.validate.mount" -}}
+{{- $mount := dict -}}
+{{- $depth := 0 -}}
+{{- range .root.Values.volumeMounts -}}
+{{- $path := clean .mountPath | trimSuffix "/" -}}
+{{- if and (hasPrefix (printf "%s/" $path) (printf "%s/" (clean $.folder))) (ge (len $path) $depth) -}}
+{{- $mount = . -}}
+{{- $depth = len $path -}}
+{{- end -}}
+{{- end -}}
+{{- $found := dict -}}
+{{- range .root.Values.volumes -}}
+{{- if eq .name ($mount.name | default "") -}}
+{{- $type := omit . "name" | keys | first | default "emptyDir" -}}
+{{- $readOnly := or $mount.readOnly (index . $type | default dict).readOnly (has $type (list "configMap" "downwardAPI" "image" "projected" "secret")) -}}
+{{- $found = dict "name" .name "type" $type "readOnly" ($readOnly | default false) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end }}
+
+{{- define "distrain.validate.volumes" -}}
+{{- $taken := list "scripts" "tmp" "shm" "checkpoints" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
+{{- $level := .Values.podSecurity -}}
+{{- $allowed := list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret" -}}
+{{- $seen := list -}}
+{{- range $index, $volume := .Values.volumes -}}
+{{- if has $volume.name $taken -}}
+{{- printf "distrain: volumes[%d].name: %q is a volume of the job itself; choose another name\n" $index $volume.name -}}
+{{- end -}}
+{{- if has $volume.name $seen -}}
+{{- printf "distrain: volumes[%d].name: %q is there twice; choose another name\n" $index $volume.name -}}
+{{- end -}}
+{{- $seen = append $seen $volume.name -}}
+{{- range $type, $_ := omit $volume "name" -}}
+{{- if or (and (eq $level "restricted") (not (has $type $allowed))) (and (eq $level "baseline") (eq $type "hostPath")) -}}
+{{- printf "distrain: volumes[%d].%s: podSecurity %s forbids it; use a persistentVolumeClaim, or --set podSecurity=%s\n" $index $type $level (ternary "privileged" "baseline" (eq $type "hostPath")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.volumeMounts
+  The API server takes a job with a broken pod template; the operator alone meets the error.
+*/}}
+{{- define "distrain.validate.volumeMounts" -}}
+{{- $names := list -}}
+{{- range .Values.volumes -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
+{{- if include "distrain.volumes.checkpoints" (dict "root" . "role" "worker") -}}
+{{- $taken = append $taken "/checkpoints" -}}
+{{- end -}}
+{{- $seen := list -}}
+{{- range $index, $mount := .Values.volumeMounts -}}
+{{- if not (has $mount.name $names) -}}
+{{- printf "distrain: volumeMounts[%d].name: %q is not in volumes; add it there\n" $index $mount.name -}}
+{{- end -}}
+{{- if has (clean $mount.mountPath) $taken -}}
+{{- printf "distrain: volumeMounts[%d].mountPath: %q is a mount of the job itself; choose another path\n" $index $mount.mountPath -}}
+{{- end -}}
+{{- if has (clean $mount.mountPath) $seen -}}
+{{- printf "distrain: volumeMounts[%d].mountPath: %q is there twice; choose another path\n" $index $mount.mountPath -}}
+{{- end -}}
+{{- $seen = append $seen (clean $mount.mountPath) -}}
+{{- end -}}
+{{- end }}
