@@ -14,7 +14,7 @@ import pytest
 
 from tests.chart import pods
 from tests.chart.launching import follow
-from tests.chart.pods import SCRIPTS, wait_for
+from tests.chart.pods import SCRIPTS, load, wait_for
 from tests.chart.supervising import COUNT, Bench
 
 TRAINING = "trap 'echo saving; exit 143' TERM; echo training; while ! test -e finish; do sleep 0.05; done"
@@ -78,6 +78,14 @@ def test_program_that_a_shell_cannot_start_ends_it_at_once(bench: Bench, program
     assert re.fullmatch(f"distrain: command: {words}", bench.cause), output
     assert code == 2
     assert "starting again" not in output
+
+
+def test_line_that_nobody_would_read_is_not_looked_through() -> None:
+    found = load("distrain_output.py").Found()
+
+    found.read([b'"a": 1, ' * 10_000 + b"sh: train: not found\n"])
+
+    assert found.why_not_started(127, ["train"]) == "command: exit code 127: a shell could not run a program"
 
 
 def test_exit_code_of_a_shell_that_ran_its_programs_is_a_failure(bench: Bench) -> None:

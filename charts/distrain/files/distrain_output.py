@@ -10,6 +10,9 @@ import re
 # With these a shell ends that may not run a program, or does not find it.
 NOT_RUN, NOT_FOUND = 126, 127
 
+# In bytes. What is looked for is shorter, and to look through a line of a megabyte takes seconds.
+LONGEST = 2000
+
 # `mpirun --tag-output` and `--timestamp-output` put something that ends in "<stderr>:" before each line.
 TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
 CAUSE = re.compile(TAG + rb"distrain: (.*)$")
@@ -46,6 +49,8 @@ class Found:
 
     def read_line(self, line: bytes) -> None:
         self.cause = self.cause or first_match(CAUSE, line)
+        if len(line) > LONGEST:
+            return
         self.step = first_match(STEP, line) or self.step
         killed = SIGNAL.match(line)
         if killed:
