@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lab import golang
+from lab.waiting import free_port, wait_for_port
 
 
 @dataclass(frozen=True)
@@ -54,3 +58,17 @@ class Server:
             aws_secret_access_key=self.secret_key,
             region_name="us-east-1",
         )
+
+
+@contextmanager
+def on_loopback(folder: Path) -> Iterator[Server]:
+    """Serve a folder that is made, at a free port of loopback."""
+    server = Server.new(f"127.0.0.1:{free_port()}")
+    command, environment = server.command(folder), server.environment()
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for_port("127.0.0.1", int(server.endpoint.rpartition(":")[2]))
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=10)

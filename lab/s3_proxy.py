@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lab import golang
-from lab.waiting import wait_for_port
+from lab.waiting import free_port, wait_for_port
 
 HOST = "127.0.0.1"
 # What happens to requests, by the names that fault.go gives it.
@@ -79,9 +78,3 @@ def proxy_before(upstream: str) -> Iterator[Proxy]:
         yield proxy
     finally:
         proxy.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

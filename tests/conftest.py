@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from lab import golang, s3
-from lab.s3_proxy import Proxy, free_port, proxy_before
-from lab.waiting import wait_for_port
+from lab.s3_proxy import Proxy, proxy_before
 from tests.matrix import leave_each_to_one
 
 # The lab, Helm and kubectl are programs of Go, which take up to a fifth of their time to collect garbage.
@@ -102,16 +100,8 @@ def helm(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.Server]:
     """A real S3 server on loopback."""
-    port = free_port()
-    server = s3.Server.new(f"127.0.0.1:{port}")
-    command = server.command(tmp_path_factory.mktemp("s3") / "s3")
-    process = subprocess.Popen(command, env=server.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for_port("127.0.0.1", port)
+    with s3.on_loopback(tmp_path_factory.mktemp("s3") / "s3") as server:
         yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
 
 @pytest.fixture

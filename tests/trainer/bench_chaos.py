@@ -15,15 +15,18 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from lab.digits import write_digits
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
+from lab.s3 import Server, on_loopback
 
-from .chaos import CASES, Case, Kill, Outcome, random_plan, train
+from .chaos import CASES, IN_FOLDERS, Case, Kill, Outcome, Place, in_faulty_s3, random_plan, train
 from .conftest import SCRIPTS
+from .faults import FAULTS
 
 KILLS_PER_RUN = 5
 # The same in all runs of a case, whoever is killed: one that has finished before its last kill counts those before.
@@ -52,12 +55,12 @@ def main() -> int:
     results = CACHE_DIR / "chaos" / f"{code_hash()}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
     print(f"results: {results}", flush=True)
-    with tempfile.TemporaryDirectory() as name:
-        digits = Path(name)
-        digits.chmod(0o755)
+    with tempfile.TemporaryDirectory() as name, on_loopback(Path(name) / "s3") as server:
+        Path(name).chmod(0o755)
+        (digits := Path(name) / "digits").mkdir()
         write_digits(digits)
         for case in missing(results, points):
-            line = one_run(case, read(results), digits)
+            line = one_run(case, read(results), digits, server)
             with results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             print(told(line), flush=True)
@@ -89,24 +92,33 @@ def missing(results: Path, points: int) -> Iterator[Case]:
         yield case
 
 
-def one_run(case: Case, lines: list[Line], digits: Path) -> Line:
-    """Train once: unbroken, where that was not done yet, else with kills."""
+def one_run(case: Case, lines: list[Line], digits: Path, server: Server) -> Line:
+    """Train once: unbroken, where that was not done yet, else with kills; each other time in S3 that fails as well."""
     expected = next((line["weights"] for line in lines if line["case"] == str(case) and not line["plan"]), None)
     plan = random_plan(case, KILLS_PER_RUN, random.Random()) if expected else []
-    with tempfile.TemporaryDirectory() as name:
+    made = sum(line["case"] == str(case) for line in lines)
+    fault = random.choice([*FAULTS]) if made % 2 else ""
+    with tempfile.TemporaryDirectory() as name, place_of(fault, server, digits) as place:
         folder = Path(name) / "out"
         Path(name).chmod(0o755)
-        outcome = train(case, plan, steps=STEPS, every=SECONDS_BETWEEN, folder=folder, digits=digits)
+        outcome = train(case, plan, steps=STEPS, every=SECONDS_BETWEEN, folder=folder, digits=digits, place=place)
     if outcome.run.returncode:
-        sys.exit(f"{case}, {plan}: exit code {outcome.run.returncode}\n{outcome.run.stdout}\n{outcome.run.stderr}")
-    return line_of(case, plan, outcome, expected)
+        sys.exit(
+            f"{case}, {plan}, {fault}: exit code {outcome.run.returncode}\n{outcome.run.stdout}\n{outcome.run.stderr}"
+        )
+    return line_of(case, plan, outcome, expected, fault)
 
 
-def line_of(case: Case, plan: list[tuple[str, int, float]], outcome: Outcome, expected: str | None) -> Line:
+def place_of(fault: str, server: Server, digits: Path) -> AbstractContextManager[Place]:
+    return in_faulty_s3(server, digits, FAULTS[fault]) if fault else nullcontext(IN_FOLDERS)
+
+
+def line_of(case: Case, plan: list[tuple[str, int, float]], outcome: Outcome, expected: str | None, fault: str) -> Line:
     weights = hashlib.sha256(outcome.weights).hexdigest()
     return {
         "case": str(case),
         "plan": plan,
+        "fault": fault,
         "weights": weights,
         "identical": expected in (None, weights),
         "cold_start": outcome.cold_start,
@@ -118,7 +130,8 @@ def told(line: Line) -> str:
     if not line["plan"]:
         return f"{line['case']}: unbroken"
     verdict = "the same weights" if line["identical"] else f"OTHER WEIGHTS after {line['plan']}"
-    return f"{line['case']}: killed {', '.join(kill['victim'] for kill in line['kills'])}: {verdict}"
+    through = f", S3 through {line['fault']}" if line["fault"] else ""
+    return f"{line['case']}: killed {', '.join(kill['victim'] for kill in line['kills'])}{through}: {verdict}"
 
 
 def table(lines: list[Line]) -> list[str]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.paths import CHART
+from lab.s3 import Server
+from lab.s3_proxy import Fault, proxy_before
 
 from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_in_image
 
@@ -42,6 +47,32 @@ class Case:
 
 CASES = [Case(name, ranks) for name in ("tensorflow-horovod", "pytorch-ddp") for ranks in (2, 3)]
 Plan = list[tuple[str, int, float]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training reads its data and saves: in folders, or in S3."""
+
+    data: str = DIGITS_IN_IMAGE
+    checkpoints: str = "/out/checkpoints"
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+IN_FOLDERS = Place()
+
+
+@contextmanager
+def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Iterator[Place]:
+    """Put the digits into a bucket of their own, behind a proxy that does something to requests all along."""
+    client, bucket = server.boto3_client(), f"chaos-{time.monotonic_ns()}"
+    client.create_bucket(Bucket=bucket)
+    for path in digits.iterdir():
+        client.upload_file(str(path), bucket, f"digits/{path.name}")
+    with proxy_before(server.endpoint) as proxy:
+        proxy.set(**fault)
+        keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+        env = {"AWS_ENDPOINT_URL_S3": proxy.endpoint, "AWS_REGION": "us-east-1", **keys}
+        yield Place(f"s3://{bucket}/digits", f"s3://{bucket}/saved", env)
 
 
 @dataclass(frozen=True)
@@ -81,19 +112,21 @@ def steps_for(plan: Plan) -> int:
     return STEPS_BESIDES + STEPS_PER_KILL * len(plan) + without_mpirun
 
 
-def train(case: Case, plan: Plan, *, steps: int, every: float, folder: Path, digits: Path) -> Outcome:
+def train(
+    case: Case, plan: Plan, *, steps: int, every: float, folder: Path, digits: Path, place: Place = IN_FOLDERS
+) -> Outcome:
     """Train to the end, with the plan's kills on the way. What is written goes to a folder that is made."""
     folder.mkdir()
     folder.chmod(0o777)
     program = PROGRAMS[case.name]
-    command = [*started(case), *program.arguments, "--data", DIGITS_IN_IMAGE, "--batch-size", str(BATCH_SIZE)]
+    command = [*started(case), *program.arguments, "--data", place.data, "--batch-size", str(BATCH_SIZE)]
     command += ["--steps", str(steps), "--log-every", "1", "--deterministic"]
-    command += ["--checkpoint", "/out/checkpoints", "--checkpoint-every", str(every), "--output", "/out"]
+    command += ["--checkpoint", place.checkpoints, "--checkpoint-every", str(every), "--output", "/out"]
     run = run_in_image(
         program.framework,
         ["python3", "/killed.py", json.dumps(plan), str(case.ranks), *command],
         digits,
-        env=AS_IN_THE_CHART,
+        env={**AS_IN_THE_CHART, **place.env},
         mounts={SCRIPTS / "killed.py": "/killed.py", CHART / "files": "/opt/distrain/bin", folder: "/out"},
         timeout=120 + 60 * (len(plan) + 1),
     )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from .chaos import CASES, Case, random_plan, steps_for, train
+from lab.s3 import Server
+from lab.s3_proxy import Fault
+
+from .chaos import CASES, Case, in_faulty_s3, random_plan, steps_for, train
+from .faults import FAULTS
 
 # Of each number of ranks: 20 in all. TensorFlow takes twice as long to start.
 KILLS = {"tensorflow-horovod": 2, "pytorch-ddp": 8}
@@ -31,4 +36,22 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     assert "resumed from" not in unbroken.run.stdout
     assert len(killed.kills) == kills, (plan, killed.run.stdout)
     assert f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
+    assert killed.weights == unbroken.weights, plan
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("case", [case for case in CASES if case.ranks == 2], ids=str)
+def test_run_killed_while_s3_fails_ends_with_the_very_weights_of_an_unbroken_one(
+    case: Case, fault: dict[str, Fault], digits: Path, tmp_path: Path, s3_server: Server
+) -> None:
+    plan = random_plan(case, 2, random.Random())
+    run = partial(train, case, steps=steps_for(plan), every=SECONDS_BETWEEN, digits=digits)
+
+    unbroken = run([], folder=tmp_path / "unbroken")
+    with in_faulty_s3(s3_server, digits, fault) as place:
+        killed = run(plan, folder=tmp_path / "killed", place=place)
+
+    assert killed.run.returncode == 0, (plan, killed.run.stdout + killed.run.stderr)
+    assert len(killed.kills) == 2, (plan, killed.run.stdout)
     assert killed.weights == unbroken.weights, plan

@@ -18,19 +18,11 @@ from lab.s3_proxy import Fault, Proxy
 from lab.waiting import wait_until
 
 from .conftest import ProgramInImage
+from .faults import FAULTS
 
 SAMPLES, EPOCHS = 48, 12
 # Longer than a step may take before its rank counts as one that hangs.
 SECONDS_AWAY = 45
-FAULTS: dict[str, dict[str, Fault]] = {
-    "cut": {"Every": 5, "Cut": 500},
-    "reset": {"Every": 4, "Reset": True},
-    "lost-answer": {"Every": 5, "Lose": True},
-    "stall": {"Every": 50, "Times": 3, "Stall": 500},
-    "slow-down": {"Every": 2, "Status": 503, "Code": "SlowDown"},
-    "wrong-tag": {"Every": 3, "WrongETag": True},
-    "delay-and-rate": {"Delay": 0.05, "Rate": 200_000},
-}
 
 
 @pytest.fixture
