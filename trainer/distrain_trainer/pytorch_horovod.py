@@ -42,7 +42,10 @@ def main(config: Config, dataset: Dataset) -> None:
     computer = Computer.choose(config, log, local_rank=hvd.local_rank(), local_ranks=hvd.local_size())
 
     model = computer.build(config, dataset, rank=hvd.rank())
-    optimizer, scaler = make_optimizer(config, model), computer.scaler()
+    # Distributed: averages each gradient over the ranks, once it is there. It is not the optimizer that it is made of,
+    # and has a state of its own: this one's is saved, and this one takes a checkpoint's over.
+    optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
+    scaler = computer.scaler()
     # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
 
@@ -66,8 +69,6 @@ def train(
     config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
 ) -> Progress:
     """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
-    # Distributed: averages each gradient over the ranks, once it is there.
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     # Distributed: every rank starts from rank 0's weights. The optimizer has no state yet, or a checkpoint's.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     train_step = make_train_step(computer, model, optimizer, scaler)
