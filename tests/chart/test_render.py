@@ -201,7 +201,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-5",
         "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
         "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-max-age=900",
-        "--checkpoint-keep=5", "--resume=never", "--flag=a b",
+        "--checkpoint-keep=5", "--checkpoint-at-end", "--resume=never", "--flag=a b",
     ]  # fmt: skip
 
 
@@ -210,6 +210,11 @@ def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: P
     program = render(helm, "--set", "checkpoint.maxAge=1800").program
 
     assert not [argument for argument in program if argument.startswith("--checkpoint-max-age")]
+
+
+def test_last_state_is_saved_where_it_outlives_the_pods(helm: Path) -> None:
+    assert "--checkpoint-at-end" not in render(helm).program
+    assert "--checkpoint-at-end" in render(helm, "--set", "checkpoint.uri=s3://results/saved").program
 
 
 def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:

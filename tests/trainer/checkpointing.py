@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from distrain_trainer.checkpoint import Run, World, arrays
-from distrain_trainer.checkpoint.manifest import Shapes
 from distrain_trainer.checkpoint.stopping import SIGNALS
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset
@@ -23,20 +22,21 @@ DATASET = Dataset(Arrays(np.zeros((100, 4, 4, 1), dtype=np.uint8), np.zeros(100,
 class Counter:
     """A state whose only weight counts the steps."""
 
-    file = "state.npz"
-
     def __init__(self, size: int = 1) -> None:
         self.weight = np.zeros(size)
 
-    def shapes(self) -> Shapes:
-        return arrays.shapes({"weight": self.weight})
+    def fields(self) -> arrays.Fields:
+        return {"model.weight": arrays.Field("F64", self.weight.shape)}
 
-    def copy(self) -> Callable[[], bytes]:
-        copied = {"weight": self.weight.copy()}
-        return lambda: arrays.encode(copied)
+    def copy(self, into: arrays.Arrays) -> None:
+        into["model.weight"][:] = self.weight
 
-    def load(self, content: bytes) -> None:
-        self.weight[:] = arrays.decode(content)["weight"]
+    def load(self, found: arrays.Arrays) -> None:
+        self.weight[:] = found["model.weight"]
+
+    def former(self, content: bytes) -> arrays.Arrays:
+        with np.load(io.BytesIO(content)) as found:
+            return {"model.weight": found["weight"]}
 
 
 def config_of(folder: Path | str, **values: object) -> Config:
@@ -65,4 +65,4 @@ def save_step(run: Run) -> None:
     assert run.saver is not None
     run.state.weight += 1
     run.position = run.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
-    assert run.saver.save_last(run._snapshot()) == ""
+    assert run.saver.save_last(run._snapshot, run.position.samples) == ""

@@ -1,23 +1,58 @@
-"""Run as a rank of any program: prints, for each step that is saved, how many seconds the training was held up."""
+"""Run as a rank of any program: says how much memory it takes beside the live state while it saves, or resumes."""
 
 from __future__ import annotations
 
+import re
 import sys
-import time
+from pathlib import Path
+from typing import Any
 
 from distrain_trainer import __main__
 from distrain_trainer.checkpoint import Run
-from distrain_trainer.checkpoint.saver import Snapshot
 
-take = Run._snapshot
-
-
-def timed(run: Run) -> Snapshot:
-    started = time.perf_counter()
-    snapshot = take(run)
-    run.log.print(f"held up: {time.perf_counter() - started:.6f} s")
-    return snapshot
+# So long the training takes what it takes; then the first checkpoint comes.
+STEPS_BEFORE = 3
+begin, made_step, finish, prepare = Run.begin, Run.made_step, Run.finish, Run._prepare
+usual: list[float] = []
 
 
-setattr(Run, "_snapshot", timed)  # noqa: B010
+def mebibytes(name: str) -> float:
+    """Return what the kernel says of this process's memory: VmRSS now, VmHWM at most."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.M)
+    assert found
+    return int(found[1]) / 1024
+
+
+def say(beside: float) -> None:
+    print(f"memory beside the state: {beside:.0f} MiB", flush=True)
+
+
+def begin_and_measure(*arguments: Any) -> Run:
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM counts from now.
+    run = begin(*arguments)
+    if run.position.step:
+        say(mebibytes("VmHWM") - mebibytes("VmRSS") + len(run.buffer.span(0, sys.maxsize)) / 1024**2)
+    return run
+
+
+def make_step_and_measure(run: Run, samples: int, **named: Any) -> None:
+    is_early = run.pace.made < STEPS_BEFORE
+    if run.pace.made == STEPS_BEFORE:
+        usual.append(mebibytes("VmHWM"))
+        if run.saver is not None:
+            prepare(run)
+    made_step(run, samples, **{**named, "may_save": not is_early})
+    run.pace.made += run.saver is None  # Rank 0 alone has one, which counts.
+
+
+def finish_and_measure(run: Run) -> None:
+    finish(run)
+    if usual:
+        say(mebibytes("VmHWM") - usual[0])
+
+
+setattr(Run, "begin", begin_and_measure)  # noqa: B010
+setattr(Run, "made_step", make_step_and_measure)  # noqa: B010
+setattr(Run, "finish", finish_and_measure)  # noqa: B010
+setattr(Run, "_prepare", lambda run: None)  # noqa: B010
 __main__.main(sys.argv[1:])

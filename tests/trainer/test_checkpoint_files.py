@@ -48,7 +48,7 @@ def test_unfinished_one_takes_no_whole_ones_place(tmp_path: Path) -> None:
     saved(tmp_path, 2, checkpoint_keep=3)
     torn = tmp_path / "1-25"
     torn.mkdir()
-    (torn / "state.npz").write_bytes(b"half")
+    (torn / "state-0.safetensors").write_bytes(b"half")
 
     saved(tmp_path, 1, checkpoint_keep=3)
 
@@ -70,15 +70,15 @@ def foreign(path: Path) -> None:
 
 
 def of_another_format(path: Path) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 3}))
 
 
 @pytest.mark.parametrize(
     ("file", "damage", "reason"),
     [
-        pytest.param("state.npz", cut, r"state\.npz: \d+ bytes instead of \d+", id="truncated"),
-        pytest.param("state.npz", flip, r"state\.npz: checksum differs", id="bit-flipped"),
-        pytest.param("state.npz", Path.unlink, r"state\.npz: missing", id="torn"),
+        pytest.param("state-0.safetensors", cut, r"state-0\.safetensors: \d+ bytes instead of \d+", id="truncated"),
+        pytest.param("state-0.safetensors", flip, r"state-0\.safetensors: checksum differs", id="bit-flipped"),
+        pytest.param("state-0.safetensors", Path.unlink, r"state-0\.safetensors: missing", id="torn"),
         pytest.param("manifest.json", Path.unlink, r"no manifest\.json", id="torn-before-its-manifest"),
         pytest.param("manifest.json", cut, r"manifest\.json is none of this trainer's", id="manifest-truncated"),
         pytest.param(
@@ -88,7 +88,7 @@ def of_another_format(path: Path) -> None:
             id="foreign",
         ),
         pytest.param(
-            "manifest.json", of_another_format, r"its format is 2, and this trainer reads 1", id="another-format"
+            "manifest.json", of_another_format, r"its format is 3, and this trainer reads 1 and 2", id="another-format"
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_damaged_one_is_told_and_the_one_before_is_taken(
 
 def test_run_without_a_good_one_begins_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path, 1)
-    flip(tmp_path / "1-10" / "state.npz")
+    flip(tmp_path / "1-10" / "state-0.safetensors")
 
     run = begin(tmp_path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from distrain_trainer.checkpoint.run import Run
 from distrain_trainer.errors import StoppedError, StorageError, UnavailableError
 from distrain_trainer.storage import FolderStore
 
-from .checkpointing import Counter, begin, make_step
+from .checkpointing import Counter, begin, make_step, save_step
 
 FULL = "checkpoint.uri: the disk is full; free some of it"
 
@@ -34,9 +35,9 @@ class Disk:
         self.writes = 0
         original = FolderStore.write
 
-        def write(store: FolderStore, name: str, content: bytes) -> None:
+        def write(store: FolderStore, name: str, content: bytes | memoryview) -> None:
             # Another test's thread may still be at it.
-            if store.uri == str(folder) and name.endswith("state.npz"):
+            if store.uri == str(folder) and name.endswith(".safetensors"):
                 self.writes += 1
                 self.may_go_on.wait(10)
                 if self.is_full:
@@ -257,7 +258,54 @@ def test_interval_is_the_plugins(cost: float, mtbf: float) -> None:
     assert interval.GPU_DAYS_BETWEEN_FAILURES == formulas.GPU_DAYS_BETWEEN_FAILURES
 
 
-def test_interval_is_the_one_given_or_follows_from_the_time_that_saving_takes() -> None:
-    assert interval.seconds_between(90, cost=5, ranks=8) == 90
-    # 8 of 1230.8 GPU-days: 153.8 days; sqrt(2 x 5 s x 13 292 308 s) is 11 529 s.
-    assert interval.seconds_between(None, cost=5, ranks=8) == pytest.approx(11529, rel=0.001)
+@pytest.mark.parametrize(
+    ("every", "stall", "write", "ranks", "seconds", "reason"),
+    [
+        pytest.param(90, 5, 200, 8, 90, "checkpoint.every", id="given"),
+        # 8 of 1230.8 GPU-days are 153.8 days between failures; sqrt(2 x 0.01 s x 13 292 308 s) is 515.6 s.
+        pytest.param(None, 0.01, 60, 8, 515.6, "auto: loses least for 8 ranks .* 0.01 s for each", id="by-the-stall"),
+        pytest.param(None, 5, 60, 8, 1800, "auto: at most 30 minutes", id="never-longer-than-half-an-hour"),
+        pytest.param(None, 0.01, 700, 8, 700, "auto: writing one takes 700 s", id="never-shorter-than-writing"),
+        pytest.param(None, 5, 4000, 8, 4000, "auto: writing one takes 4000 s", id="writing-takes-longer"),
+    ],
+)
+def test_interval_follows_from_how_long_the_training_stands_still(
+    every: float | None, stall: float, write: float, ranks: int, seconds: float, reason: str
+) -> None:
+    found = interval.interval(every, stall=stall, write=write, ranks=ranks)
+
+    assert found.seconds == pytest.approx(seconds, rel=0.001)
+    assert re.fullmatch(reason, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        pytest.param(89, "none is due before the run's end", id="ends-before"),
+        pytest.param(95, r"next in 90 s \(checkpoint\.every\)", id="goes-on"),
+    ],
+)
+def test_next_one_is_told_where_there_is_one(
+    left: float, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begin(tmp_path, checkpoint_every=90)
+    assert run.saver
+    run.saver.seconds_left = left
+    save_step(run)
+    run.finish()
+
+    [line, _] = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"checkpoint: saved 1-10 at step 1 .*, held the training up for 0\.\d+ s; {told}", line)
+
+
+def test_run_of_a_few_steps_saves_nothing_but_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder, at_end in (("pod", False), ("volume", True)):
+        run = begin(tmp_path / folder, checkpoint_at_end=at_end)
+        for _ in range(4):
+            make_step(run)
+        run.finish()
+
+    assert not [*(tmp_path / "pod").rglob("*.safetensors")]
+    head = json.loads((tmp_path / "volume" / "HEAD").read_text())
+    assert (head["checkpoint"], head["state"]) == ("1-40", "finished")
+    assert "; none is due before the run's end\n" in capsys.readouterr().out

@@ -54,6 +54,7 @@ class Config:
     checkpoint_every: float | None = None
     checkpoint_keep: int = 3
     checkpoint_max_age: float = 1800.0
+    checkpoint_at_end: bool = False
     resume: str = "auto"
     deterministic: bool = False
 
@@ -186,6 +187,7 @@ def _parser() -> argparse.ArgumentParser:
         default=Config.checkpoint_max_age,
         help="seconds for which saving may fail, until the run stops, to go on from its last checkpoint",
     )
+    add("--checkpoint-at-end", action="store_true", help="save the last state too, so that more epochs can follow")
     add("--resume", choices=RESUMES, default=Config.resume, help="never: begin anew, but for restarts of this job")
     add(
         "--deterministic",
@@ -203,7 +205,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _value_path(flag: str) -> str:
-    if flag in ("kvstore", "deterministic"):
+    if flag in ("kvstore", "deterministic", "checkpoint-at-end"):
         return f"trainer.extraArgs: --{flag}"
     if flag in CHECKPOINT_PATHS:
         return CHECKPOINT_PATHS[flag]

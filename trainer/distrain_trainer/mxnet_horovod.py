@@ -49,6 +49,8 @@ def main(config: Config, dataset: Dataset) -> None:
     share_start(model)
     # Distributed: averages the gradients over the ranks before the optimizer sees them.
     trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
+    if is_half:
+        mx.contrib.amp.init_trainer(trainer)
     # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
     run = Run.begin(config, dataset, GluonState(model, trainer), world(), log)
 
@@ -139,8 +141,6 @@ def mean_over_ranks(loss: float) -> float:
 def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Callable[[Batch], float]:
     """Return the function of one step: batch in, this rank's loss out."""
     loss_of = make_loss(model)
-    if is_half:
-        mx.contrib.amp.init_trainer(trainer)
 
     def train_step(batch: Batch) -> float:
         with mx.autograd.record():

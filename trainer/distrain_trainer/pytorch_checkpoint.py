@@ -3,49 +3,91 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-from distrain_trainer.checkpoint import arrays
-from distrain_trainer.checkpoint.manifest import Shapes
+from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields, subset
 
 
 class TorchState:
-    """The state dictionaries of a model, of its optimizer and of its scaler."""
+    """The arrays and numbers in the state dictionaries of a model, of its optimizer and of its scaler.
 
-    file = "state.pt"
+    An optimizer counts its parameters; here its state has their names. It must be the optimizer that makes the steps:
+    one that wraps another, as Horovod's does, has a state of its own.
+    """
 
     def __init__(self, model: Any, optimizer: Any, scaler: Any) -> None:
-        self._parts = {"model": model, "optimizer": optimizer, "scaler": scaler}
+        self._model, self._optimizer, self._scaler = model, optimizer, scaler
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        groups = optimizer.param_groups
+        self._names = [names[id(parameter)] for group in groups for parameter in group["params"]]
 
-    def shapes(self) -> Shapes:
-        # An optimizer has no state before its first step.
-        return arrays.shapes(self._parts["model"].state_dict())
+    def fields(self) -> Fields:
+        return {name: field_of(name, tensor) for name, tensor in self._tensors().items()}
 
-    def copy(self) -> Callable[[], bytes]:
-        copied = {name: to_host(part.state_dict()) for name, part in self._parts.items()}
+    def copy(self, into: Arrays) -> None:
+        tensors = self._tensors()
+        for name, place in into.items():
+            to_tensor(place, tensors[name].dtype).copy_(tensors[name])
 
-        def encode() -> bytes:
-            content = io.BytesIO()
-            torch.save(copied, content)
-            return content.getvalue()
+    def load(self, arrays: Arrays) -> None:
+        model = self._model.state_dict()
+        given = subset(arrays, "model.")
+        self._model.load_state_dict({name: to_tensor(given[name], model[name].dtype) for name in given})
+        self._optimizer.load_state_dict(self._optimizer_state(arrays))
+        scaler = {name: number.item() for name, number in subset(arrays, "scaler.").items()}
+        if scaler:
+            self._scaler.load_state_dict(scaler)
 
-        return encode
+    def _optimizer_state(self, arrays: Arrays) -> dict[str, Any]:
+        """Return the optimizer's state dictionary, with tensors of its own."""
+        kept: dict[int, dict[str, Any]] = {}
+        places = {name: number for number, name in enumerate(self._names)}
+        for path, array in subset(arrays, "optimizer.").items():
+            name, _, slot = path.rpartition(".")
+            kept.setdefault(places[name], {})[slot] = to_tensor(array).clone()
+        groups = self._optimizer.state_dict()["param_groups"]
+        for number, group in enumerate(groups):
+            for key, value in subset(arrays, f"group.{number}.").items():
+                group[key] = tuple(value.tolist()) if value.ndim else value.item()
+        return {"state": kept, "param_groups": groups}
 
-    def load(self, content: bytes) -> None:
+    def _tensors(self) -> dict[str, Any]:
+        state = self._optimizer.state_dict()
+        return flat(self._model.state_dict(), state, self._scaler.state_dict(), self._names)
+
+    def former(self, content: bytes) -> Arrays:
         loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        for name, part in self._parts.items():
-            part.load_state_dict(loaded[name])
+        tensors = flat(loaded["model"], loaded["optimizer"], loaded["scaler"], self._names)
+        return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
-def to_host(value: Any) -> Any:
-    """Return a copy of a state dictionary, with every tensor in host memory."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().to("cpu", copy=True)
-    if isinstance(value, Mapping):
-        return {key: to_host(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_host(each) for each in value]
-    return value
+def flat(
+    model: Mapping[str, Any], optimizer: Mapping[str, Any], scaler: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return the tensors and numbers of state dictionaries as tensors, by their names in a checkpoint."""
+    found: dict[str, Any] = {f"model.{name}": tensor for name, tensor in model.items()}
+    for number, kept in optimizer["state"].items():
+        found |= {f"optimizer.{names[number]}.{slot}": value for slot, value in kept.items()}
+    for number, group in enumerate(optimizer["param_groups"]):
+        found |= {f"group.{number}.{key}": value for key, value in group.items() if key != "params"}
+    found |= {f"scaler.{key}": value for key, value in scaler.items()}
+    return {name: of_number(value) for name, value in found.items() if value is not None}
+
+
+def of_number(value: Any) -> Any:
+    """Return a tensor of a number, or of a few: an optimizer's constants, a scaler's scale."""
+    return value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
+
+
+def field_of(name: str, tensor: Any) -> Field:
+    return Field.of(name, str(tensor.dtype).removeprefix("torch."), tensor.shape)
+
+
+def to_tensor(array: Any, dtype: Any = None) -> Any:
+    """Return a tensor in an array's memory. NumPy holds bfloat16, which it does not know, as uint16."""
+    tensor = torch.from_numpy(array)
+    return tensor.view(dtype or (torch.bfloat16 if tensor.dtype == torch.uint16 else tensor.dtype))

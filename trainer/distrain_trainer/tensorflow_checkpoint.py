@@ -2,35 +2,75 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from distrain_trainer.checkpoint import arrays
-from distrain_trainer.checkpoint.manifest import Shapes
+from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields
 
 
 class KerasState:
     """The variables of a model and of its optimizer."""
 
-    file = "state.npz"
-
     def __init__(self, model: Any, optimizer: Any) -> None:
-        self._variables = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
-        self._variables |= {f"optimizer-{number}": each for number, each in enumerate(optimizer.variables)}
+        rate = getattr(optimizer, "inner_optimizer", optimizer)._learning_rate
+        self._variables = named("model", model.variables) | named("optimizer", [*optimizer.variables, rate])
+        numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
+        numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
             # Its variables are the inner optimizer's alone.
-            self._variables |= {"scale": optimizer._loss_scale, "scale-steps": optimizer.dynamic_counter}
+            scale = {"scale": optimizer._loss_scale, "scale-steps": optimizer.dynamic_counter}
+            self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
+            numbered |= scale
+        self._former = former_names(numbered, self._variables)
 
-    def shapes(self) -> Shapes:
-        return arrays.shapes(self._variables)
+    def fields(self) -> Fields:
+        return {name: field_of(name, variable) for name, variable in self._variables.items()}
 
-    def copy(self) -> Callable[[], bytes]:
-        copied = {name: variable.numpy() for name, variable in self._variables.items()}
-        return functools.partial(arrays.encode, copied)
+    def copy(self, into: Arrays) -> None:
+        for name, place in into.items():
+            place[...] = to_host(self._variables[name]).view(place.dtype)
 
-    def load(self, content: bytes) -> None:
-        for name, value in arrays.decode(content).items():
-            self._variables[name].assign(value)
+    def load(self, arrays: Arrays) -> None:
+        for name, array in arrays.items():
+            # One of another precision has no scale.
+            if name in self._variables:
+                variable = self._variables[name]
+                # A copy, as a variable may keep the memory that it is given.
+                variable.assign(array.copy().view(variable.dtype.as_numpy_dtype))
+
+    def former(self, content: bytes) -> Arrays:
+        return read_former(content, self._former)
+
+
+def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
+    """Return variables by their names, with a number where two have one name, as in two layers of a user's layer."""
+    names = [variable.name.removesuffix(":0") for variable in variables]
+    counts = Counter(names)
+    numbered = [name if counts[name] == 1 else f"{name}.{number}" for number, name in enumerate(names)]
+    return {f"{prefix}.{name}": variable for name, variable in zip(numbered, variables, strict=True)}
+
+
+def former_names(numbered: Mapping[str, Any], by_name: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of variables by those that the first format has."""
+    names = {id(variable): name for name, variable in by_name.items()}
+    return {number: names[id(variable)] for number, variable in numbered.items()}
+
+
+def read_former(content: bytes, names: Mapping[str, str]) -> Arrays:
+    """Return the arrays of an .npz file. What has no name today keeps its own, and is refused by it."""
+    with np.load(io.BytesIO(content)) as arrays:
+        return {names.get(name, name.replace("-", ".", 1)): arrays[name] for name in arrays.files}
+
+
+def field_of(name: str, variable: Any) -> Field:
+    return Field.of(name, variable.dtype.base_dtype.name, variable.shape)
+
+
+def to_host(variable: Any) -> Any:
+    """Return a variable's value as an array, in the variable's own memory where it lies on the host."""
+    return variable.read_value()._numpy()

@@ -5,16 +5,16 @@ Per step a worker pulls K bytes and pushes K bytes, K being 4 times the number o
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from distrain_trainer.checkpoint import arrays
-from distrain_trainer.checkpoint.manifest import Shapes
+from distrain_trainer.checkpoint.arrays import Arrays, Fields
 from distrain_trainer.config import Config
 from distrain_trainer.placement import spread
+from distrain_trainer.tensorflow_checkpoint import field_of, former_names, named, read_former
 from distrain_trainer.tensorflow_cluster import Member, device_of
 
 v1 = tf.compat.v1
@@ -26,8 +26,6 @@ class SharedWeights:
     Every process makes the same ones, in the same order, so that they have the same names. To the chief they are the
     state of the run.
     """
-
-    file = "state.npz"
 
     def __init__(self, config: Config, model: Any, member: Member) -> None:
         self._member = member
@@ -56,10 +54,14 @@ class SharedWeights:
             optimizer.apply_gradients(trained),
             *(old.assign_add(difference, read_value=False) for difference, old in counted),
         ]
-        self._kept: dict[str, Any] = {f"model-{number}": each for number, each in enumerate(self._shared)}
-        self._kept |= {f"optimizer-{number}": each for number, each in enumerate(optimizer.variables())}
-        self._loaded = {name: v1.placeholder(tf.float32, each.shape) for name, each in self._kept.items()}
-        self._load = [each.assign(self._loaded[name], read_value=False) for name, each in self._kept.items()]
+        names = list(named("model", mine))
+        self._kept = dict(zip(names, self._shared, strict=True))
+        self._kept |= {slot_name(each.name, names): each for each in optimizer.variables()}
+        numbered = {f"model-{number}": each for number, each in enumerate(self._shared)}
+        numbered |= {f"optimizer-{number}": each for number, each in enumerate(optimizer.variables())}
+        self._former = former_names(numbered, self._kept)
+        self._values = {name: each.read_value() for name, each in self._kept.items()}
+        self._loads = {name: _load(each) for name, each in self._kept.items()}
         self._start = v1.global_variables_initializer()
 
     def put(self) -> None:
@@ -80,20 +82,38 @@ class SharedWeights:
         feed = self._feed([*(gradient.numpy() for gradient in gradients), *changes])
         self._member.run(self._change, {**feed, self._rate: rate})
 
-    def shapes(self) -> Shapes:
-        return arrays.shapes(self._kept)
+    def fields(self) -> Fields:
+        return {name: field_of(name, variable) for name, variable in self._kept.items()}
 
-    def copy(self) -> Callable[[], bytes]:
-        """By the chief, while no worker pushes: fetch the weights and what the optimizer keeps of them."""
-        return functools.partial(arrays.encode, self._member.run(self._kept))
+    def copy(self, into: Arrays) -> None:
+        """By the chief, while no worker pushes: fetch the weights and what the optimizer keeps, one by one."""
+        for name, place in into.items():
+            place[...] = self._member.run(self._values[name])
 
-    def load(self, content: bytes) -> None:
-        """By the chief: write what a checkpoint holds to the servers."""
-        loaded = arrays.decode(content)
-        self._member.run(self._load, {given: loaded[name] for name, given in self._loaded.items()})
+    def load(self, arrays: Arrays) -> None:
+        """By the chief: write what a checkpoint holds to the servers, one array after the other."""
+        for name, (given, write) in self._loads.items():
+            self._member.run(write, {given: arrays[name]})
+
+    def former(self, content: bytes) -> Arrays:
+        return read_former(content, self._former)
 
     def _feed(self, values: list[Any]) -> dict[Any, Any]:
         return dict(zip(self._given, values, strict=True))
+
+
+def slot_name(name: str, weights: Sequence[str]) -> str:
+    """Return how a checkpoint calls an optimizer's variable. The graph calls it `weight-0/Momentum:0`, say."""
+    found = re.fullmatch(r"weight-(\d+)/(.+):0", name)
+    if found is None:
+        return f"optimizer.{name.removesuffix(':0')}"
+    return f"optimizer.{weights[int(found[1])].removeprefix('model.')}/{found[2]}"
+
+
+def _load(variable: Any) -> tuple[Any, Any]:
+    """Return the place for a variable's new value, and the op that writes it."""
+    given = v1.placeholder(tf.float32, variable.shape)
+    return given, variable.assign(given, read_value=False)
 
 
 def _variable(name: str, shape: Any, server: int) -> Any:

@@ -53,6 +53,9 @@ distrain.trainer.arguments
 {{- end }}
 {{- end }}
 - --checkpoint-keep={{ int64 .Values.checkpoint.keep }}
+{{- if .Values.checkpoint.uri }}
+- --checkpoint-at-end
+{{- end }}
 - --resume={{ .Values.checkpoint.resume }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}

@@ -1,27 +1,199 @@
-"""Named arrays as the content of an .npz file, without pickles."""
+"""A run's state as named arrays: laid out as files of the safetensors format, side by side in one kept buffer.
+
+A file is the length of its header in 8 bytes, the header in JSON, which gives the type, shape and place of each array,
+and then the arrays' bytes (https://github.com/huggingface/safetensors#format). The package `safetensors` builds a file
+in new memory at every save, so the layout is written here; the package reads the files.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
+import json
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Arrays = Mapping[str, npt.NDArray[np.generic]]
+from distrain_trainer.errors import ArgumentError
+
+Array = npt.NDArray[Any]
+# A state's arrays by name. Numbers that NumPy does not know, such as bfloat16, are unsigned integers of their size.
+Arrays = Mapping[str, Array]
+
+# The element types by their names in the frameworks: how safetensors calls them, and how NumPy holds them.
+TYPES = {
+    "float64": ("F64", "float64"),
+    "int64": ("I64", "int64"),
+    "uint64": ("U64", "uint64"),
+    "float32": ("F32", "float32"),
+    "int32": ("I32", "int32"),
+    "uint32": ("U32", "uint32"),
+    "float16": ("F16", "float16"),
+    "bfloat16": ("BF16", "uint16"),
+    "int16": ("I16", "int16"),
+    "uint16": ("U16", "uint16"),
+    "int8": ("I8", "int8"),
+    "uint8": ("U8", "uint8"),
+    "bool": ("BOOL", "bool"),
+}
+HELD = {code: np.dtype(held) for code, held in TYPES.values()}
+# A part is written, and written again, whole; an array that is larger has a part of its own.
+PART_BYTES = 128 * 1024**2
+# Where a part begins in the buffer: as processors like to copy.
+ALIGNMENT = 64
 
 
-def encode(arrays: Arrays) -> bytes:
-    content = io.BytesIO()
-    np.savez(content, **arrays)
-    return content.getvalue()
+@dataclass(frozen=True)
+class Field:
+    """An array's type, as safetensors calls it, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, name: str, dtype: str, shape: Iterable[int]) -> Field:
+        """Return the field of an array with a framework's type. Raises ArgumentError when no checkpoint can hold it."""
+        if dtype not in TYPES:
+            raise ArgumentError(
+                f"trainer.model: {name} is of type {dtype}, and a checkpoint holds {', '.join(TYPES)}; convert it"
+            )
+        return cls(TYPES[dtype][0], tuple(int(size) for size in shape))
+
+    @property
+    def size(self) -> int:
+        """The array's bytes."""
+        return math.prod(self.shape) * HELD[self.dtype].itemsize
 
 
-def decode(content: bytes) -> dict[str, npt.NDArray[np.generic]]:
-    with np.load(io.BytesIO(content)) as arrays:
-        return dict(arrays)
+Fields = Mapping[str, Field]
 
 
-def shapes(arrays: Mapping[str, object]) -> dict[str, list[int]]:
-    """Return the shapes of arrays of any framework."""
-    return {name: [int(size) for size in array.shape] for name, array in arrays.items()}  # type: ignore[attr-defined]
+@dataclass(frozen=True)
+class Part:
+    """A file of a checkpoint and the place in the buffer where it begins."""
+
+    file: str
+    start: int
+    header: bytes
+    fields: Fields
+
+    @property
+    def size(self) -> int:
+        return len(self.header) + sum(field.size for field in self.fields.values())
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+
+def plan(fields: Fields) -> list[Part]:
+    """Lay out a state's arrays in parts, those of wide numbers first, so that each array is aligned."""
+    parts: list[Part] = []
+    for group in _groups(fields):
+        start = aligned(parts[-1].end) if parts else 0
+        parts.append(Part(f"state-{len(parts)}.safetensors", start, _header(group), group))
+    return parts
+
+
+def _groups(fields: Fields) -> list[dict[str, Field]]:
+    groups: list[dict[str, Field]] = [{}]
+    size = 0
+    for name, field in sorted(fields.items(), key=lambda item: -HELD[item[1].dtype].itemsize):
+        if groups[-1] and size + field.size > PART_BYTES:
+            groups.append({})
+            size = 0
+        groups[-1][name] = field
+        size += field.size
+    return groups
+
+
+def _header(fields: Fields) -> bytes:
+    told, place = {}, 0
+    for name, field in fields.items():
+        told[name] = {"dtype": field.dtype, "shape": field.shape, "data_offsets": [place, place + field.size]}
+        place += field.size
+    text = json.dumps(told, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def parse(file: str, start: int, content: memoryview) -> Part:
+    """Return the part that a file's content is, for the place in the buffer. Raises ValueError when it is none."""
+    try:
+        length = 8 + int.from_bytes(content[:8], "little")
+        told = json.loads(bytes(content[8:length]))
+        told.pop("__metadata__", None)
+        in_order = sorted(told.items(), key=lambda item: int(item[1]["data_offsets"][0]))
+        fields = {name: Field(each["dtype"], tuple(each["shape"])) for name, each in in_order}
+        part = Part(file, start, bytes(content[:length]), fields)
+        is_whole = part.size == len(content)
+    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"{file} is no file of arrays")
+    return part
+
+
+def aligned(place: int) -> int:
+    return place + -place % ALIGNMENT
+
+
+class Buffer:
+    """Host memory for one state. It is kept: a copy into pages that are new to the process takes five times as long."""
+
+    def __init__(self) -> None:
+        self._memory = np.zeros(0, dtype=np.uint8)
+        self._reserving = threading.Lock()
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many bytes, and touch each page."""
+        with self._reserving:
+            if len(self._memory) < size:
+                self._memory = np.zeros(0, dtype=np.uint8)  # Gives the old room back first.
+                self._memory = np.empty(size, dtype=np.uint8)
+                self._memory.fill(0)
+
+    def release(self) -> None:
+        with self._reserving:
+            self._memory = np.zeros(0, dtype=np.uint8)
+
+    def place(self, parts: Sequence[Part]) -> Arrays:
+        """Write the headers of parts, and return their arrays for somebody to fill in."""
+        self.reserve(parts[-1].end)
+        for part in parts:
+            self._memory[part.start : part.start + len(part.header)] = np.frombuffer(part.header, dtype=np.uint8)
+        return self.arrays(parts)
+
+    def arrays(self, parts: Sequence[Part]) -> Arrays:
+        """Return the arrays of parts as they lie in the buffer. Who keeps one has to copy it."""
+        found: dict[str, Array] = {}
+        for part in parts:
+            place = part.start + len(part.header)
+            for name, field in part.fields.items():
+                content = self._memory[place : place + field.size]
+                found[name] = content.view(HELD[field.dtype]).reshape(field.shape)
+                place += field.size
+        return found
+
+    def span(self, start: int, end: int) -> memoryview:
+        return self._memory.data[start:end]
+
+    def fill(self, arrays: Arrays) -> list[Part]:
+        """Copy arrays of NumPy's types into the buffer, and return their parts."""
+        parts = plan({name: Field.of(name, array.dtype.name, array.shape) for name, array in arrays.items()})
+        for name, place in self.place(parts).items():
+            place[...] = arrays[name]
+        return parts
+
+
+def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return what has a prefix, by the names without it."""
+    return {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
+
+
+def shapes(fields: Fields) -> dict[str, list[int]]:
+    """Return the shapes of a model's own arrays, by their names in it."""
+    return {name: list(field.shape) for name, field in subset(fields, "model.").items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 # Days from one failure that ends a job to the next, for one GPU: 6.50 failures in 1000 days of nodes of 8 GPUs, cluster
 # RSC-1 of Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
@@ -10,6 +11,16 @@ import math
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
 # Before it is known how long saving takes, the first one comes early.
 SECONDS_TO_FIRST = 60.0
+# That cluster is well kept. Where machines fail more often, no more than this is lost.
+LONGEST = 1800.0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Seconds from one checkpoint to the next, and why so many."""
+
+    seconds: float
+    reason: str
 
 
 def checkpoint_interval(cost: float, mtbf: float) -> float:
@@ -17,7 +28,7 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
 
     The higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval for restart
     dumps", FGCS 22), whose first order is the sqrt(2 cost MTBF) of Young 1974 ("A first order approximation to the
-    optimum checkpoint interval", CACM 17). `cost` is the time that writing one takes, `mtbf` that between failures.
+    optimum checkpoint interval", CACM 17). `cost` is the time that the work stands still, `mtbf` that between failures.
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -25,11 +36,17 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
     return math.sqrt(2 * cost * mtbf) * (1 + ratio / 3 + ratio**2 / 9) - cost
 
 
-def seconds_between(every: float | None, *, cost: float, ranks: int) -> float:
-    """Return the seconds to the next checkpoint: those that the values give, else what loses least.
+def interval(every: float | None, *, stall: float, write: float, ranks: int) -> Interval:
+    """Return the interval that the values give, or else the one that loses least.
 
-    `cost` is how many seconds the last one took to save.
+    `stall` is how many seconds the last checkpoint held the training up, `write` how many it took in all. The training
+    goes on during the write, so the write costs no work, but the next checkpoint has to wait for it.
     """
     if every is not None:
-        return every
-    return checkpoint_interval(cost, 86400 * GPU_DAYS_BETWEEN_FAILURES / ranks)
+        return Interval(every, "checkpoint.every")
+    best = checkpoint_interval(stall, 86400 * GPU_DAYS_BETWEEN_FAILURES / ranks)
+    if write > min(best, LONGEST):
+        return Interval(write, f"auto: writing one takes {write:.0f} s")
+    if best > LONGEST:
+        return Interval(LONGEST, f"auto: at most {LONGEST / 60:.0f} minutes")
+    return Interval(best, f"auto: loses least for {ranks} ranks that stand still {stall:.2g} s for each")

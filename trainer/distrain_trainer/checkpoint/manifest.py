@@ -1,4 +1,4 @@
-"""What lies in a checkpoint: its files with their checksums, and what the state in them is of."""
+"""The manifest of a checkpoint: its files with their checksums, the place in the data, and what is trained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from distrain_trainer.data.dealing import Segment
 from distrain_trainer.data.position import Position
 from distrain_trainer.results import LoggedStep
 
-FORMAT = 1
+FORMAT = 2
+# Before it, a checkpoint was one file of the framework's own kind.
+READ_FORMATS = (1, FORMAT)
 Shapes = Mapping[str, list[int]]
 
 
@@ -22,7 +24,7 @@ class FileSum:
     sha256: str
 
     @classmethod
-    def of(cls, content: bytes) -> FileSum:
+    def of(cls, content: memoryview | bytes) -> FileSum:
         return cls(len(content), hashlib.sha256(content).hexdigest())
 
 
@@ -58,8 +60,9 @@ class Manifest:
         """Raise ValueError when this is no manifest of a format that is known."""
         try:
             told = json.loads(content)
-            if told["format"] != FORMAT:
-                raise ValueError(f"its format is {told['format']}, and this trainer reads {FORMAT}")
+            if told["format"] not in READ_FORMATS:
+                known = " and ".join(map(str, READ_FORMATS))
+                raise ValueError(f"its format is {told['format']}, and this trainer reads {known}")
             return cls(
                 subject=Subject(**told["subject"]),
                 position=position_of(told["position"]),
@@ -67,6 +70,7 @@ class Manifest:
                 time=told["time"],
                 files={name: FileSum(**told["files"][name]) for name in told["files"]},
                 history=[LoggedStep(**step) for step in told["history"]],
+                format=told["format"],
             )
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
             raise ValueError("manifest.json is none of this trainer's") from None

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from distrain_trainer.checkpoint import ending, shelf, stopping
+from distrain_trainer.checkpoint import arrays, ending, shelf, stopping
 from distrain_trainer.checkpoint import hold as holds
 from distrain_trainer.checkpoint import manifest as manifests
+from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Fields
 from distrain_trainer.checkpoint.ending import End
 from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
 from distrain_trainer.checkpoint.hold import Hold
 from distrain_trainer.checkpoint.manifest import Manifest, Subject
 from distrain_trainer.checkpoint.saver import Saver, Snapshot
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, Position
+from distrain_trainer.data import Dataset, Position, count_steps
 from distrain_trainer.errors import (
     CheckpointError,
     FencedError,
@@ -32,25 +35,30 @@ from distrain_trainer.storage import once_reachable, open_store
 from distrain_trainer.watchdog import Watchdog
 
 VALUE = "checkpoint.uri"
-# What is broadcast at once: MPI counts bytes in 31 bits.
-CHUNK = 256 * 1024**2
+# What is broadcast at once. It is pickled on the way, so there are some copies of it.
+CHUNK = 16 * 1024**2
 # How long the end of a training is told to a store that does not answer.
 SECONDS_TO_FINISH = 60.0
 
 
 class State(Protocol):
-    """All that a framework keeps from step to step, less its random states: those follow from the samples seen."""
+    """All that a framework keeps from step to step, as named arrays.
 
-    file: str
+    A model's own arrays have names that begin with `model.`. Random numbers need no place here: each step's follow from
+    the seed and the samples seen, which are in the manifest.
+    """
 
-    def shapes(self) -> manifests.Shapes:
-        """Return the shape of each array that must be alike for a state to be taken over."""
+    def fields(self) -> Fields:
+        """Return the type and the shape of each array that there is now."""
 
-    def copy(self) -> Callable[[], bytes]:
-        """Copy the state to host memory, and return what makes the file's content of it, in another thread."""
+    def copy(self, into: Arrays) -> None:
+        """Copy each array to its place in host memory."""
 
-    def load(self, content: bytes) -> None:
-        """Take over a state."""
+    def load(self, arrays: Arrays) -> None:
+        """Take over a state. The arrays stay as they are until the next copy."""
+
+    def former(self, content: bytes) -> Arrays:
+        """Return the arrays of a state that was saved in the first format, in the framework's own kind of file."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,23 @@ class World:
 
 
 @dataclass
+class Pace:
+    """How fast the steps that are left go by."""
+
+    steps: int = 0
+    made: int = 0
+    begun: float = 0.0
+
+    def after_step(self) -> float:
+        """Count a step. Return the seconds that the others will take."""
+        self.begun = self.begun or time.monotonic()
+        self.made += 1
+        passed = time.monotonic() - self.begun
+        # The first step, which also compiles, is before the time counts.
+        return (self.steps - self.made) * passed / (self.made - 1) if self.made > 1 else math.inf
+
+
+@dataclass
 class Run:
     """Without `--checkpoint` it only counts. Rank 0 alone has to do with the store."""
 
@@ -82,6 +107,8 @@ class Run:
     request: stopping.StopRequest = field(default_factory=stopping.StopRequest)
     saver: Saver | None = None
     hold: Hold | None = None
+    buffer: Buffer = field(default_factory=Buffer)
+    pace: Pace = field(default_factory=Pace)
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, world: World, log: Log) -> Run:
@@ -90,13 +117,15 @@ class Run:
         Raises FinishedError, FencedError, StorageError, and CheckpointError where the checkpoint is of something else.
         """
         samples = None if config.is_synthetic else len(dataset.train)
-        shapes = state.shapes()
+        shapes = arrays.shapes(state.fields())
         subject = Subject(config.framework, config.model, config.optimizer, config.seed, samples, shapes)
         run = cls(config, world, log, state, subject)
         if config.checkpoint:
             run.request.listen()
             pods = world.gather(os.environ.get("DISTRAIN_POD_UID", ""))
             run._resume(run._take(pods) if world.rank == 0 else None)
+            steps = count_steps(config, dataset, ranks=world.size, start=run.position)
+            run.pace = Pace(steps - run.position.step)
         return run
 
     def _take(self, pods: list[str]) -> shelf.Checkpoint | str | None:
@@ -109,12 +138,16 @@ class Run:
             return FINISHED
         self.hold.beat()
         every, keep = self.config.checkpoint_every, self.config.checkpoint_keep
-        self.saver = Saver(self.hold, keep=keep, every=every, ranks=self.world.size)
+        self.saver = Saver(self.hold, self.buffer, keep=keep, every=every, ranks=self.world.size)
         head = self.hold.head
         newest, since = head.checkpoint, head.since
         if newest is None:
             return None
-        found = once_reachable(lambda: shelf.newest_good(store, newest=newest, first_generation=since, say=say))
+        found = once_reachable(
+            lambda: shelf.newest_good(
+                store, self.buffer, self.state.former, newest=newest, first_generation=since, say=say
+            )
+        )
         if found is not None:
             difference = manifests.difference(found.manifest.subject, self.subject)
             if difference is not None:
@@ -138,8 +171,7 @@ class Run:
 
     def _resume(self, found: shelf.Checkpoint | str | None) -> None:
         """Share what rank 0 found, and go on from there."""
-        content = found.files[self.state.file] if isinstance(found, shelf.Checkpoint) else b""
-        told = (found.name, found.manifest, len(content)) if isinstance(found, shelf.Checkpoint) else found
+        told = (found.name, found.manifest, found.parts) if isinstance(found, shelf.Checkpoint) else found
         told = self.world.broadcast(told)
         if told is None:
             return
@@ -147,12 +179,14 @@ class Run:
             self.log.print(f"finished: {self.config.checkpoint} holds the end of this run; nothing is left to do")
             self.world.gather(None)
             raise FinishedError
-        name, manifest, length = told
+        name, manifest, parts = told
         assert isinstance(manifest, Manifest)
         if self.world.shares_state:
-            content = self._share(content, length)
-        if content:
-            self.state.load(content)
+            self._share(parts[-1].end)
+        if self.world.shares_state or self.world.rank == 0:
+            self.state.load(self.buffer.arrays(parts))
+        if self.world.rank != 0:  # It saves nothing.
+            self.buffer.release()
         self.position, self.history = manifest.position, manifest.history
         self.log.print(
             f"resumed from {name}: step {self.position.step}, {self.position.samples} samples, "
@@ -164,9 +198,14 @@ class Run:
                 f"({self.position.samples} samples) is made already; the model is that step's"
             )
 
-    def _share(self, content: bytes, length: int) -> bytes:
-        parts = (self.world.broadcast(content[start : start + CHUNK]) for start in range(0, length, CHUNK))
-        return b"".join(parts)
+    def _share(self, size: int) -> None:
+        """Fill each rank's buffer with rank 0's, piece by piece: no rank holds the state a second time for it."""
+        self.buffer.reserve(size)
+        for start in range(0, size, CHUNK):
+            place = self.buffer.span(start, min(size, start + CHUNK))
+            piece = self.world.broadcast(bytes(place) if self.world.rank == 0 else None)
+            if self.world.rank != 0:
+                place[:] = piece
 
     @property
     def asked(self) -> int:
@@ -202,9 +241,17 @@ class Run:
         if asked:
             self._stop(asked)
         if self.saver is not None:
+            if self.pace.made == 0:
+                self._prepare()
+            self.saver.seconds_left = self.pace.after_step()
             self._tell()
             if may_save and self.saver.is_due():
-                self.saver.save(self._snapshot())
+                self.saver.save(self._snapshot)
+
+    def _prepare(self) -> None:
+        """Make room for a copy of the state beside the training. After a step: some optimizers keep nothing before."""
+        size = arrays.plan(self.state.fields())[-1].end
+        threading.Thread(target=self.buffer.reserve, args=[size], daemon=True).start()
 
     def _why_no_checkpoint(self) -> str:
         """Say why the run ends here, to go on from its last checkpoint: what would be lost only grows."""
@@ -212,10 +259,9 @@ class Run:
         return f"{for_long} ({self.saver.trouble.reason})" if self.saver is not None else f"{for_long}; rank 0 says why"
 
     def _snapshot(self) -> Snapshot:
-        taken = time.monotonic()
-        encode = self.state.copy()
-        history = list(self.history)
-        return Snapshot(self.subject, self.position, self.world.size, history, self.state.file, encode, taken)
+        parts = arrays.plan(self.state.fields())
+        self.state.copy(self.buffer.place(parts))
+        return Snapshot(self.subject, self.position, self.world.size, list(self.history), parts)
 
     def _stop(self, asked: int) -> None:
         """Save where all ranks are, and end together."""
@@ -223,7 +269,7 @@ class Run:
         if self.saver is not None and self.hold is not None:
             trouble = ""
             if self.saver.saved_samples != self.position.samples:
-                trouble = self.saver.save_last(self._snapshot())
+                trouble = self.saver.save_last(self._snapshot, self.position.samples)
             trouble = trouble or self._let_go()
             self._tell()
             self.log.print(
@@ -232,6 +278,14 @@ class Run:
             )
         self.world.gather(None)
         raise StoppedError
+
+    def _save_end(self, saver: Saver) -> None:
+        """Save the last state: a run that is asked for more epochs later trains on from it."""
+        saver.seconds_left = 0.0
+        trouble = saver.save_last(self._snapshot, self.position.samples)
+        if trouble:
+            self._tell()
+            self.log.print(f"checkpoint: the last state is not saved ({trouble})")
 
     def _let_go(self) -> str:
         assert self.hold is not None
@@ -249,12 +303,14 @@ class Run:
             self.log.print(word)
 
     def finish(self) -> None:
-        """Mark the run as finished, once what came of it is written. Before the last barrier, by all ranks.
+        """Save the last state and mark the run as finished, once its outcome is written.
 
-        Raises FencedError.
+        By all ranks, before the last barrier. Raises FencedError.
         """
         if self.hold is None or self.saver is None:
             return
+        if self.config.checkpoint_at_end:
+            self._save_end(self.saver)
         self.saver.close()
         self._tell()
         begun = time.monotonic()

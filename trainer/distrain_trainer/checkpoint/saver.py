@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from distrain_trainer.checkpoint import shelf
+from distrain_trainer.checkpoint.arrays import Buffer, Part
 from distrain_trainer.checkpoint.hold import Hold
-from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, seconds_between
+from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, interval
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
 from distrain_trainer.checkpoint.trouble import Trouble
 from distrain_trainer.data.position import Position
@@ -26,34 +28,42 @@ SECONDS_TO_CLOSE = 60.0
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state after a step, in host memory, and how to make a file of it."""
+    """The state after a step, whose arrays lie in the saver's buffer as parts."""
 
     subject: Subject
     position: Position
     ranks: int
     history: list[LoggedStep]
-    file: str
-    encode: Callable[[], bytes]
-    taken: float
-    """When the copy was begun, by time.monotonic()."""
+    parts: Sequence[Part]
 
-    def checkpoint(self, generation: int) -> shelf.Checkpoint:
-        content = self.encode()
-        sums = {self.file: FileSum.of(content)}
+    def checkpoint(self, generation: int, buffer: Buffer) -> shelf.Checkpoint:
+        sums = {part.file: FileSum.of(buffer.span(part.start, part.end)) for part in self.parts}
         manifest = Manifest(self.subject, self.position, self.ranks, time.time(), sums, self.history)
-        return shelf.Checkpoint(shelf.name_of(generation, self.position.samples), manifest, {self.file: content})
+        return shelf.Checkpoint(shelf.name_of(generation, self.position.samples), manifest, self.parts)
+
+
+# Copies the state into the buffer.
+Take = Callable[[], Snapshot]
 
 
 class Saver:
-    """Saves the snapshots it is given. The lines that it has to say are left for the main thread to print."""
+    """Saves snapshots. The lines that it has to say are left for the main thread to print.
 
-    def __init__(self, hold: Hold, *, keep: int, every: float | None, ranks: int) -> None:
-        self._hold, self._keep, self._every, self._ranks = hold, keep, every, ranks
+    There is one buffer, so a snapshot is taken when no earlier one is being written.
+    """
+
+    def __init__(self, hold: Hold, buffer: Buffer, *, keep: int, every: float | None, ranks: int) -> None:
+        self._hold, self._buffer, self._keep, self._every, self._ranks = hold, buffer, keep, every, ranks
         self._given: Snapshot | None = None
         self._change = threading.Condition()
+        # Held while the buffer is read or written. `_given` is what lies in it.
+        self._using_buffer = threading.Lock()
         self._is_busy = False
         self.trouble = Trouble()
+        self._taken = self._stall = 0.0
         self.saved_samples = -1
+        self.seconds_left = math.inf
+        """The training's, as far as it can be told."""
         self.lines: deque[str] = deque()
         self._due = time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
         self._is_closed = False
@@ -64,23 +74,37 @@ class Saver:
         """Tell whether it is time for another one, and none is being written."""
         return time.monotonic() >= self._due and not self._is_busy
 
-    def save(self, snapshot: Snapshot) -> None:
-        """Have a snapshot saved. One that could not be saved yet gives way to it."""
-        with self._change:
-            self._given, self._is_busy = snapshot, True
-            self._change.notify_all()
+    def save(self, take: Take, *, wait: float = 0.0) -> bool:
+        """Take a snapshot, and have it saved instead of one that could not be saved yet.
 
-    def save_last(self, snapshot: Snapshot) -> str:
-        """Save a snapshot, and return when that is done: what is in the way, where it cannot be."""
-        self.save(snapshot)
+        Returns False where an earlier one is being written for longer than `wait`.
+        """
         begun = time.monotonic()
-        with self._change:
-            while self.saved_samples != snapshot.position.samples:
-                if self._hold.is_fenced:
-                    return self._hold.fenced_by
-                if self.trouble and time.monotonic() - begun > SECONDS_FOR_LAST:
-                    return self.trouble.reason
-                self._change.wait(0.1)
+        if not self._using_buffer.acquire(timeout=wait):
+            return False
+        try:
+            snapshot, self._taken = take(), begun
+            self._stall = time.monotonic() - begun
+            with self._change:
+                self._given, self._is_busy = snapshot, True
+                self._change.notify_all()
+        finally:
+            self._using_buffer.release()
+        return True
+
+    def save_last(self, take: Take, samples: int) -> str:
+        """Save the state after so many samples, and return once it is saved; or return why it cannot be."""
+        begun = time.monotonic()
+        given = self._given
+        is_taken = given is not None and given.position.samples == samples
+        while self.saved_samples != samples:
+            is_taken = is_taken or self.save(take, wait=0.1)
+            if self._hold.is_fenced:
+                return self._hold.fenced_by
+            if self.trouble and time.monotonic() - begun > SECONDS_FOR_LAST:
+                return self.trouble.reason
+            with self._change:
+                self._change.wait_for(lambda: self.saved_samples == samples, 0.1)
         return ""
 
     def close(self) -> None:
@@ -92,59 +116,60 @@ class Saver:
 
     def _work(self) -> None:
         pause = 0.0
-        snapshot: Snapshot | None = None
-        while (snapshot := self._next(pause, snapshot)) is not None:
-            try:
-                seconds = self._write(snapshot)
-            except FencedError:
-                return
-            except Exception as error:  # Whatever it is, the training goes on.
-                pause = min(LONGEST_PAUSE, 2 * pause) if pause else FIRST_PAUSE
-                self._fail(snapshot, error)
-            else:
-                pause = 0.0
-                self._succeed(snapshot, seconds)
+        while self._wait(pause):
+            with self._using_buffer:
+                snapshot = self._given
+                assert snapshot is not None
+                try:
+                    self._write(snapshot)
+                except FencedError:
+                    return
+                except Exception as error:  # Whatever it is, the training goes on.
+                    pause = min(LONGEST_PAUSE, 2 * pause) if pause else FIRST_PAUSE
+                    self._fail(snapshot, error)
+                else:
+                    pause = 0.0
+                    self._succeed(snapshot)
 
-    def _next(self, pause: float, tried: Snapshot | None) -> Snapshot | None:
-        """Wait for a snapshot; where the last one tried is not saved, no longer than the pause. None once closed."""
+    def _wait(self, pause: float) -> bool:
+        """Wait for a new snapshot, but no longer than the pause before another attempt. False once closed."""
         with self._change:
-            if pause:
-                self._change.wait_for(lambda: self._is_closed or self._given is not tried, pause)
-            else:
-                self._change.wait_for(lambda: self._is_closed or self._given is not None)
-            if self._is_closed:
-                return None
+            self._change.wait_for(lambda: self._is_closed or self._is_busy, pause or None)
             self._is_busy = True
-            return self._given
+            return not self._is_closed
 
-    def _write(self, snapshot: Snapshot) -> float:
-        checkpoint = snapshot.checkpoint(self._hold.head.generation)
-        shelf.write(self._hold.store, checkpoint)
+    def _write(self, snapshot: Snapshot) -> None:
+        checkpoint = snapshot.checkpoint(self._hold.head.generation, self._buffer)
+        shelf.write(self._hold.store, checkpoint, self._buffer)
         self._hold.change(checkpoint=checkpoint.name)
-        seconds = time.monotonic() - snapshot.taken
         shelf.prune(self._hold.store, keep=self._keep, current=checkpoint.name)
-        return seconds
 
     def _fail(self, snapshot: Snapshot, error: Exception) -> None:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
             self.trouble.add(snapshot.position.step, reason)
-            self._is_busy = self._given is not snapshot
+            self._is_busy = False
             self._due = time.monotonic() + (SECONDS_TO_FIRST if self._every is None else self._every)
             self._change.notify_all()
 
-    def _succeed(self, snapshot: Snapshot, seconds: float) -> None:
-        position = snapshot.position
+    def _succeed(self, snapshot: Snapshot) -> None:
+        position, seconds = snapshot.position, time.monotonic() - self._taken
+        name = shelf.name_of(self._hold.head.generation, position.samples)
         with self._change:
-            if self._given is snapshot:
-                self._given = None
-            following = seconds_between(self._every, cost=seconds, ranks=self._ranks)
-            self._due = time.monotonic() + following
-            name = shelf.name_of(self._hold.head.generation, position.samples)
+            self._given = None
             self.lines.append(
                 f"checkpoint: saved {name} at step {position.step} ({position.samples} samples), {seconds:.1f} s, "
-                f"next in {following:.0f} s"
+                f"held the training up for {self._stall:.3f} s; {self._plan_next(seconds)}"
             )
             self.trouble.end()
-            self._is_busy, self.saved_samples = self._given is not None, position.samples
+            self._is_busy, self.saved_samples = False, position.samples
             self._change.notify_all()
+
+    def _plan_next(self, seconds: float) -> str:
+        """Set when the next one is due, by how long the last one took, and return the words for it."""
+        following = interval(self._every, stall=self._stall, write=seconds, ranks=self._ranks)
+        wait = max(0.0, following.seconds - seconds)
+        self._due = time.monotonic() + wait
+        if wait >= self.seconds_left:
+            return "none is due before the run's end"
+        return f"next in {wait:.0f} s ({following.reason})"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
+from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Part, aligned, parse, shapes
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest
-from distrain_trainer.errors import StorageError
+from distrain_trainer.errors import MissingError, StorageError
 from distrain_trainer.storage import Store
 
 MANIFEST = "manifest.json"
+# What is read from the store at once.
+PIECE = 16 * 1024**2
 
 
 class DamagedError(Exception):
@@ -20,9 +25,15 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """A whole checkpoint, whose arrays lie in a buffer."""
+
     name: str
     manifest: Manifest
-    files: dict[str, bytes]
+    parts: Sequence[Part]
+
+
+# Makes arrays of the one file that a checkpoint of the first format has.
+Former = Callable[[bytes], Arrays]
 
 
 def name_of(generation: int, samples: int) -> str:
@@ -41,42 +52,83 @@ def names(store: Store) -> list[str]:
     return sorted((name for name in folders if re.fullmatch(r"\d+-\d+", name)), key=place, reverse=True)
 
 
-def write(store: Store, checkpoint: Checkpoint) -> None:
+def write(store: Store, checkpoint: Checkpoint, buffer: Buffer) -> None:
     """Raises StorageError when it cannot be written."""
-    for file, content in checkpoint.files.items():
-        store.write(f"{checkpoint.name}/{file}", content)
+    for part in checkpoint.parts:
+        store.write(f"{checkpoint.name}/{part.file}", buffer.span(part.start, part.end))
     store.write(f"{checkpoint.name}/{MANIFEST}", checkpoint.manifest.to_json())
 
 
-def read(store: Store, name: str) -> Checkpoint:
-    """Raises DamagedError when it is torn, damaged or none of ours, StorageError when the store cannot be read."""
+def read(store: Store, name: str, buffer: Buffer, former: Former) -> Checkpoint:
+    """Read a checkpoint into the buffer.
+
+    Raises DamagedError when it is torn, damaged or none of ours, StorageError when the store cannot be read.
+    """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:
         raise DamagedError(f"no {MANIFEST}")
     try:
         manifest = Manifest.from_json(held[0])
+        read_parts = _read_former if manifest.format == 1 else _read_parts
+        return read_parts(store, Checkpoint(name, manifest, []), buffer, former)
     except ValueError as error:
         raise DamagedError(str(error)) from None
-    return Checkpoint(name, manifest, {file: _file(store, name, file, told) for file, told in manifest.files.items()})
 
 
-def _file(store: Store, name: str, file: str, told: FileSum) -> bytes:
-    held = store.read_tagged(f"{name}/{file}")
-    if held is None:
-        raise DamagedError(f"{file}: missing")
-    found = FileSum.of(held[0])
-    if found.size != told.size:
-        raise DamagedError(f"{file}: {found.size} bytes instead of {told.size}")
-    if found.sha256 != told.sha256:
+def _read_parts(store: Store, found: Checkpoint, buffer: Buffer, former: Former) -> Checkpoint:
+    sizes = [told.size for told in found.manifest.files.values()]
+    starts = list(accumulate((aligned(size) for size in sizes), initial=0))
+    buffer.reserve(starts[-1])
+    parts = []
+    for (file, told), start in zip(found.manifest.files.items(), starts, strict=False):
+        place = buffer.span(start, start + told.size)
+        _read_file(store, f"{found.name}/{file}", told, place)
+        parts.append(parse(file, start, place))
+    return replace(found, parts=parts)
+
+
+def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Former) -> Checkpoint:
+    """Read a checkpoint of the first format, and lay its arrays out as today's."""
+    [(file, told)] = found.manifest.files.items()
+    content = bytearray(told.size)
+    _read_file(store, f"{found.name}/{file}", told, memoryview(content))
+    parts = buffer.fill(former(bytes(content)))
+    fields = {name: field for part in parts for name, field in part.fields.items()}
+    subject = replace(found.manifest.subject, shapes=shapes(fields))
+    return Checkpoint(found.name, replace(found.manifest, subject=subject), parts)
+
+
+def _read_file(store: Store, path: str, told: FileSum, place: memoryview) -> None:
+    """Read a file piece by piece to its place, and check it."""
+    digest, size, file = hashlib.sha256(), 0, path.rpartition("/")[2]
+    # The last piece is of what lies behind the end: nothing.
+    while piece := _piece(store, path, size, min(PIECE, max(1, told.size - size))):
+        if size + len(piece) <= told.size:
+            place[size : size + len(piece)] = piece
+        size += len(piece)
+        if size > told.size:
+            raise DamagedError(f"{file}: more than {told.size} bytes")
+        digest.update(piece)
+    if size != told.size:
+        raise DamagedError(f"{file}: {size} bytes instead of {told.size}")
+    if digest.hexdigest() != told.sha256:
         raise DamagedError(f"{file}: checksum differs")
-    return held[0]
 
 
-def newest_good(store: Store, *, newest: str, first_generation: int, say: Callable[[str], None]) -> Checkpoint | None:
-    """Return the newest checkpoint that is whole, from the one that HEAD names on; each other is told in a line."""
+def _piece(store: Store, path: str, start: int, length: int) -> bytes:
+    try:
+        return store.read(path, start=start, length=length)
+    except MissingError:
+        raise DamagedError(f"{path.rpartition('/')[2]}: missing") from None
+
+
+def newest_good(
+    store: Store, buffer: Buffer, former: Former, *, newest: str, first_generation: int, say: Callable[[str], None]
+) -> Checkpoint | None:
+    """Read the newest whole checkpoint, searching backwards from the one in HEAD. Say a line for each one skipped."""
     for name in _candidates(store, newest, first_generation):
         try:
-            return read(store, name)
+            return read(store, name, buffer, former)
         except DamagedError as error:
             say(f"checkpoint: {name} is damaged ({error}), skipped")
     return None

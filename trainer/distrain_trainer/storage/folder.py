@@ -47,7 +47,7 @@ class FolderStore:
         except OSError as error:
             raise StorageError(f"{self.value}: {path} cannot be read: {error.strerror}") from None
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | memoryview) -> None:
         path = Path(self.uri) / name
         unfinished = path.with_name(f".{path.name}.part")
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from distrain_trainer.storage.body import Body, BrokenError
 from distrain_trainer.storage.retry import Patience
 from distrain_trainer.storage.s3_errors import failed, refused, unavailable
 from distrain_trainer.storage.store import absent
+from distrain_trainer.storage.view import View
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class S3Store:
             return bytes(found.content)
         raise absent(self, name, found)
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | memoryview) -> None:
         self._ask("write", lambda: self._put(name, content))
 
     def delete(self, name: str) -> None:
@@ -110,11 +110,12 @@ class S3Store:
                 raise
         return body
 
-    def _put(self, name: str, content: bytes) -> None:
+    def _put(self, name: str, content: bytes | memoryview) -> None:
         if len(content) > LARGE:
-            self.client.upload_fileobj(io.BytesIO(content), self.bucket, self._key(name))
+            self.client.upload_fileobj(View(memoryview(content)), self.bucket, self._key(name))
         else:
-            self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content)
+            body = View(content) if isinstance(content, memoryview) else content
+            self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=body)
 
     def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
         """Return the new tag; None where the file has another tag than `tag`, or is there though it should not be."""

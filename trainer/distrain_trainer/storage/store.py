@@ -26,7 +26,7 @@ class Store(Protocol):
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return a file's content, or the part of it that there is from a byte on. Raises StorageError without it."""
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | memoryview) -> None:
         """Write a file, whole or not at all. Raises StorageError when it cannot be written."""
 
     def delete(self, name: str) -> None:

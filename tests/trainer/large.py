@@ -1,0 +1,39 @@
+"""A model of 256 MiB, by framework: with a momentum of each weight a state of 512 MiB."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+NUMBERS = 64 * 1024**2
+
+
+def torch_net(shape: Any, classes: int) -> Any:
+    from torch import nn
+
+    size = prod(shape)
+    return nn.Sequential(
+        nn.Flatten(), *layers(lambda: nn.Linear(size, size, bias=False), size), nn.Linear(size, classes)
+    )
+
+
+def keras_net(shape: Any, classes: int) -> Any:
+    from tensorflow.keras import Sequential
+    from tensorflow.keras import layers as keras
+
+    size = prod(shape)
+    dense = layers(lambda: keras.Dense(size, use_bias=False), size)
+    return Sequential([keras.Input(shape), keras.Flatten(), *dense, keras.Dense(classes)])
+
+
+def gluon_net(shape: Any, classes: int) -> Any:
+    from mxnet.gluon import nn
+
+    size, model = prod(shape), nn.HybridSequential()
+    model.add(nn.Flatten(), *layers(lambda: nn.Dense(size, use_bias=False, in_units=size), size), nn.Dense(classes))
+    return model
+
+
+def layers(make: Any, size: int) -> list[Any]:
+    """Return layers with NUMBERS weights in all."""
+    return [make() for _ in range(round(NUMBERS / size**2))]
