@@ -60,6 +60,12 @@ class HelmError(DistrainError):
     exit_code = 4
 
 
+class EndError(DistrainError):
+    """The job that is to be replaced does not end."""
+
+    exit_code = 4
+
+
 class StartError(DistrainError):
     """The job was installed and could not start."""
 

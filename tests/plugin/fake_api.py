@@ -69,6 +69,11 @@ class FakeApi:
             scales = [{"name": f"{name}/scale", "kind": "Scale"} for name in names.values()]
             self.answers[f"/apis/{group}/{version}"] = {"resources": resources + scales}
 
+    def delete(self, path: str) -> None:
+        """Let an object be gone."""
+        if isinstance(self.answers.get(path), dict):
+            del self.answers[path]
+
     def answer(self, path: str, query: dict[str, list[str]], posted: Object | None = None) -> tuple[int, Object]:
         trouble = self.troubles[path].pop(0) if self.troubles.get(path) else 200
         found = self.answers.get(path, self.otherwise) if trouble == 200 else trouble
@@ -209,6 +214,8 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             # Helm posts other things in other forms.
             posted = json.loads(body) if parts.path.endswith("reviews") else None
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
+            if self.command == "DELETE":
+                api.delete(parts.path)
             if status == 0:
                 self.close_connection = True
                 return

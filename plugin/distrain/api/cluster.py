@@ -22,6 +22,8 @@ from distrain.api.answers import NotFoundError, decoded, refusal
 from distrain.api.connection import IMPATIENT, JSON, Answer, Connection
 from distrain.api.listing import Listing, PodListing, Sum, again
 from distrain.api.target import Target
+from distrain.errors import ForbiddenError
+from distrain.job import Resource
 from distrain.kube.answers import Group, ResourceList, Review, ReviewStatus, Version
 from distrain.kube.pods import CountedPod
 from distrain.kube.pods_json import JsonPod
@@ -220,6 +222,24 @@ class Cluster:
         answer = self._write("DELETE", f"/api/v1/namespaces/{name}", options)
         if answer.status not in (200, 202, 404):
             raise refusal(answer, f"namespace {name}", self.server)
+
+    def delete_workload(self, resource: Resource, namespace: str) -> str | None:
+        """Write: delete it, so that it is gone once its pods are; return its uid, None where there was none."""
+        try:
+            found = self.workload(resource.api_version, resource.kind, namespace, resource.name)
+        except NotFoundError:
+            return None
+        uid = found.metadata.uid
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        path = f"/apis/{resource.api_version}/namespaces/{namespace}/{resource.kind.lower()}s/{resource.name}"
+        answer = self._write("DELETE", path, {**options, "preconditions": {"uid": uid}})
+        what = f"{resource.kind} {resource.name}"
+        if answer.status == 403:
+            words = f"{what} may not be deleted by you; ask for a role that allows `delete` on {resource.kind.lower()}s"
+            raise ForbiddenError(words)
+        if answer.status not in (200, 202, 404):
+            raise refusal(answer, what, self.server)
+        return uid
 
     def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
         """Write: give a pod annotations; one that is gone is fine."""

@@ -68,7 +68,9 @@ def refuse_without_answer(options: argparse.Namespace) -> None:
 
 def _carry_out(options: argparse.Namespace, found: Candidate, planned: Plan) -> int:
     followed = followed_job(found, options.timeout) if options.wait else None
-    operation = Operation(uuid.uuid4().hex, hooks=not found.checks_itself, history_max=options.history_max)
+    # The chart's hooks check the same again, and end the job that is ended here.
+    hooks = not (found.checks_itself or planned.ends)
+    operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=options.history_max)
     tools = tools_of(found)
     # A program that reads the plan gets nothing else on stdout.
     tools = replace(tools, answer=console.say) if options.output == "json" else tools

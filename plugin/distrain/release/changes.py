@@ -19,8 +19,9 @@ from distrain.loader import LOADER
 Object = dict[str, Any]
 Objects = dict[Resource, Object]
 
+CONTENT = "distrain/content"
 LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
-# Only the kinds that rescale live keep their name at another size: for all others the size is part of it.
+# Only the kinds that rescale live keep their content at another size: for all others the size is part of it.
 SIZE = re.compile(
     r"spec\.(\w+ReplicaSpecs\.\w+\.replicas|parallelism|completions)|spec\.runPolicy\.schedulingPolicy\.min.*"
 )
@@ -73,8 +74,9 @@ def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job:
     """
     changes = [change for resource in old_job for change in _of_job_object(resource, old, new, new_job)]
     stems = {name_of(old_job), name_of(new_job)}
+    jobs = {*old_job, *new_job}
     for resource in [*old, *(made for made in new if made not in old)]:
-        if resource in old_job or any(f"{resource.name}-".startswith(f"{stem}-") for stem in stems):
+        if resource in jobs or any(_comes_with_job(resource, stem) for stem in stems):
             continue
         if old.get(resource) != new.get(resource):
             how = "created" if resource not in old else "deleted" if resource not in new else "changed"
@@ -87,14 +89,29 @@ def name_of(job: Sequence[Resource]) -> str:
     return job[0].name.removesuffix("-launcher") if job[0].kind == "Job" else job[0].name
 
 
+def _comes_with_job(resource: Resource, job: str) -> bool:
+    """Tell whether an object is one of the job's parts, by its name; the release's own objects may have the same."""
+    return resource.name.startswith(f"{job}-") or (resource.name == job and resource.kind in ("Service", "PodGroup"))
+
+
 def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequence[Resource]) -> Iterator[Change]:
     if resource in new:
-        yield from of_job(resource, old[resource], new[resource])
+        before, after = (_content(each[resource]) for each in (old, new))
+        if before and after and before != after:
+            yield Change(REPLACED, named(resource), "ended, then created anew")
+        else:
+            yield from of_job(resource, old[resource], new[resource])
         return
     part = resource.name.rpartition("-")[2]
     # Of a job of kind Plain there are several resources, told apart by the end of their names.
     alike = [made for made in new_job if made.name.rpartition("-")[2] == part]
     yield Change(REPLACED, named(resource), f"by {named((alike or new_job)[0])}")
+
+
+def _content(item: Object) -> str | None:
+    """Return the chart's hash of what a running job cannot take over."""
+    content: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(CONTENT)
+    return content
 
 
 def _settled(changes: Iterable[Change]) -> list[Change]:

@@ -12,12 +12,13 @@ from msgspec import Struct, to_builtins
 
 from distrain.check.report import Gpus
 from distrain.errors import RefusedError
-from distrain.job import Job
+from distrain.job import Job, Resource
 from distrain.release import changes
-from distrain.release.changes import IGNORED, REPLACED, Change
+from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
 from distrain.release.steps import Training, duration
 
 WIDTH = 9
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class Next(Struct, frozen=True):
@@ -45,7 +46,8 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes, and what they cost.
 
-    `lost` is None where nothing runs that could lose anything.
+    `lost` is None where nothing runs that could lose anything. `ends` are what has to be gone before Helm makes the new
+    job, which has the same names; `queue` is Kueue's that the new job waits in.
     """
 
     release: str
@@ -55,6 +57,8 @@ class Plan(Struct, frozen=True):
     gpus: Gpus | None = None
     freed: int = 0
     lost: Training | None = None
+    ends: Sequence[Resource] = ()
+    queue: str = ""
 
     @property
     def replaces(self) -> bool:
@@ -78,11 +82,14 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     """Compare two revisions."""
     old, new = changes.objects(before.manifest), changes.objects(after.manifest)
     found = changes.of_objects(old, new, before.job.resources, after.job.resources)
+    ends = [resource for resource in before.job.resources if _is_made_anew(old.get(resource), new.get(resource))]
     return Plan(
         release=release,
         revision=before.revision,
         values=changes.of_values(before.values, after.values),
         changes=found,
+        ends=ends,
+        queue=_queue(new.get(after.job.resources[0], {})),
     )
 
 
@@ -117,6 +124,8 @@ def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
         gpus = planned.gpus
         freed = f"{planned.freed} freed, " if planned.replaces else ""
         yield f"  gpus      {freed}{gpus.needed} needed, {gpus.free} of {gpus.total} free for it ({gpus.resource})"
+    if planned.replaces and planned.queue:
+        yield f"  queue     {planned.queue}: Kueue queues the new job anew; nothing trains until it is admitted"
     yield f"  lost      {_loss(planned, before, has_trainer=has_trainer)}"
 
 
@@ -125,6 +134,20 @@ def freed(planned: Plan, before: Before, resource: str) -> int:
     if not planned.replaces or before.end or not before.is_there:
         return 0
     return sum(role.replicas * role.request.get(resource, 0) for role in before.job.roles)
+
+
+def _is_made_anew(old: Object | None, new: Object | None) -> bool:
+    """Tell whether an object that keeps its name gets a content that no running job can take over."""
+    before, after = (_annotations(item).get(CONTENT) for item in (old or {}, new or {}))
+    return bool(before and after and before != after)
+
+
+def _annotations(item: Object) -> dict[str, str]:
+    return (item.get("metadata") or {}).get("annotations") or {}
+
+
+def _queue(job: Object) -> str:
+    return str(((job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
 def _ignored(found: Sequence[Change], release: str) -> Iterator[str]:

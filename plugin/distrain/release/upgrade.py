@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distrain.errors import DistrainError, HelmError
+from distrain.release.ending import end
 from distrain.release.install import Release, Tools, all_or_nothing
 from distrain.release.plan import Plan
 from distrain.release.wait import Followed, until_started
@@ -14,8 +15,18 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
 
     After Ctrl-C, SIGTERM or a failure the release is again what its last revision was.
     """
-    stays = f"{release.name}: is left as it is; {_back(release, planned)} takes the upgrade back"
-    with all_or_nothing(tools, lambda: _go_back(tools, release, operation, planned), stays):
+    again = f"makes it again what revision {planned.revision} was"
+    stays = f"{release.name}: is left as it is; {_back(release, planned)} {again}"
+    ended = False
+
+    def go_back() -> list[str]:
+        return _go_back(tools, release, operation, planned, ended=ended)
+
+    with all_or_nothing(tools, go_back, stays):
+        if planned.ends:
+            _end(tools, release, planned)
+            ended = True
+            tools.interrupts.check()
         notes = _upgrade(tools, release, operation)
         tools.interrupts.check()
         tools.answer(notes)
@@ -31,10 +42,17 @@ def _upgrade(tools: Tools, release: Release, operation: Operation) -> str:
         raise HelmError(f"{release.name}: Helm could not upgrade it: {error}") from error
 
 
-def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan) -> list[str]:
-    """Return to the revision before where anything was changed, and say so."""
+def _end(tools: Tools, release: Release, planned: Plan) -> None:
+    end(tools.cluster, planned.ends, release.target.namespace, release.name, tools.say)
+
+
+def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
+    """Return to the revision before where anything was changed, and say so; `ended`: its job was ended for this."""
     try:
-        if not tools.helm.has_made(release.name, operation, release.target):
+        if tools.helm.has_made(release.name, operation, release.target):
+            # It may be the new job's by now.
+            _end(tools, release, planned)
+        elif not ended:
             return []
         tools.helm.rollback(release.name, planned.revision, release.target, operation)
     except DistrainError as error:

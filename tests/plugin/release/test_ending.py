@@ -1,0 +1,192 @@
+"""The job that is replaced under its own name: ended before Helm makes the new one, and made again when that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distrain import kube
+from distrain.api.answers import NotFoundError
+from distrain.api.cluster import connect
+from distrain.api.target import Target
+from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError
+from distrain.helm_run import Source
+from distrain.job import Resource, from_manifest
+from distrain.release import ending
+from distrain.release.install import Release, Tools
+from distrain.release.interrupts import Interrupts
+from distrain.release.plan import Before, Next, Plan, lines, plan
+from distrain.release.upgrade import upgrade
+from distrain.releases import Operation
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, mpi_job, plain
+
+RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
+JOB = Resource("kubeflow.org/v2beta1", "MPIJob", "run1")
+
+pytestmark = pytest.mark.usefixtures("signals", "hurried")
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "POLL_SECONDS", 0)
+
+
+class Fakes:
+    """A cluster and a Helm, and what they were asked to change; the job is gone after so many looks at it."""
+
+    def __init__(self, looks: int = 2, *, fails: bool = False, has_made: bool = True) -> None:
+        self.looks, self.fails, self._has_made = looks, fails, has_made
+        self.changes: list[str] = []
+        self.told: list[str] = []
+
+    def delete_workload(self, resource: Resource, _: str) -> str:
+        self.changes.append(f"delete {resource.name}")
+        return "uid"
+
+    def workload(self, *_: str) -> kube.Workload:
+        self.looks -= 1
+        if self.looks < 0:
+            raise NotFoundError("MPIJob run1: not found")
+        return kube.Workload(kube.Metadata(uid="uid"))
+
+    def upgrade(self, *_: Any) -> str:
+        self.changes.append("upgrade")
+        if self.fails:
+            raise HelmError("forbidden")
+        return "notes"
+
+    def has_made(self, *_: Any) -> bool:
+        return self._has_made
+
+    def rollback(self, *_: Any) -> None:
+        self.changes.append("rollback")
+
+    def run(self) -> None:
+        itself: Any = self
+        tools = Tools(itself, itself, Interrupts(), self.told.append, self.told.append)
+        upgrade(tools, RELEASE, Operation("abc"), Plan("run1", 3, {}, [], ends=[JOB]), followed=None)
+
+
+def test_job_is_gone_before_helm_makes_the_new_one() -> None:
+    fakes = Fakes()
+
+    fakes.run()
+
+    assert fakes.changes == ["delete run1", "upgrade"]
+    assert fakes.told == ["MPIJob run1: its pods save and end", "notes"]
+    assert fakes.looks < 0
+
+
+@pytest.mark.parametrize(
+    ("has_made", "changes"),
+    [
+        pytest.param(True, ["delete run1", "upgrade", "delete run1", "rollback"], id="revision-made"),
+        pytest.param(False, ["delete run1", "upgrade", "rollback"], id="no-revision-made"),
+    ],
+)
+def test_job_that_was_ended_for_an_upgrade_that_fails_is_made_again(has_made: bool, changes: list[str]) -> None:
+    fakes = Fakes(fails=True, has_made=has_made)
+
+    with pytest.raises(HelmError) as failed:
+        fakes.run()
+
+    assert fakes.changes == changes
+    assert failed.value.messages[1] == "run1: rolled back to revision 3"
+
+
+def test_signal_while_the_job_ends_has_it_made_again_once_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = Fakes(has_made=False)
+    monkeypatch.setattr(time, "sleep", lambda _: os.kill(os.getpid(), signal.SIGINT))
+
+    with pytest.raises(StoppedError):
+        fakes.run()
+
+    assert fakes.changes == ["delete run1", "rollback"]
+    assert fakes.looks < 0
+
+
+def test_job_that_does_not_end_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = Fakes(looks=10)
+    monkeypatch.setattr(ending, "SECONDS", -1)
+
+    with pytest.raises(EndError) as failed:
+        fakes.run()
+
+    assert fakes.changes == ["delete run1"]
+    assert failed.value.messages[0].startswith("run1: MPIJob run1 has not ended in -1 s: a pod does not end, perhaps")
+    stays = "run1: is left as it is; `helm rollback run1 3 --namespace team` makes it again what revision 3 was"
+    assert failed.value.messages[1] == stays
+
+
+def test_deletion_waits_for_the_pods_and_is_of_this_very_job(api: FakeApi, tmp_path: Path) -> None:
+    path = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/run1"
+    api.answers[path] = {"metadata": {"name": "run1", "uid": "1234"}}
+    cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
+
+    ending.end(cluster, [JOB], "team", "run1", print)
+
+    assert api.requests == [f"GET {path}", f"DELETE {path}", f"GET {path}"]
+    assert cluster.delete_workload(JOB, "team") is None
+
+
+def test_job_that_may_not_be_deleted_is_told(api: FakeApi, tmp_path: Path) -> None:
+    path = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/run1"
+    api.answers[path] = {"metadata": {"name": "run1", "uid": "1234"}}
+    api.troubles[path] = [200, 403]
+    cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
+
+    with pytest.raises(ForbiddenError, match=r"^MPIJob run1 may not be deleted by you; ask for a role that allows"):
+        ending.end(cluster, [JOB], "team", "run1", print)
+
+
+def _planned(old: list[Object], new: list[Object]) -> tuple[Plan, Before]:
+    before, after = yaml.safe_dump_all(old), yaml.safe_dump_all(new)
+    was = Before(3, before, from_manifest(before, "run1"), {}, None, True)
+    return plan("run1", was, Next(after, from_manifest(after, "run1"), {})), was
+
+
+def _of(jobs: list[Object], content: str, **labels: str) -> list[Object]:
+    return [
+        {**job, "metadata": {**job["metadata"], "annotations": {"distrain/content": content}, "labels": labels}}
+        for job in jobs
+    ]
+
+
+def test_job_of_another_content_is_ended_first() -> None:
+    planned, before = _planned(_of(plain(workers=2), "a"), _of(plain(workers=3), "b"))
+
+    assert planned.replaces
+    assert [resource.name for resource in planned.ends] == [resource.name for resource in before.job.resources]
+    assert len(planned.ends) > 1
+
+
+def test_job_of_the_same_content_is_not_ended() -> None:
+    planned, _ = _planned(_of([mpi_job(workers=2)], "a"), _of([mpi_job(workers=3)], "a"))
+
+    assert (planned.resizes, planned.replaces, planned.ends) == (True, False, [])
+
+
+def test_job_that_helm_replaces_by_one_of_another_name_is_left_to_helm() -> None:
+    # As a chart made it that had the hash in the name.
+    old = mpi_job()
+    old["metadata"] = {**old["metadata"], "name": "run1-12345678"}
+    planned, _ = _planned([old], _of([mpi_job()], "a"))
+
+    assert (planned.replaces, planned.ends) == (True, [])
+
+
+def test_job_of_a_queue_is_queued_anew_when_it_is_replaced() -> None:
+    queued = {"kueue.x-k8s.io/queue-name": "team-a"}
+    replaced, before = _planned(_of([mpi_job()], "a", **queued), _of([mpi_job(workers=3)], "b", **queued))
+    live, _ = _planned(_of([mpi_job()], "a", **queued), _of([mpi_job()], "a", more="y", **queued))
+
+    line = "  queue     team-a: Kueue queues the new job anew; nothing trains until it is admitted"
+    assert line in lines(replaced, before, has_trainer=True)
+    assert line not in lines(live, before, has_trainer=True)
