@@ -6,17 +6,28 @@ from pathlib import Path
 
 from tests.chart.rendering import Yaml, parse, set_arguments, template
 
+# Ends the names of release run1's objects that are not its job's own.
+RUN1 = "cb35b894"
 HOOK = "helm.sh/hook"
 WEIGHT = "helm.sh/hook-weight"
 DELETE = "helm.sh/hook-delete-policy"
 OUTPUT = "helm.sh/hook-output-log-policy"
 # What a real cluster serves and `helm template` alone does not claim.
-REAL_CLUSTER = ("--api-versions", "apiregistration.k8s.io/v1", "--api-versions", "kubeflow.org/v2beta1/MPIJob")
+SERVED = [
+    "apiregistration.k8s.io/v1",
+    "monitoring.coreos.com/v1/PodMonitor",
+    "kubeflow.org/v2beta1/MPIJob",
+    *(f"kubeflow.org/v1/{kind}" for kind in ("PyTorchJob", "MXJob", "TFJob")),
+]
+REAL_CLUSTER = tuple(word for version in SERVED for word in ("--api-versions", version))
 
 
 def documents(helm: Path, *assignments: str, release: str = "run1", namespace: str = "team") -> list[Yaml]:
-    """Render the chart with these values (as for --set); fail with Helm's words where it is refused."""
-    done = template(helm, "--namespace", namespace, *set_arguments(*assignments), release=release)
+    """Render the chart for a real cluster, with these values (as for --set); fail with Helm's words if refused.
+
+    Hooks are for real clusters alone.
+    """
+    done = template(helm, *REAL_CLUSTER, "--namespace", namespace, *set_arguments(*assignments), release=release)
     assert done.returncode == 0, done.stderr
     return parse(done.stdout)
 

@@ -106,7 +106,7 @@ def _handler(kube: Kube) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_PATCH = handle_any  # noqa: N815
+        do_GET = do_PATCH = do_DELETE = handle_any  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -116,6 +116,7 @@ POOLS: dict[str, Pool] = {
     "mca": pairs(["btl", "pml", "plm_base_verbose", "coll"], SCALARS),
     "mpi.env": pairs(["NCCL_NRINGS", "OMP_NUM_THREADS", "X"], SCALARS),
     "workers.replicas": one(1, 2, 3, 8, 16, 1000), "gpus": one(0, 1, 8), "seed": one(0, 4294967295),
+    **dict.fromkeys(("nameOverride", "fullnameOverride"), one("", "vision", 53 * "a")),
     "repository": one("", "team/image", "registry.example.com:5000/a/b"), "tag": one("", "1.0-rc.1", "1e5", "0123"),
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),

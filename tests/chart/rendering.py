@@ -71,6 +71,11 @@ class Rendered:
         return str(self.job["metadata"]["name"]).removesuffix("-worker")
 
     @property
+    def content(self) -> str:
+        """The hash of what a running job cannot take over."""
+        return str(self.job["metadata"]["annotations"]["distrain/content"])
+
+    @property
     def replicas(self) -> dict[str, Yaml]:
         """A Kubeflow resource's roles; of Plain its Jobs' specs, under the operators' names for roles."""
         if not self.is_plain:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.documents import DELETE, HOOK, WEIGHT, annotation, documents, hooks, of_kind, only
+from tests.chart.documents import DELETE, HOOK, RUN1, WEIGHT, annotation, documents, hooks, of_kind, only
 from tests.chart.rendering import CHART, Yaml, refusal
 
 KINDS = {
@@ -161,7 +161,7 @@ def test_pod_is_told_what_to_look_for(helm: Path, kind: str) -> None:
 
     assert pod["spec"]["containers"][0]["command"] == ["/opt/distrain/bin/distrain-test"]
     assert told.pop("--job") in {job["metadata"]["name"].removesuffix("-worker") for job in jobs}
-    assert told.pop("--instance") == jobs[0]["metadata"]["labels"]["app.kubernetes.io/instance"] == "run1-test"
+    assert told.pop("--instance") == jobs[0]["metadata"]["labels"]["app.kubernetes.io/instance"] == f"run1-test-{RUN1}"
     assert told == {"--kind": jobs[0]["kind"], "--workers": "2", "--timeout": "300"}
 
 
@@ -184,7 +184,7 @@ def test_account_may_read_pods_and_their_logs_alone(helm: Path) -> None:
         {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
     ]
     assert only(found, "RoleBinding")["subjects"] == [
-        {"kind": "ServiceAccount", "name": "run1-test", "namespace": "team"}
+        {"kind": "ServiceAccount", "name": f"run1-test-{RUN1}", "namespace": "team"}
     ]
     assert only(found, "Pod")["spec"]["serviceAccountName"] == only(found, "ServiceAccount")["metadata"]["name"]
 
@@ -193,7 +193,7 @@ def test_account_is_the_admins_where_the_chart_makes_none(helm: Path) -> None:
     found = made(helm, "rbac.create=false")
 
     assert not {"ServiceAccount", "Role", "RoleBinding"} & {one["kind"] for one in found}
-    assert only(found, "Pod")["spec"]["serviceAccountName"] == "run1-test"
+    assert only(found, "Pod")["spec"]["serviceAccountName"] == f"run1-test-{RUN1}"
 
 
 @pytest.mark.parametrize("security", ["restricted", "baseline"])

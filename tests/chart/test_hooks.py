@@ -21,4 +21,4 @@ def test_no_annotation_ends_flux_unless_a_value_asks_for_it(helm: Path, kind: st
 def test_people_at_a_terminal_can_have_every_log_printed(helm: Path) -> None:
     pods = of_kind(documents(helm, PREFLIGHT, "hooks.printLog=true"), "Pod")
 
-    assert [annotation(pod, OUTPUT) for pod in pods] == ["hook-failed,hook-succeeded"] * 2
+    assert [annotation(pod, OUTPUT) for pod in pods] == ["hook-failed,hook-succeeded"] * 3

@@ -1,4 +1,4 @@
-"""The job's name: the same for what a running job takes over, another for what it cannot."""
+"""Names that no value changes, and the job's content: the same for what a running job takes over, else another."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.chart.documents import HOOK, RUN1, annotation, documents, only
 from tests.chart.kinds import KINDS, MPI, REPLACED, every_kind
-from tests.chart.rendering import CHART, ROLES, VALUES, Rendered, Yaml, render, render_with
+from tests.chart.many import Request, render_many
+from tests.chart.random_values import random_requests
+from tests.chart.rendering import CHART, ROLES, VALUES, Rendered, Yaml, parse, render, render_with
 
 
 @pytest.mark.parametrize(
@@ -25,8 +29,8 @@ from tests.chart.rendering import CHART, ROLES, VALUES, Rendered, Yaml, render, 
         pytest.param("global.x=1", id="value-for-others"),
     ],
 )
-def test_name_stays(helm: Path, change: str) -> None:
-    assert render(helm, "--set", change).name == render(helm).name
+def test_content_stays(helm: Path, change: str) -> None:
+    assert render(helm, "--set", change).content == render(helm).content
 
 
 @pytest.mark.parametrize(
@@ -46,8 +50,8 @@ def test_name_stays(helm: Path, change: str) -> None:
         pytest.param("job.activeDeadlineSeconds=60", id="deadline"),
     ],
 )
-def test_name_changes(helm: Path, change: str) -> None:
-    assert render(helm, "--set", change).name != render(helm).name
+def test_content_changes(helm: Path, change: str) -> None:
+    assert render(helm, "--set", change).content != render(helm).content
 
 
 @pytest.fixture
@@ -55,36 +59,42 @@ def changed_chart(tmp_path: Path) -> Path:
     return Path(shutil.copytree(CHART, tmp_path / "distrain"))
 
 
-def test_name_stays_in_another_version_of_the_chart(helm: Path, changed_chart: Path) -> None:
+def test_content_stays_in_another_version_of_the_chart(helm: Path, changed_chart: Path) -> None:
     chart_yaml = changed_chart / "Chart.yaml"
     chart_yaml.write_text(chart_yaml.read_text().replace("\nversion: 0.1.0", "\nversion: 0.9.0"))
 
     rendered = render(helm, chart=changed_chart)
 
     assert rendered.job["metadata"]["labels"]["helm.sh/chart"] == "distrain-0.9.0"
-    assert rendered.name == render(helm).name
+    assert rendered.content == render(helm).content
     assert "0.9.0" not in str(rendered.job["spec"])
 
 
 @pytest.mark.parametrize("script", ["distrain-launch", "distrain-worker"])
-def test_name_changes_with_the_scripts(helm: Path, changed_chart: Path, script: str) -> None:
+def test_scripts_are_mended_in_place(helm: Path, changed_chart: Path, script: str) -> None:
     with (changed_chart / "files" / script).open("a") as file:
         file.write("# changed\n")
 
-    assert render(helm, chart=changed_chart).name != render(helm).name
+    rendered = render(helm, chart=changed_chart)
+
+    assert rendered.content == render(helm).content
+    assert rendered.scripts["metadata"]["name"] == render(helm).scripts["metadata"]["name"]
+    # Kubernetes would refuse the change.
+    assert "immutable" not in rendered.scripts
 
 
-def test_both_helms_give_the_same_name(helm3: Path, helm4: Path) -> None:
+def test_both_helms_give_the_same_content(helm3: Path, helm4: Path) -> None:
     for values in sorted(VALUES.glob("*.yaml")):
         arguments = ("--values", str(values))
-        assert render(helm3, *arguments).name == render(helm4, *arguments).name
+        assert render(helm3, *arguments).content == render(helm4, *arguments).content
 
 
-def test_name_is_the_release_and_a_hash(helm: Path) -> None:
+def test_name_is_the_releases(helm: Path) -> None:
     rendered = render(helm)
 
-    assert re.fullmatch(r"run1-[0-9a-f]{8}", rendered.name)
-    assert rendered.scripts["metadata"]["name"] == f"{rendered.name}-scripts"
+    assert rendered.name == "run1"
+    assert rendered.scripts["metadata"]["name"] == "run1-scripts"
+    assert re.fullmatch(r"[0-9a-f]{8}", rendered.content)
 
 
 def test_longest_name_leaves_room_for_the_last_worker(helm: Path) -> None:
@@ -93,19 +103,19 @@ def test_longest_name_leaves_room_for_the_last_worker(helm: Path) -> None:
     small, large = (render(helm, "--set", f"workers.replicas={size}", release=longest).name for size in (1, 1000))
 
     assert small == large
-    assert len(f"{large}-worker-999") == 63
+    assert len(f"{large}-worker-999") <= 63
 
 
 def test_releases_that_are_cut_alike_have_different_names(helm: Path) -> None:
-    one, other = (render(helm, release=43 * "a" + end).name for end in ("-one", "-two"))
+    one, other = (render(helm, release=46 * "a" + end).name for end in ("-one", "-two"))
 
     assert one != other
 
 
 def test_name_cut_at_a_dash_has_no_two(helm: Path) -> None:
-    name = render(helm, release=42 * "a" + "-bc").name
+    name = render(helm, release=35 * "a" + "-" + 17 * "b").name
 
-    assert re.fullmatch(r"a{42}-[0-9a-f]{8}", name)
+    assert re.fullmatch(r"a{35}-[0-9a-f]{8}", name)
 
 
 @every_kind
@@ -134,7 +144,7 @@ def gang_minimum(rendered: Rendered) -> int:
 
 def without_size(rendered: Rendered) -> list[Yaml]:
     """Return the resources but for the figures that may follow the number of workers."""
-    documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.name, "NAME"))
+    documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.content, "CONTENT"))
     for document in documents:
         spec = document.get("spec", {})
         for key in ("completions", "parallelism", "minMember"):
@@ -150,7 +160,7 @@ def without_size(rendered: Rendered) -> list[Yaml]:
 
 @every_kind
 def test_another_size_is_another_job_where_its_pods_know_their_number(helm: Path, kind: str) -> None:
-    two, four = (render_with(helm, (*KINDS[kind], f"workers.replicas={size}")).name for size in (2, 4))
+    two, four = (render_with(helm, (*KINDS[kind], f"workers.replicas={size}")).content for size in (2, 4))
 
     assert (two != four) == (kind in REPLACED)
 
@@ -175,7 +185,7 @@ def test_another_size_is_another_job_where_the_values_say_so(
 
     two, four = (render_with(helm, (*given, f"workers.replicas={size}")) for size in (2, 4))
 
-    assert (two.name != four.name) == is_replaced
+    assert (two.content != four.content) == is_replaced
     assert without_size(two) == without_size(four)
     if kind in MPI:
         assert f"--rescale={'replace' if is_replaced else 'live'}" in two.container("Launcher")["args"]
@@ -183,7 +193,7 @@ def test_another_size_is_another_job_where_the_values_say_so(
 
 @pytest.mark.parametrize("kind", ["mxjob-v1", "tfjob"])
 def test_more_servers_are_another_job(helm: Path, kind: str) -> None:
-    one, two = (render_with(helm, (*KINDS[kind], f"servers.replicas={size}")).name for size in (1, 2))
+    one, two = (render_with(helm, (*KINDS[kind], f"servers.replicas={size}")).content for size in (1, 2))
 
     assert one != two
 
@@ -192,26 +202,26 @@ def test_more_servers_are_another_job(helm: Path, kind: str) -> None:
 def test_another_range_is_another_elastic_job(helm: Path, limit: str) -> None:
     values = KINDS["pytorchjob-elastic"]
 
-    assert render_with(helm, (*values, f"workers.{limit}=2")).name != render_with(helm, values).name
+    assert render_with(helm, (*values, f"workers.{limit}=2")).content != render_with(helm, values).content
 
 
 @every_kind
 def test_another_image_is_another_job_of_every_kind(helm: Path, kind: str) -> None:
-    assert render_with(helm, (*KINDS[kind], "image.tag=other")).name != render_with(helm, KINDS[kind]).name
+    assert render_with(helm, (*KINDS[kind], "image.tag=other")).content != render_with(helm, KINDS[kind]).content
 
 
 @every_kind
 def test_label_replaces_no_job_but_one_whose_pods_are_immutable(helm: Path, kind: str) -> None:
-    labelled = render_with(helm, (*KINDS[kind], "podLabels.team=vision")).name
+    labelled = render_with(helm, (*KINDS[kind], "podLabels.team=vision")).content
 
-    assert (labelled != render_with(helm, KINDS[kind]).name) == (kind == "plain")
+    assert (labelled != render_with(helm, KINDS[kind]).content) == (kind == "plain")
 
 
 @pytest.mark.parametrize("change", ["job.cleanPodPolicy=All", "job.activeDeadlineSeconds=60"])
-def test_run_policy_that_the_operator_follows_keeps_the_name(helm: Path, change: str) -> None:
+def test_run_policy_that_the_operator_follows_keeps_the_content(helm: Path, change: str) -> None:
     started = ("framework=pytorch", "job.elastic=false")
 
-    assert render_with(helm, (*started, change)).name == render_with(helm, started).name
+    assert render_with(helm, (*started, change)).content == render_with(helm, started).content
 
 
 # The longest suffix of a pod's, Service's or label's name that a kind makes. StatefulSets label their pods with a hash.
@@ -231,8 +241,13 @@ def test_names_stay_dns_labels_at_any_size(helm: Path, kind: str) -> None:
         render_with(helm, (*KINDS[kind], f"workers.replicas={size}"), release=longest).name for size in (1, 1000)
     )
 
-    assert len(small) == len(large)
-    assert len(large + suffix) == 63
+    assert small == large
+    assert len(large + suffix) <= 63
+
+
+# What the names of run1's objects can be: of the job's own, and, with a hash that no other release has, of all else.
+JOBS = r"run1(-(scripts|plain(-(launcher|worker|keygen|hostfile|scripts|ssh))?))?"
+HELPERS = rf"run1-(preflight|test|replace|keygen)-{RUN1}(-\w+)?"
 
 
 @every_kind
@@ -240,6 +255,67 @@ def test_every_resource_is_named_after_the_release(helm: Path, kind: str) -> Non
     rendered = render_with(helm, KINDS[kind])
 
     for document in rendered.documents:
-        assert re.fullmatch(rf"run1|{rendered.name}(-\w+)?|run1-(ssh|keygen)", document["metadata"]["name"])
+        assert re.fullmatch(f"{JOBS}|{HELPERS}", document["metadata"]["name"])
         assert document["metadata"]["namespace"] == "default"
         assert document["metadata"]["labels"]["app.kubernetes.io/instance"] == "run1"
+
+
+def test_no_value_changes_a_name() -> None:
+    """Helm knows the last revision's names alone: were it refused, it would leave what has other names to nobody."""
+    asked = [
+        Request(one.name, without(one.values, *OVERRIDES), "run1", "team", one.api_versions, ("helm4",))
+        for one in random_requests(300)
+    ]
+
+    found = [parse(answer["helm4"].manifest) for answer in render_many(asked)]
+
+    names = {(one["kind"], one["metadata"]["name"]) for objects in found for one in objects}
+    wrong = [name for name in names if not re.fullmatch(f"{JOBS}|{HELPERS}|distrain:team:run1(:preflight)?", name[1])]
+    assert wrong == []
+    # One name for each, but for the two parts of a job that have one kind.
+    assert len(names) < 60
+    assert {"MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "Pod", "Role"} <= {kind for kind, _ in names}
+
+
+OVERRIDES = ("nameOverride", "fullnameOverride")
+
+
+def without(values: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in keys}
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "name"),
+    [
+        pytest.param("run1", ("nameOverride=vision",), "run1-vision", id="appended"),
+        pytest.param("vision-1", ("nameOverride=vision",), "vision-1", id="not-twice"),
+        pytest.param("run1", ("fullnameOverride=vision",), "vision", id="instead"),
+        pytest.param("run1", ("fullnameOverride=vision", "nameOverride=x"), "vision", id="the-whole-wins"),
+    ],
+)
+def test_names_can_be_others(helm: Path, release: str, values: tuple[str, ...], name: str) -> None:
+    values = (*values, "checkpoint.uri=s3://b/c", "output.uri=s3://b/o")
+    found = documents(helm, *values, "preflight.enabled=true", release=release)
+
+    names = {one["metadata"]["name"] for one in found}
+
+    assert only([one for one in found if not annotation(one, HOOK)], "MPIJob")["metadata"]["name"] == name
+    assert {re.match(rf"(distrain:team:)?{name}\b", one) is not None for one in names} == {True}
+    # A run that is called otherwise goes on from its checkpoints.
+    assert f"--checkpoint=s3://b/c/team/{release}'" in str(found)
+    assert f"--output=s3://b/o/team/{release}'" in str(found)
+
+
+@every_kind
+@pytest.mark.parametrize("release", ["run1-test", "run1-replace", "run1-preflight", "run1-keygen", "run1-plain"])
+def test_no_other_release_has_one_of_the_names(helm: Path, kind: str, release: str) -> None:
+    values = (*KINDS[kind], "preflight.enabled=true")
+    served = ("job.apiVersion=auto",) if kind.endswith(("v1alpha2", "v1beta1")) or kind == "mpijob-v1" else ()
+
+    one, other = (called(documents(helm, *values, *served, release=name)) for name in ("run1", release))
+
+    assert one & other == set()
+
+
+def called(found: list[Yaml]) -> set[tuple[str, str]]:
+    return {(one["kind"], one["metadata"]["name"]) for one in found}

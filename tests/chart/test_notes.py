@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chart.documents import RUN1
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.notes import notes
 from tests.chart.rendering import render, set_arguments
@@ -48,17 +49,39 @@ def test_notes_name_the_test_where_there_is_one(helm3: Path, chart_with_visible_
 
     has_test = kind not in ("mxjob-v1", "mxjob-v1beta1", "tfjob")
     assert ("helm --namespace team test run1 --timeout 10m" in text) == has_test
-    assert ("kubectl --namespace team logs pod/run1-test\n" in text) == has_test
+    assert (f"kubectl --namespace team logs pod/run1-test-{RUN1}\n" in text) == has_test
 
 
 def test_notes_name_the_command_that_shows_a_refusal(helm3: Path, chart_with_visible_notes: Path) -> None:
     text = notes(helm3, chart_with_visible_notes, "preflight.enabled=true")
 
-    assert "kubectl --namespace team logs pod/run1-preflight\n" in text
+    assert f"kubectl --namespace team logs pod/run1-preflight-{RUN1}\n" in text
 
 
 def test_notes_name_no_log_that_helm_prints_itself(helm3: Path, chart_with_visible_notes: Path) -> None:
     assert "logs pod/run1-test" not in notes(helm3, chart_with_visible_notes, "hooks.printLog=true")
+
+
+@pytest.mark.parametrize(
+    ("values", "objects"),
+    [
+        pytest.param(("replace.enabled=false",), "mpijob run1", id="left-out"),
+        pytest.param(("rbac.create=false",), "mpijob run1", id="no-account"),
+        pytest.param(
+            ("rbac.create=false", "job.kind=Plain", "ssh.secretName=key"),
+            "jobs run1-plain-launcher run1-plain-worker",
+            id="plain",
+        ),
+    ],
+)
+def test_notes_say_what_to_end_where_no_hook_does(
+    helm3: Path, chart_with_visible_notes: Path, values: tuple[str, ...], objects: str
+) -> None:
+    text, usual = (notes(helm3, chart_with_visible_notes, *given) for given in (values, ()))
+
+    assert f"kubectl --namespace team delete --cascade=foreground {objects}\n" in f"{text}\n"
+    assert "kubectl --namespace team delete" not in usual
+    assert "ends this job first" in usual
 
 
 def test_notes_say_that_there_is_no_job(helm: Path, chart_with_visible_notes: Path) -> None:

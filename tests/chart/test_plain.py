@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chart.documents import RUN1
 from tests.chart.kinds import KINDS
 from tests.chart.rendering import Rendered, render, render_with
 
@@ -83,7 +84,7 @@ def test_key_is_one_that_ssh_takes(helm: Path, values: tuple[str, ...], mode: in
 def test_no_key_is_in_what_helm_keeps(helm: Path) -> None:
     secret = plain(helm).find("Secret")
 
-    assert secret["metadata"]["name"] == "run1-ssh"
+    assert secret["metadata"]["name"] == "run1-plain-ssh"
     assert not {"data", "stringData"} & set(secret)
 
 
@@ -92,7 +93,7 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
 
     container = rendered.container("Keygen")
     assert container["command"] == ["/opt/distrain/bin/distrain-keygen"]
-    assert container["args"] == ["--secret=run1-ssh"]
+    assert container["args"] == ["--secret=run1-plain-ssh"]
     # It imports the other.
     assert {"distrain-keygen", "distrain_kube.py"} <= set(rendered.scripts["data"])
     assert all(rendered.scripts["data"].values())
@@ -100,12 +101,12 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
     assert rule == {
         "apiGroups": [""],
         "resources": ["secrets"],
-        "resourceNames": ["run1-ssh"],
+        "resourceNames": ["run1-plain-ssh"],
         "verbs": ["get", "patch"],
     }
     binding = rendered.find("RoleBinding")
-    assert binding["roleRef"]["name"] == rendered.find("Role")["metadata"]["name"] == "run1-keygen"
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "run1-keygen", "namespace": "default"}]
+    assert binding["roleRef"]["name"] == rendered.find("Role")["metadata"]["name"] == f"run1-keygen-{RUN1}"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"run1-keygen-{RUN1}", "namespace": "default"}]
 
 
 def test_own_secret_takes_the_place_of_the_one_made(helm: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chart.documents import RUN1
 from tests.chart.kinds import KINDS, MPI, every_kind
 from tests.chart.rendering import ENV_OF_RANKS, Yaml, render, render_with
 
@@ -114,7 +115,7 @@ def test_no_pod_uses_the_default_account(helm: Path, kind: str) -> None:
         if role == "Launcher" and kind in ("mpijob-v1", "mpijob-v1alpha2"):
             assert "serviceAccountName" not in pod  # The operator makes <job>-launcher.
         else:
-            assert pod["serviceAccountName"] == ("run1-keygen" if role == "Keygen" else "run1")
+            assert pod["serviceAccountName"] == (f"run1-keygen-{RUN1}" if role == "Keygen" else "run1")
 
 
 @every_kind
@@ -123,7 +124,7 @@ def test_account_of_the_users_is_taken_as_it_is(helm: Path, kind: str) -> None:
 
     assert {pod["serviceAccountName"] for role, pod in rendered.pods().items() if role != "Keygen"} == {"cloud"}
     names = {one["metadata"]["name"] for one in rendered.documents if one["kind"] == "ServiceAccount"}
-    assert names <= {"run1-keygen"}
+    assert names <= {f"run1-keygen-{RUN1}"}
 
 
 @every_kind
@@ -245,7 +246,7 @@ def test_ranks_know_their_job_and_pod(helm: Path, kind: str) -> None:
         if role in ("Launcher", "Keygen"):
             assert env == {}
             continue
-        assert env["DISTRAIN_JOB"]["value"] == rendered.name
+        assert env["DISTRAIN_JOB"]["value"] == f"{rendered.name}-{rendered.content}"
         assert env["DISTRAIN_POD_UID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
 
 

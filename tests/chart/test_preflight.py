@@ -10,6 +10,7 @@ import yaml
 from tests.chart.documents import (
     DELETE,
     HOOK,
+    RUN1,
     WEIGHT,
     annotation,
     documents,
@@ -50,7 +51,7 @@ def test_check_is_told_the_release_and_the_namespace(helm: Path) -> None:
         "distrain", "check", "--manifest=/job/job.yaml", "--release=run1", "--namespace=team",
     ]  # fmt: skip
     assert mount["mountPath"] == "/job"
-    assert volume["configMap"]["name"] == "run1-preflight"
+    assert volume["configMap"]["name"] == f"run1-preflight-{RUN1}"
 
 
 def test_pod_comes_last_before_install_and_upgrade(helm: Path) -> None:
@@ -115,7 +116,7 @@ def test_role_of_the_cluster_belongs_to_this_release_alone(helm: Path) -> None:
 
     assert role["metadata"]["name"] == binding["metadata"]["name"] == "distrain:team:run1:preflight"
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "run1-preflight", "namespace": "team"}]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"run1-preflight-{RUN1}", "namespace": "team"}]
     assert only(found, "Pod")["spec"]["serviceAccountName"] == only(found, "ServiceAccount")["metadata"]["name"]
 
 
@@ -208,4 +209,4 @@ def test_longest_release_name_fits(helm: Path) -> None:
 
     found = preflight(helm, release=release)
 
-    assert {len(one["metadata"]["name"]) for one in found if not one["kind"].startswith("Cluster")} == {63}
+    assert {len(one["metadata"]["name"]) for one in found if not one["kind"].startswith("Cluster")} == {45}

@@ -200,7 +200,8 @@ SHARED = [
     *(
         (path, *case)
         for path in ("priorityClassName", "serviceAccountName", "s3.secretName", "ssh.secretName", "gang.schedulerName",
-                     "gang.queue", "gang.priorityClass", "preflight.serviceAccountName")
+                     "gang.queue", "gang.priorityClass", "preflight.serviceAccountName",
+                     "replace.serviceAccountName")
         for case in NAME
     ),
     *(("image.pullSecrets", keyword, [bad], [good]) for keyword, bad, good in [*NAME, ("minLength", "", "login")]),
@@ -264,6 +265,10 @@ CASES = [
     ("mpi.mca", "additionalProperties", {"a": [1]}, {"a": 1}),
     ("mpi.env", "additionalProperties", {"A": {"b": "c"}}, {"A": True}),
     ("mpi.env", "propertyNames", {"NCCL-DEBUG": "INFO"}, {"NCCL_DEBUG": "INFO"}),
+    ("nameOverride", "pattern", "Vision", "vision"),
+    ("nameOverride", "maxLength", 54 * "a", 53 * "a"),
+    ("fullnameOverride", "pattern", "1st", "first"),
+    ("fullnameOverride", "maxLength", 54 * "a", 53 * "a"),
     ("preflight.image", "pattern", "an image", "registry.example.com/distrain/tensorflow:0.1.0"),
     ("rbac.kinds", "uniqueItems", ["MPIJob", "MPIJob"], ["MPIJob", "TFJob"]),
     ("monitoring.path", "pattern", "metrics", "/metrics"),

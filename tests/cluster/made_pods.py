@@ -124,6 +124,9 @@ def _fitted(request: Request, namespace: str) -> Request:
         values["priorityClassName"] = CLASS
     # Pods that nobody starts would be too late.
     values["job"].pop("activeDeadlineSeconds", None)
+    # Releases that share a namespace.
+    for key in ("nameOverride", "fullnameOverride"):
+        values.pop(key, None)
     release = f"{request.release[:40]}-{request.name}"
     return replace(request, values=values, release=release, namespace=namespace, helms=("helm4",))
 

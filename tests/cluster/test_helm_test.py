@@ -22,6 +22,7 @@ KINDS = [
     pytest.param("helm3", PLAIN, id="helm3-plain", marks=pytest.mark.full),
     pytest.param("helm4", {}, id="helm4-mpijob", marks=pytest.mark.full),
 ]
+POD = "pod/run1-test-cb35b894"
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
 
 
@@ -63,8 +64,8 @@ def test_missing_gpus_are_said_at_once(namespace: Namespace, helm4: Path) -> Non
     assert tested.returncode != 0
     assert "Insufficient nvidia.com/gpu" in told
     # Its log stays to be read; the job goes, in the operator's own time, and its GPUs are free.
-    wait_until("the job's end", lambda: _of_the_test(namespace) == ["pod/run1-test"], seconds=30, pause=1)
-    client.kubectl("-n", namespace.name, "delete", "pod/run1-test")
+    wait_until("the job's end", lambda: _of_the_test(namespace) == [POD], seconds=30, pause=1)
+    client.kubectl("-n", namespace.name, "delete", POD)
 
 
 def _of_the_test(namespace: Namespace) -> list[str]:

@@ -79,10 +79,10 @@ def test_key_survives_an_upgrade_and_goes_with_the_release(
     releases = client.kubectl("-n", namespace.name, "get", "secrets", "-l", "owner=helm", "-o", "json")
     assert key not in releases
     namespace.helm(helm, "uninstall", "run1", "--wait")
-    assert "run1-ssh" not in client.kubectl("-n", namespace.name, "get", "secrets", "-o", "name")
+    assert "run1-plain-ssh" not in client.kubectl("-n", namespace.name, "get", "secrets", "-o", "name")
 
 
 def _secret(namespace: Namespace) -> dict[str, str]:
-    found = json.loads(client.kubectl("-n", namespace.name, "get", "secret", "run1-ssh", "-o", "json"))
+    found = json.loads(client.kubectl("-n", namespace.name, "get", "secret", "run1-plain-ssh", "-o", "json"))
     data: dict[str, str] = found.get("data", {})
     return data

@@ -22,7 +22,11 @@ ANOTHER_VALUE = {"trainer.learningRate": 0.005}
 
 
 def _jobs(namespace: Namespace) -> list[str]:
-    return [job["metadata"]["name"] for job in namespace.get("mpijobs")]
+    return [job["metadata"]["uid"] for job in namespace.get("mpijobs")]
+
+
+def _contents(namespace: Namespace) -> list[str]:
+    return [job["metadata"]["annotations"]["distrain/content"] for job in namespace.get("mpijobs")]
 
 
 def _wait_for_generation(namespace: Namespace, before: Head) -> Head:
@@ -40,7 +44,7 @@ def test_job_of_another_value_and_size_goes_on_and_so_does_the_first_after_a_rol
     namespace: Namespace, helm4: Path, on_s3: list[str]
 ) -> None:
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2})
-    first, jobs = wait_for_checkpoint(namespace), _jobs(namespace)
+    first, contents = wait_for_checkpoint(namespace), _contents(namespace)
 
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 1, **ANOTHER_VALUE})
     second = _wait_for_generation(namespace, first)
@@ -54,7 +58,7 @@ def test_job_of_another_value_and_size_goes_on_and_so_does_the_first_after_a_rol
     (resumed,) = RESUMED.findall(namespace.launcher_log())
     assert int(resumed[1]) >= second.samples
     assert resumed[2:] == ("2", "1")
-    assert _jobs(namespace) == jobs
+    assert _contents(namespace) == contents
     # The former does not come back.
     assert wait_for_checkpoint(namespace, third).generation == third.generation
 

@@ -13,7 +13,7 @@ from tests.cluster.training import RESUMED, STOPPED, head, upgrade, wait_for_che
 
 
 def _jobs(namespace: Namespace) -> list[str]:
-    return [job["metadata"]["name"] for job in namespace.get("mpijobs")]
+    return [job["metadata"]["uid"] for job in namespace.get("mpijobs")]
 
 
 def test_running_mpijob_goes_on_at_each_new_size_and_loses_no_step(

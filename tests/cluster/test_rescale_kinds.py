@@ -26,7 +26,7 @@ def no_checkpoint(namespace: Namespace) -> Iterator[None]:
 
 
 def _jobs(namespace: Namespace, resources: str) -> list[str]:
-    return sorted(job["metadata"]["name"] for job in namespace.get(resources))
+    return sorted(job["metadata"]["uid"] for job in namespace.get(resources))
 
 
 @pytest.mark.parametrize("name", ["elastic", pytest.param("plain", marks=FULL)])

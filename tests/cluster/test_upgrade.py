@@ -46,7 +46,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
     rescaled = namespace.distrain("rescale", "run1", "--workers", "3", "--yes", "--wait", "--timeout", "5m")
 
     assert planned.returncode == 0, planned.stderr
-    assert "  replaced  MPIJob run1-" in planned.stdout
+    assert "  replaced  MPIJob run1: ended, then created anew" in planned.stdout
     lost = planned.stdout.splitlines()[-1].split()
     assert (lost[:2], lost[3]) == (["lost", "all"], "steps,")
     assert int(lost[2]) >= 1

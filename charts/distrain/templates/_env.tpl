@@ -63,7 +63,7 @@ distrain.env.run
 */}}
 {{- define "distrain.env.run" -}}
 - name: DISTRAIN_JOB
-  value: {{ .job | quote }}
+  value: {{ include "distrain.names.identity" . | quote }}
 - name: DISTRAIN_POD_UID
   valueFrom:
     fieldRef:

@@ -21,7 +21,7 @@ helm.sh/hook-delete-policy: {{ .delete }}
 
 {{- /*
 distrain.hooks.podMetadata
-  Takes (dict "root" <root context> "role" <role> "hook" <Helm's events>). Renders labels and annotations.
+  Takes (dict "root" <root context> "role" <role> "hook" <Helm's events> "weight" <int>). Renders labels and annotations.
 
   A Pod that failed stays, for its log, until the next one is made; the test's stays too when it has succeeded, unless
   Helm prints what it measured. The labels and annotations of a gang stay away.
@@ -35,7 +35,7 @@ annotations:
   {{- merge (include "distrain.annotations.ownPod" . | fromYaml) (.root.Values.podAnnotations | default dict) | toYaml | nindent 2 }}
   {{- $isKept := and (eq .hook "test") (not .root.Values.hooks.printLog) }}
   {{- $delete := ternary "before-hook-creation" "before-hook-creation,hook-succeeded" $isKept }}
-  {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" 0 "delete" $delete) | nindent 2 }}
+  {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" (.weight | default 0) "delete" $delete) | nindent 2 }}
   {{- if .root.Values.hooks.printLog }}
   helm.sh/hook-output-log-policy: hook-failed,hook-succeeded
   {{- end }}

@@ -4,7 +4,7 @@ What the job is, for all templates that ask.
   distrain.job.kind        MPIJob, PyTorchJob, MXJob, TFJob or Plain
   distrain.job.apiVersion  its version, such as v2beta1; nothing for Plain
   distrain.job.versions    the versions of a kind that the chart can write
-  distrain.job.served      those of them that the cluster serves
+  distrain.job.served      those of them that the cluster serves; distrain.job.servedOf those of any kind
   distrain.job.isReal      whether a real cluster answers, which `helm template` lacks
   distrain.job.is          whether the job has a property: see there
   distrain.job.slots       ranks per worker
@@ -49,14 +49,17 @@ distrain.job.versions
 {{- end }}
 
 {{- /*
-distrain.job.served
-  Offline it is what --api-versions says, which may be nothing.
+distrain.job.served, distrain.job.servedOf
+  The second takes (dict "root" <root context> "kind" <kind>). Offline it is what --api-versions says, which may be nothing.
 */}}
 {{- define "distrain.job.served" -}}
-{{- $kind := include "distrain.job.kind" . -}}
+{{- include "distrain.job.servedOf" (dict "root" . "kind" (include "distrain.job.kind" .)) -}}
+{{- end }}
+
+{{- define "distrain.job.servedOf" -}}
 {{- $served := list -}}
-{{- range $version := include "distrain.job.versions" $kind | fromJsonArray -}}
-{{- if $.Capabilities.APIVersions.Has (printf "kubeflow.org/%s/%s" $version $kind) -}}
+{{- range $version := include "distrain.job.versions" .kind | fromJsonArray -}}
+{{- if $.root.Capabilities.APIVersions.Has (printf "kubeflow.org/%s/%s" $version $.kind) -}}
 {{- $served = append $served $version -}}
 {{- end -}}
 {{- end -}}
@@ -165,18 +168,15 @@ distrain.job.resource
 {{- /*
 distrain.job.fixed
   Operators create a pod once and never change it. They follow sizes, and the training-operator the whole run policy,
-  while the job runs; labels and annotations do not touch what is trained. The release's name is in, as the job's name
-  may hold only a part of it. Of Plain nothing of a pod can change, as Kubernetes refuses another template of a Job.
+  while the job runs; labels and annotations do not touch what is trained. The scripts are left out: their ConfigMap
+  changes in place, so that another version of the chart replaces no job. Plain: a Job's pod template is immutable, so
+  every field of the pods is in.
 */}}
 {{- define "distrain.job.fixed" -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $resource := include (printf "distrain.%s.fixed" (lower $kind)) (dict "root" . "job" "") | fromJson -}}
-{{- $scripts := list -}}
-{{- range include "distrain.scripts.names" . | fromJsonArray -}}
-{{- $scripts = append $scripts ($.Files.Get (printf "files/%s" .)) -}}
-{{- end -}}
 {{- $queue := include "distrain.gang.queue" . -}}
-{{- toJson (list .Release.Name (include "distrain.job.apiVersion" .) $kind $resource $scripts $queue) -}}
+{{- toJson (list (include "distrain.job.apiVersion" .) $kind $resource $queue) -}}
 {{- end }}
 
 {{- /*

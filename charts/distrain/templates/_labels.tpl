@@ -12,7 +12,8 @@ Labels and annotations.
 
 {{- /*
 distrain.labels.metadata
-  Takes (dict "root" <root context> "name" <name> "weight" <when a test's hook makes it> "labels" <more labels>).
+  Takes (dict "root" <root context> "name" <name> "weight" <when a test's hook makes it> "labels" <more labels>
+  "job" <the job's name, for an object that a change of the job's content replaces>).
 */}}
 {{- define "distrain.labels.metadata" -}}
 name: {{ .name }}
@@ -27,6 +28,9 @@ annotations:
   helm.sh/hook: {{ .root.variant }}
   helm.sh/hook-weight: {{ .weight | default "-1" | quote }}
   helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- else if .job }}
+annotations:
+  distrain/content: {{ include "distrain.names.hash" .root | quote }}
 {{- end }}
 {{- end }}
 

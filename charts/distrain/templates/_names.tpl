@@ -1,46 +1,125 @@
 {{- /*
-Names of the job's resources.
+Names of the release's objects. None depends on a value, the job's size or the chart's version, except nameOverride and
+fullnameOverride: Helm deletes and rolls back only the names of the last revision, so a name that changed with a revision
+that was refused would leave the running job to nobody.
 
-  distrain.names.instance        the release, or <release>-test for the job of `helm test`
+  distrain.names.base            what all names begin with, uncut
+  distrain.names.full            the same, short enough for every object's name
+  distrain.names.alias           the alias of this chart in an umbrella chart; nothing where it has none
+  distrain.names.run             the run's own folder below checkpoint.uri and output.uri
+  distrain.names.instance        label app.kubernetes.io/instance
   distrain.names.job             name of the job resource
-  distrain.names.hash            the hash that it ends in
+  distrain.names.identity        what tells one content of the job from another
+  distrain.names.hash            short hash of the job's content
+  distrain.names.helper          name of what is not the job's own: preflight, test, replace, keygen
+  distrain.names.short           a short hash of the release's name
   distrain.names.scripts         name of the ConfigMap that holds the scripts of the pods
   distrain.names.serviceAccount  ServiceAccount of one role's pods; nothing is the namespace's default
   distrain.names.keygen          name of the ServiceAccount and Role of the Job that makes the SSH key
-  distrain.names.sshSecret       name of the Secret that holds it
+  distrain.names.sshSecret       name of the Secret that holds the SSH key
 */}}
 
+{{- /*
+distrain.names.base
+  Takes the root context. The rules of `helm create`, except that the chart's own name is left out.
+
+  An alias is always part of it: two aliases of one release must not share a name.
+*/}}
+{{- define "distrain.names.base" -}}
+{{- $alias := include "distrain.names.alias" . -}}
+{{- $name := .Values.nameOverride | default $alias -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if not $name -}}
+{{- .Release.Name -}}
+{{- else if and (contains $name .Release.Name) (not $alias) -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.names.full
+  Takes the root context.
+
+  45 characters leave room for the longest name that is made of it, for the most workers that the schema allows, in the
+  63 characters of a DNS label: <name>-plain-worker-999. The StatefulSet of an MPIJob v1alpha2 adds 11 characters to
+  <name>-worker in a label of its pods. Where a name is cut, a hash keeps two releases apart.
+*/}}
+{{- define "distrain.names.full" -}}
+{{- $base := include "distrain.names.base" . -}}
+{{- if gt (len $base) 45 -}}
+{{- printf "%s-%s" ($base | trunc 36 | trimSuffix "-") (include "distrain.names.short" .) -}}
+{{- else -}}
+{{- trimSuffix "-" $base -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.names.alias
+  Takes the root context. Helm gives a chart that has an alias the alias as its name.
+*/}}
+{{- define "distrain.names.alias" -}}
+{{- if ne .Chart.Name "distrain" -}}
+{{- .Chart.Name | lower | replace "_" "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.names.run
+  Takes the root context. The overrides of names are not in it: a run that is renamed goes on from its checkpoints. No
+  release's name can have the dot.
+*/}}
+{{- define "distrain.names.run" -}}
+{{- $alias := include "distrain.names.alias" . -}}
+{{- .Release.Namespace }}/{{ .Release.Name }}{{ if $alias }}.{{ $alias }}{{ end -}}
+{{- end }}
+
+{{- /*
+distrain.names.instance
+  Takes the root context. By this label pods find each other: those of `helm test` and of another alias must not match.
+*/}}
 {{- define "distrain.names.instance" -}}
-{{- .Release.Name -}}{{ if hasKey . "variant" }}-{{ .variant }}{{ end -}}
+{{- $alias := include "distrain.names.alias" . -}}
+{{- if hasKey . "variant" -}}
+{{- include "distrain.names.helper" (dict "root" . "part" .variant) -}}
+{{- else -}}
+{{- .Release.Name }}{{ if $alias }}.{{ $alias | trunc 9 | trimSuffix "-" }}{{ end -}}
+{{- end -}}
 {{- end }}
 
 {{- /*
 distrain.names.job
-  Takes the root context. Renders <release>-<hash>.
+  Takes the root context.
 
-  The hash stands for all that a running job cannot take over: another image makes another job, more workers do not.
-  The release name is cut so that the longest name made of the job's, for the most workers that the schema allows, has
-  the 63 characters of a DNS label: <job>-worker-999, of an MXJob <job>-scheduler-0; the StatefulSet of an MPIJob
-  v1alpha2 adds 11 characters to <job>-worker in a label of its pods.
-
-  The hash takes a rendering of the whole job, so it is kept in the root context, which all templates share. The job of
-  `helm test` has the run's.
+  Plain's name has an end of its own, because mpi-operator makes a Service, a Job and a Secret of the names that Plain
+  would use: Helm refuses to take over objects that it did not make.
 */}}
 {{- define "distrain.names.job" -}}
-{{- $kind := printf "%s %s" (include "distrain.job.kind" .) (include "distrain.job.apiVersion" .) -}}
-{{- $cut := 43 -}}
-{{- if hasPrefix "MXJob" $kind -}}
-{{- $cut = 42 -}}
-{{- else if eq $kind "MPIJob v1alpha2" -}}
-{{- $cut = 36 -}}
-{{- end -}}
-{{- $variant := "" -}}
 {{- if hasKey . "variant" -}}
-{{- $variant = printf "-%s" .variant -}}
+{{- include "distrain.names.helper" (dict "root" . "part" .variant) -}}
+{{- else -}}
+{{- include "distrain.names.full" . }}{{ if eq (include "distrain.job.kind" .) "Plain" }}-plain{{ end -}}
 {{- end -}}
-{{- printf "%s%s-%s" (.Release.Name | trunc (sub $cut (len $variant) | int) | trimSuffix "-") $variant (include "distrain.names.hash" .) -}}
 {{- end }}
 
+{{- /*
+distrain.names.identity
+  Takes (dict "root" <root context> "job" <the job's name>). The trainer knows its job by it: a job of the same name and
+  another content is another job. Renders nothing without a name, while the hash itself is made.
+*/}}
+{{- define "distrain.names.identity" -}}
+{{- if .job -}}
+{{- printf "%s-%s" .job (include "distrain.names.hash" .root) -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.names.hash
+  Takes the root context. It takes a rendering of the whole job, so it is kept in the root context, which all templates
+  share. The job of `helm test` has the run's.
+*/}}
 {{- define "distrain.names.hash" -}}
 {{- if not (hasKey . "distrainHash") -}}
 {{- $_ := include "distrain.job.fixed" . | sha256sum | trunc 8 | set . "distrainHash" -}}
@@ -49,8 +128,27 @@ distrain.names.job
 {{- end }}
 
 {{- /*
+distrain.names.helper
+  Takes (dict "root" <root context> "part" <preflight, test, replace or keygen>).
+
+  The hash keeps it apart from every object of another release: run1's test is not release run1-test.
+*/}}
+{{- define "distrain.names.helper" -}}
+{{- $room := sub 35 (len .part) | int -}}
+{{- printf "%s-%s-%s" (include "distrain.names.full" .root | trunc $room | trimSuffix "-") .part (include "distrain.names.short" .root) -}}
+{{- end }}
+
+{{- /*
+distrain.names.short
+  Takes the root context.
+*/}}
+{{- define "distrain.names.short" -}}
+{{- printf "%s/%s/%s" .Release.Name (include "distrain.names.alias" .) (include "distrain.names.base" .) | sha256sum | trunc 8 -}}
+{{- end }}
+
+{{- /*
 distrain.names.scripts
-  Takes the job's name. Its hash covers the scripts, so a running pod never sees another version of them.
+  Takes the job's name.
 */}}
 {{- define "distrain.names.scripts" -}}
 {{- printf "%s-scripts" . -}}
@@ -63,7 +161,7 @@ distrain.names.serviceAccount
   The launcher that starts its ranks with kubectl needs the account that its operator makes, and binds to a Role.
 */}}
 {{- define "distrain.names.serviceAccount" -}}
-{{- $own := .root.Values.rbac.create | ternary .root.Release.Name "" -}}
+{{- $own := .root.Values.rbac.create | ternary (include "distrain.names.full" .root) "" -}}
 {{- if and (eq .role "launcher") (include "distrain.job.is" (dict "root" .root "a" "kubexec")) -}}
 {{- $own = "" -}}
 {{- end -}}
@@ -71,9 +169,9 @@ distrain.names.serviceAccount
 {{- end }}
 
 {{- define "distrain.names.keygen" -}}
-{{- printf "%s-keygen" .Release.Name -}}
+{{- include "distrain.names.helper" (dict "root" . "part" "keygen") -}}
 {{- end }}
 
 {{- define "distrain.names.sshSecret" -}}
-{{- .Values.ssh.secretName | default (printf "%s-ssh" .Release.Name) -}}
+{{- .Values.ssh.secretName | default (printf "%s-plain-ssh" (include "distrain.names.full" .)) -}}
 {{- end }}

@@ -10,10 +10,10 @@ The check that runs in the cluster before Helm creates or changes anything.
 
 {{- /*
 distrain.preflight.name
-  Takes the root context. Helm's own limit of 53 characters for a release leaves room.
+  Takes the root context.
 */}}
 {{- define "distrain.preflight.name" -}}
-{{- printf "%s-preflight" (.Release.Name | trunc 53 | trimSuffix "-") -}}
+{{- include "distrain.names.helper" (dict "root" . "part" "preflight") -}}
 {{- end }}
 
 {{- /*
@@ -21,7 +21,7 @@ distrain.preflight.clusterName
   Takes the root context. Releases of one name in two namespaces share no ClusterRole.
 */}}
 {{- define "distrain.preflight.clusterName" -}}
-{{- printf "distrain:%s:%s:preflight" .Release.Namespace .Release.Name -}}
+{{- printf "distrain:%s:%s:preflight" .Release.Namespace (include "distrain.names.full" .) -}}
 {{- end }}
 
 {{- /*

@@ -95,7 +95,7 @@ distrain.test.name
   Takes the root context.
 */}}
 {{- define "distrain.test.name" -}}
-{{- printf "%s-test" (.Release.Name | trunc 53 | trimSuffix "-") -}}
+{{- include "distrain.names.helper" (dict "root" . "part" "test") -}}
 {{- end }}
 
 {{- /*

@@ -79,7 +79,7 @@ distrain.trainer.output
   Takes the root context. Each run has a folder of its own, so that two runs with one output.uri do not mix.
 */}}
 {{- define "distrain.trainer.output" -}}
-{{- printf "%s/%s/%s" (.Values.output.uri | trimSuffix "/") .Release.Namespace .Release.Name -}}
+{{- printf "%s/%s" (.Values.output.uri | trimSuffix "/") (include "distrain.names.run" .) -}}
 {{- end }}
 
 {{- /*
@@ -88,5 +88,5 @@ distrain.trainer.checkpoint
 */}}
 {{- define "distrain.trainer.checkpoint" -}}
 {{- $uri := .Values.checkpoint.uri | default "/checkpoints" -}}
-{{- printf "%s/%s/%s" ($uri | trimSuffix "/") .Release.Namespace .Release.Name -}}
+{{- printf "%s/%s" ($uri | trimSuffix "/") (include "distrain.names.run" .) -}}
 {{- end }}

@@ -101,6 +101,22 @@ def test_job_of_another_name_is_replaced_by_helm_itself() -> None:
     refuse_traps(found, before)
 
 
+def test_job_of_another_content_is_replaced_under_its_name() -> None:
+    before = _before(*(_annotated(job, "old") for job in plain(workers=2)), SERVICE_ACCOUNT)
+
+    found = plan("run1", before, _next(*(_annotated(job, "new") for job in plain(workers=2)), SERVICE_ACCOUNT))
+
+    assert {(change.effect, change.how) for change in found.changes} == {(REPLACED, "ended, then created anew")}
+    assert found.replaces
+    refuse_traps(found, before)
+
+
+def _annotated(job: Object, content: str) -> Object:
+    changed = copy.deepcopy(job)
+    changed["metadata"].setdefault("annotations", {})["distrain/content"] = content
+    return changed
+
+
 def test_hooks_and_what_stays_the_same_are_no_change() -> None:
     hook = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"helm.sh/hook": "test"}}}
 

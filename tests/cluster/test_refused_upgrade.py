@@ -1,0 +1,75 @@
+"""What becomes of a running job when an upgrade is refused, and of the release after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import client
+from lab.paths import CHART
+from lab.waiting import wait_until
+from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.matrix import one_of
+
+KINDS = "mpijobs,pytorchjobs,jobs,pods,services,secrets,configmaps,serviceaccounts,roles,rolebindings"
+RUN = ["run1", str(CHART), "-f", str(VALUES / "vgg16.yaml")]
+SLEEPS = {"command": ["sleep", "600"], "workers.gpus": 3, "workers.replicas": 2, "preflight.enabled": True}
+# Another job, which does not fit on the lab's 8 GPUs; and one that does.
+TOO_LARGE = {**SLEEPS, "workers.gpus": 4, "workers.replicas": 3}
+ANOTHER = {**SLEEPS, "workers.gpus": 4}
+FORMS = [
+    pytest.param({}, "mpijobs", id="mpijob"),
+    pytest.param({"job.kind": "Plain"}, "jobs", id="plain"),
+    pytest.param({"framework": "pytorch"}, "pytorchjobs", id="pytorchjob", marks=pytest.mark.full),
+]
+
+
+def _objects(namespace: Namespace) -> set[str]:
+    """Return what is in the namespace, but for what each namespace has and a refused preflight's Pod."""
+    found = client.kubectl("-n", namespace.name, "get", KINDS, "-o", "name").split()
+    return {name for name in found if "preflight" not in name}
+
+
+def _uids(namespace: Namespace, kind: str) -> set[str]:
+    """Return the UIDs of the job's objects and of its pods that are there to stay."""
+    return {
+        item["metadata"]["uid"]
+        for item in namespace.get(f"{kind},pods -l app.kubernetes.io/instance=run1")
+        if item["metadata"]["labels"].get("app.kubernetes.io/component") != "preflight"
+        and "deletionTimestamp" not in item["metadata"]
+    }
+
+
+def _helm(namespace: Namespace, helm: Path, *arguments: str, works: bool = True) -> None:
+    done = namespace.helm(helm, *arguments)
+    assert (done.returncode == 0) == works, f"{arguments}: {done.stdout}{done.stderr}"
+
+
+def _wait_for_workers(namespace: Namespace) -> None:
+    wait_until("two workers", lambda: sum("-worker-" in name for name in namespace.running_pods()) == 2, seconds=120)
+
+
+@pytest.mark.parametrize("helm", one_of(["helm3", "helm4"]), indirect=True)
+@pytest.mark.parametrize(("form", "kind"), FORMS)
+def test_running_job_stays_whatever_follows_and_goes_with_its_release(
+    namespace: Namespace, helm: Path, form: dict[str, str], kind: str
+) -> None:
+    before = _objects(namespace)
+    _helm(namespace, helm, "install", *RUN, *settings({**SLEEPS, **form}))
+    _wait_for_workers(namespace)
+    running = _uids(namespace, kind)
+
+    _helm(namespace, helm, "upgrade", *RUN, *settings({**TOO_LARGE, **form}), works=False)
+    assert _uids(namespace, kind) == running
+    _helm(namespace, helm, "rollback", "run1", "1")
+    assert _uids(namespace, kind) == running
+
+    _helm(namespace, helm, "upgrade", *RUN, *settings({**TOO_LARGE, **form}), works=False)
+    _helm(namespace, helm, "upgrade", *RUN, *settings({**ANOTHER, **form}))
+    _wait_for_workers(namespace)
+    assert not _uids(namespace, kind) & running
+
+    _helm(namespace, helm, "upgrade", *RUN, *settings({**TOO_LARGE, **form}), works=False)
+    _helm(namespace, helm, "uninstall", "run1")
+    wait_until("the end of all of it", lambda: _objects(namespace) == before, seconds=90, pause=0.5)
