@@ -52,9 +52,9 @@ def gather(module: ModuleType, hosts: list[str], way: object, timeout: float, fo
     hostfile.write_text("".join(f"{host} slots=1\n" for host in hosts))
     options = SimpleNamespace(
         mpirun=["sh"], rsh="kubexec", hostfile=str(hostfile), workers_timeout=timeout, rescale="replace",
-        max_restarts=0, restart_window=1,
+        keep_outcome=False, end_workers=False,
     )  # fmt: skip
-    module.Run(options, [], way, False).gather(0)
+    module.Run(options, [], way, module.Restarts(0, 1), False).gather(0)
 
 
 def test_progress_names_a_few_of_many(
