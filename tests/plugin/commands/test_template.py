@@ -28,7 +28,7 @@ def cluster(api: FakeApi, tmp_path: Path, helm: Path, monkeypatch: pytest.Monkey
 
 def _job(printed: str) -> dict[str, Any]:
     documents = [document for document in yaml.safe_load_all(printed) if document]
-    is_hook = [("annotations" in document["metadata"]) for document in documents]
+    is_hook = [("helm.sh/hook" in document["metadata"].get("annotations", {})) for document in documents]
     (job,) = [
         document for document, hook in zip(documents, is_hook, strict=True) if document["kind"] == "MPIJob" and not hook
     ]

@@ -95,7 +95,7 @@ def test_dry_run_prints_the_plan_and_changes_nothing(run: Run, running: Running)
 
     told = outcome.out.splitlines()
     assert (outcome.code, told[:2]) == (0, ["run1: revision 3 -> 4", "  value     trainer.steps: 600 -> 900"])
-    assert told[2].startswith(f"  replaced  MPIJob {running.job['metadata']['name']}: by MPIJob run1-")
+    assert told[2] == "  replaced  MPIJob run1: ended, then created anew"
     assert told[3] == "  gpus      2 freed, 2 needed, 8 of 8 free for it (nvidia.com/gpu)"
     assert told[4].startswith("  lost      all steps, of which the log tells none yet, ")
     assert running.upgrades == []
@@ -178,8 +178,8 @@ def test_ignored_change_is_refused_by_its_value(run: Run, running: Running) -> N
     outcome = run("upgrade", "run1", "--yes", "--reuse-values", "--set", "podLabels.team=a")
 
     assert outcome.code == 2
-    assert outcome.err.startswith("distrain: podLabels: MPIJob run1-")
-    assert "  ignored   MPIJob run1-" in outcome.out
+    assert outcome.err.startswith("distrain: podLabels: MPIJob run1: ")
+    assert "  ignored   MPIJob run1: " in outcome.out
     assert running.upgrades == []
 
 
