@@ -64,7 +64,7 @@ def test_progress_names_a_few_of_many(
     assert (module.SECONDS_BETWEEN_REPORTS, module.SECONDS_BETWEEN_TRIES) == (10, 1)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_REPORTS", 0.5)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_TRIES", 0.1)
-    nobody = SimpleNamespace(why_no_answer=lambda _: "no address yet", tries_at_once=32, place=" on port 2222")
+    nobody = SimpleNamespace(why_absent=lambda _: "no address yet", unfit={}, tries_at_once=32, place=" on port 2222")
 
     with pytest.raises(module.LaunchError):
         gather(module, [f"run1-worker-{index}.run1.team.svc" for index in range(7)], nobody, 0.9, tmp_path)
