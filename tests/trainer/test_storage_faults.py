@@ -71,6 +71,17 @@ def test_file_is_written(fault: dict[str, Fault], store: Store, s3_proxy: Proxy)
     assert store.read("b.tar") == CONTENT[::-1]
 
 
+def test_large_file_is_written_in_parts(store: Store, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distrain_trainer.storage.s3.LARGE", 1_000_000)
+    content = CONTENT * 20
+
+    with s3_proxy.fault(Every=2, Reset=True):
+        store.write("large.tar", content)
+        assert s3_proxy.faulted() > 3
+
+    assert store.read("large.tar") == content
+
+
 @through("lost-answer")
 def test_file_is_written_once_on_its_condition(fault: dict[str, Fault], store: Store, s3_proxy: Proxy) -> None:
     with s3_proxy.fault(**fault):

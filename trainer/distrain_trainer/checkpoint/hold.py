@@ -98,7 +98,7 @@ def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], s
     Without `resumes` training begins anew, but for a restart of what began so: that has pods in common with it.
     """
     require_conditions = _probe(store, say)
-    patience = Patience()
+    liveness = Liveness()
     while True:
         found = heads.read(store)
         if found is None:
@@ -113,7 +113,7 @@ def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], s
             _require_welcome(store, head, mine)
             if head.job != mine.job:
                 require_conditions(head)
-                if patience.is_needed(head, mine):
+                if liveness.is_given(head):
                     _ask(store, head, tag, mine, say)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     continue
@@ -146,13 +146,14 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
 
 
 @dataclass
-class Patience:
+class Liveness:
     """Whether the holder still lives. Its beats are counted by this machine's clock: the holder's may be another."""
 
     last_beat: float = 0.0
     seen: float = 0.0
 
-    def is_needed(self, head: Head, mine: Holder) -> bool:
+    def is_given(self, head: Head) -> bool:
+        """Tell whether the holder of HEAD is to be waited for."""
         if head.state != TRAINING:
             return False
         if head.heartbeat != self.last_beat:

@@ -1,0 +1,56 @@
+"""A program that cannot be started: the job ends at once, with the line that says why, for every kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.paths import CHART
+from tests.cluster.testbed import Namespace, settings
+
+MISSING = {"command": ["no-such-program"]}
+PARAMETER_SERVER = {"strategy": "parameter-server", **MISSING}
+NO_TORCHRUN = "image.repository: the image distrain/tensorflow:0.1.0 has no torchrun"
+LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "words"),
+    [
+        pytest.param(MISSING, "mpijobs", "command: no-such-program: not found", id="mpijob"),
+        pytest.param(
+            {"framework": "pytorch", "command": ["python3", "train.py"]}, "pytorchjobs", NO_TORCHRUN, id="no-torchrun"
+        ),
+        pytest.param(
+            {"job.kind": "Plain", "command": ["python3 train.py"]}, LAUNCHERS_JOB,
+            'command: "python3 train.py" is one word', id="plain", marks=pytest.mark.full,
+        ),
+        pytest.param(
+            PARAMETER_SERVER, "tfjobs", "command: no-such-program: No such", id="tfjob", marks=pytest.mark.full
+        ),
+        pytest.param(
+            {"framework": "mxnet", **PARAMETER_SERVER}, "mxjobs",
+            "command: no-such-program: No such", id="mxjob", marks=pytest.mark.full,
+        ),
+    ],
+)  # fmt: skip
+def test_program_that_cannot_be_started_ends_the_job(
+    namespace: Namespace, helm4: Path, values: dict[str, Any], kind: str, words: str
+) -> None:
+    # An MPIJob says so once its operator has made the launcher's pod anew, which then ends as the first did.
+    small = {"image.repository": "distrain/tensorflow", "workers.replicas": 1, "job.maxRestarts": 1}
+
+    installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**small, **values}))
+
+    assert installed.returncode == 0, installed.stderr
+    assert namespace.wait_for_end(kind, seconds=120) == "Failed", namespace.story()
+    assert any(message.startswith(f"distrain: {words}") for message in messages(namespace)), namespace.story()
+    assert "starting again" not in namespace.story()
+
+
+def messages(namespace: Namespace) -> list[str]:
+    """Return the termination messages of all containers that have ended."""
+    statuses = [one for pod in namespace.get("pods") for one in pod["status"].get("containerStatuses", [])]
+    return [status["state"].get("terminated", {}).get("message", "") for status in statuses]
