@@ -1,4 +1,4 @@
-"""A rank that hangs ends the run, and nothing else does."""
+"""A rank that hangs ends the run, and nothing else does: neither its input nor a compiler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from lab.paths import REPOSITORY
 PROGRAM = """
 import sys, time
 from distrain_trainer import watchdog
+from distrain_trainer.beacon import Beacon
 watchdog.LEAST_SECONDS, watchdog.SECONDS_BETWEEN = 0.5, 0.05
+watchdog.SECONDS_OF_INPUT, watchdog.SECONDS_HEARD = 0.1, 0.4
 dog = watchdog.Watchdog()
 for _ in range({steps}):
     dog.made_step({seconds})
@@ -46,6 +48,63 @@ def test_step_that_never_ends_ends_the_process() -> None:
 )
 def test_what_may_take_its_time_is_left_alone(steps: int, then: str, seconds: float) -> None:
     assert _run(steps, then, seconds).returncode == 0
+
+
+INPUT = """
+def slow():
+    time.sleep(1.5)
+    yield "a batch"
+dog.next(slow())
+dog.stop()
+"""
+COMPILER = """
+code = compile("def convert(): time.sleep(1.5)", "/venv/site-packages/torch/_dynamo/convert_frame.py", "exec")
+exec(code, globals())
+convert()
+dog.stop()
+"""
+OTHER_RANK = """
+dog.beacon, other, stranger = Beacon(), Beacon(), Beacon()
+dog.beacon.meet([dog.beacon.place, other.place])
+other.meet([dog.beacon.place, other.place])
+stranger.meet([dog.beacon.place])
+for _ in range(30):
+    time.sleep(0.05)
+    {who}.say_busy()
+dog.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(INPUT, id="input-that-waits"),
+        pytest.param(COMPILER, id="compiler"),
+        pytest.param(OTHER_RANK.format(who="other"), id="another-rank-that-is-busy"),
+    ],
+)
+def test_what_is_seen_to_be_no_hang_is_waited_for(then: str) -> None:
+    ended = _run(steps=4, then=then)
+
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param("watchdog.LONGEST_SECONDS = 1.0" + INPUT, id="input-that-never-comes"),
+        pytest.param(OTHER_RANK.format(who="stranger"), id="datagrams-of-a-stranger"),
+    ],
+)
+def test_excuse_that_is_none_or_too_long_does_not_hold(then: str) -> None:
+    ended = _run(steps=4, then=then)
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("distrain: no step was made for ")
+
+
+def test_first_steps_may_compile() -> None:
+    assert _run(steps=2).returncode == 0
 
 
 def test_long_steps_make_patient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ def train(
     progress = Progress.start(config, steps, run.log, run)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
-        batch = next(batches)
+        batch = run.watchdog.next(batches)
         seed_step(config, rank=hvd.rank(), samples=run.position.samples)
         # Distributed: the rate grows with the ranks, as the global batch does.
         trainer.set_learning_rate(learning_rate(config, step=step, ranks=hvd.size()))

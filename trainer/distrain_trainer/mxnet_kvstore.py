@@ -164,7 +164,7 @@ def train(
     meeting = Meeting(mail, worker.store, run, steps)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
-        batches = [next(part) for part in parts]
+        batches = [run.watchdog.next(part) for part in parts]
         seed_step(config, rank=worker.index, samples=run.position.samples)
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))

@@ -134,7 +134,7 @@ def run_steps(
     progress = Progress.start(config, steps, run.log, run)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
-        batch = next(batches)
+        batch = run.watchdog.next(batches)
         for group in optimizer.param_groups:
             # Distributed: the rate grows with the ranks, as the global batch does.
             group["lr"] = learning_rate(config, step=step, ranks=ranks)

@@ -100,7 +100,7 @@ def train(config: Config, dataset: Dataset, model: Any, optimizer: Any, log: Log
     progress = Progress.start(config, steps, log, run)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
-        batch = next(batches)
+        batch = run.watchdog.next(batches)
         seed_step(run.position.samples)
         # Distributed: the rate grows with the ranks, as the global batch does.
         optimizer.learning_rate = learning_rate(config, step=step, ranks=hvd.size())

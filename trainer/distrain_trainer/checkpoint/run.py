@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from distrain_trainer.beacon import Beacon
 from distrain_trainer.checkpoint import arrays, ending, shelf, stopping
 from distrain_trainer.checkpoint import hold as holds
 from distrain_trainer.checkpoint import manifest as manifests
@@ -122,7 +123,10 @@ class Run:
         run = cls(config, world, log, state, subject)
         if config.checkpoint:
             run.request.listen()
-            pods = world.gather(os.environ.get("DISTRAIN_POD_UID", ""))
+            run.watchdog.beacon = beacon = Beacon()
+            told = world.gather((os.environ.get("DISTRAIN_POD_UID", ""), beacon.place))
+            pods, places = ([*each] for each in zip(*told, strict=True))
+            beacon.meet(places)
             run._resume(run._take(pods) if world.rank == 0 else None)
             steps = count_steps(config, dataset, ranks=world.size, start=run.position)
             run.pace = Pace(steps - run.position.step)

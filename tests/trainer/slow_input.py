@@ -1,0 +1,27 @@
+"""Run as a program's ranks: the last one's seventh batch takes far longer than the watchdog lets a step take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from distrain_trainer import __main__, data, watchdog
+from distrain_trainer.data import Batch
+
+SLOW, SECONDS = 6, 8
+train_batches = data.train_batches
+watchdog.LEAST_SECONDS, watchdog.SECONDS_BETWEEN, watchdog.SECONDS_OF_INPUT = 2.0, 0.2, 0.5
+
+
+def with_a_slow_one(*arguments: Any, rank: int, ranks: int, **named: Any) -> Iterator[Batch]:
+    for number, batch in enumerate(train_batches(*arguments, rank=rank, ranks=ranks, **named)):
+        if number == SLOW and rank == ranks - 1:
+            time.sleep(SECONDS)
+        yield batch
+
+
+# Before the program is imported, and takes it from there.
+setattr(data, "train_batches", with_a_slow_one)  # noqa: B010
+__main__.main(sys.argv[1:])
