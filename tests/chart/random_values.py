@@ -119,6 +119,7 @@ POOLS: dict[str, Pool] = {
     **dict.fromkeys(("nameOverride", "fullnameOverride"), one("", "vision", 53 * "a")),
     "repository": one("", "team/image", "registry.example.com:5000/a/b"), "tag": one("", "1.0-rc.1", "1e5", "0123"),
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
+    "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
     "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
     "network.interface": one("", "eth0", "ib0.100"), "excludeInterfaces": one([], ["lo"], ["lo", "docker0"]),

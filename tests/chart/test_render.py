@@ -192,6 +192,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "trainer.logEvery=1", "trainer.extraArgs={--flag=a b}", "data.source=s3", "data.uri=s3://digits/idx",
         "output.uri=s3://results/runs/", "checkpoint.uri=s3://results/saved/", "checkpoint.every=600",
         "checkpoint.maxAge=900", "checkpoint.keep=5", "checkpoint.resume=never",
+        "trainer.maxBadSteps=0", "data.maxBadShare=0.01",
     )  # fmt: skip
 
     program = render(helm, *set_arguments(*values), "--namespace", "team").program
@@ -201,7 +202,8 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-5",
         "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
         "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-max-age=900",
-        "--checkpoint-keep=5", "--checkpoint-at-end", "--resume=never", "--flag=a b",
+        "--checkpoint-keep=5", "--checkpoint-at-end", "--resume=never", "--max-bad-steps=0", "--max-bad-share=0.01",
+        "--flag=a b",
     ]  # fmt: skip
 
 
@@ -209,7 +211,7 @@ def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: P
     # Else the jobs that run would get another name, and be replaced, by a chart upgrade alone.
     program = render(helm, "--set", "checkpoint.maxAge=1800").program
 
-    assert not [argument for argument in program if argument.startswith("--checkpoint-max-age")]
+    assert not [argument for argument in program if argument.startswith(("--checkpoint-max-age", "--max-bad"))]
 
 
 def test_last_state_is_saved_where_it_outlives_the_pods(helm: Path) -> None:

@@ -236,6 +236,8 @@ CASES = [
     ("trainer.model", "pattern", "nets:", "nets:small"),
     ("trainer.model", "pattern", "my-nets:small", "my_nets.of_2024:small_net"),
     ("trainer.model", "pattern", "mnist:build()", "mnist:build"),
+    ("data.maxBadShare", "pattern", "2", "0.01"),
+    ("data.maxBadShare", "pattern", "-0.1", "1e-3"),
     ("trainer.learningRate", "pattern", "0.0", "1e-5"),
     ("trainer.learningRate", "pattern", "fast", ".05"),
     ("trainer.learningRate", "pattern", "-0.1", "10"),

@@ -30,9 +30,7 @@ def numbers_in(batches: list[Batch]) -> list[int]:
     return [round(float(pixels) * 255) for batch in batches for pixels in batch.images[batch.weights > 0, 0, 0, 0]]
 
 
-def go_through(config: Config) -> None:
+def go_through(config: Config) -> list[Batch]:
     """Read all that there is to train on."""
-    dataset = load(config)
-    steps = -(-len(dataset.train) // config.batch_size)
-    for _ in itertools.islice(train_batches(config, dataset, rank=0, ranks=1), steps):
-        pass
+    [batches] = epoch_of(config, load(config), ranks=1)
+    return batches

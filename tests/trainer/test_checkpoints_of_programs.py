@@ -49,3 +49,18 @@ def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished
     assert re.search(rf"^finished: \d+ steps, {EPOCHS * SAMPLES} samples$", finished.stdout, re.M)
     assert again.returncode == 0, again.stderr
     assert again.stdout == "finished: /out/checkpoints holds the end of this run; nothing is left to do\n"
+
+
+@pytest.mark.shared
+def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_output(
+    program: ProgramInImage, tmp_path: Path
+) -> None:
+    interrupted(program, tmp_path, "end", "--epochs=1", ranks=1)
+
+    more = interrupted(program, tmp_path, "end", "--epochs=2", ranks=1)
+    elsewhere = interrupted(program, tmp_path, "end", "--epochs=2", "--output=/out/elsewhere", ranks=1)
+
+    assert "goes on with a run that had finished: it ended at step " in more.stdout, more.stdout + more.stderr
+    assert re.search(rf"^finished: \d+ steps, {2 * SAMPLES} samples$", more.stdout, re.M)
+    assert "output.uri: /out/elsewhere does not hold its model" in elsewhere.stdout, elsewhere.stderr
+    assert (elsewhere.returncode, (tmp_path / "elsewhere" / program.program.model).exists()) == (0, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,30 @@ def test_damaged_image_is_named(tmp_path: Path, content: bytes, reason: str) -> 
         DataError, match=rf"^data\.uri: /.*/class-1/00001\.png is damaged \({reason}\); upload it again$"
     ):
         go_through(config_of(tmp_path))
+
+
+def test_damaged_image_is_left_out_and_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_image_folder(tmp_path, numbered(SAMPLES, size=64))
+    replace_image(tmp_path, b"")
+    config = config_of(tmp_path, max_bad_share=0.05)
+
+    batches = go_through(config)
+
+    [batch] = [batch for batch in batches if (batch.weights[: batch.samples] == 0).any()]
+    [slot] = np.flatnonzero(batch.weights == 0)
+    # Another image stands in the damaged one's place.
+    assert any(np.array_equal(batch.images[slot], batch.images[other]) for other in range(3) if other != slot)
+    [line] = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"left out: data\.uri: /.*/00001\.png is damaged \(.*\); upload it again \(1 of .* 1\)", line)
+
+
+def test_more_damaged_images_than_the_values_allow_end_the_run(tmp_path: Path) -> None:
+    write_image_folder(tmp_path, numbered(SAMPLES, size=64))
+    for image in sorted((tmp_path / "class-1").iterdir())[:2]:
+        image.write_bytes(b"")
+
+    with pytest.raises(DataError, match=r"data\.maxBadShare allows 1 damaged ones of 23, and this is number 2$"):
+        go_through(config_of(tmp_path, max_bad_share=0.05))
 
 
 def test_images_of_two_sizes_are_refused_with_both_and_the_remedy(tmp_path: Path) -> None:

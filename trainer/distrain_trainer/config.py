@@ -57,6 +57,8 @@ class Config:
     checkpoint_at_end: bool = False
     resume: str = "auto"
     deterministic: bool = False
+    max_bad_steps: int = 10
+    max_bad_share: float = 0.001
 
     def __post_init__(self) -> None:
         """Raise ArgumentError, naming the value's path, unless the values make a run."""
@@ -68,6 +70,9 @@ class Config:
         _require_at_least("trainer.logEvery", self.log_every, 1)
         _require_at_least("trainer.warmup", self.warmup, 0)
         _require_at_least("trainer.seed", self.seed, 0)
+        _require_at_least("trainer.maxBadSteps", self.max_bad_steps, 0)
+        if not 0 <= self.max_bad_share <= 1:
+            raise ArgumentError(f"data.maxBadShare: {self.max_bad_share} is no share; give 0 to 1, such as 0.001")
         for flag, value in (("--image-size", self.image_size), ("--classes", self.classes)):
             if value is not None:
                 _require_at_least(f"trainer.extraArgs: {flag}", value, 1)
@@ -190,6 +195,18 @@ def _parser() -> argparse.ArgumentParser:
     add("--checkpoint-at-end", action="store_true", help="save the last state too, so that more epochs can follow")
     add("--resume", choices=RESUMES, default=Config.resume, help="never: begin anew, but for restarts of this job")
     add(
+        "--max-bad-steps",
+        type=int,
+        default=Config.max_bad_steps,
+        help="steps in a row that may be left out because the loss or a gradient is no finite number",
+    )
+    add(
+        "--max-bad-share",
+        type=float,
+        default=Config.max_bad_share,
+        help="share of the samples that may be left out because their image is damaged",
+    )
+    add(
         "--deterministic",
         action="store_true",
         help="the same values give the same weights, bit by bit, at the same size, however often interrupted; slower",
@@ -209,6 +226,8 @@ def _value_path(flag: str) -> str:
         return f"trainer.extraArgs: --{flag}"
     if flag in CHECKPOINT_PATHS:
         return CHECKPOINT_PATHS[flag]
+    if flag == "max-bad-share":
+        return "data.maxBadShare"
     if flag in ("framework", "strategy"):
         return flag
     if flag in ("data", "output"):

@@ -74,6 +74,10 @@ class DataError(TrainerError):
     """The data was read, but cannot be trained on as it is."""
 
 
+class DamagedError(DataError):
+    """One sample cannot be decoded."""
+
+
 class DeviceError(TrainerError):
     """The ranks of a machine and its GPUs do not match."""
 

@@ -6,6 +6,7 @@ A line that exists only because the training is distributed says so: `# Distribu
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,8 @@ from distrain_trainer.errors import DeviceError
 from distrain_trainer.log import Log
 from distrain_trainer.mxnet_checkpoint import GluonState
 from distrain_trainer.mxnet_training import (
+    Statistics,
+    are_finite,
     choose_precision,
     count_right,
     make_loss,
@@ -55,6 +58,8 @@ def main(config: Config, dataset: Dataset) -> None:
     run = Run.begin(config, dataset, GluonState(model, trainer), world(), log)
 
     progress = train(config, dataset, model, trainer, run, device=device, is_half=is_half)
+    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
     accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
@@ -139,10 +144,12 @@ def mean_over_ranks(loss: float) -> float:
 
 
 def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Callable[[Batch], float]:
-    """Return the function of one step: batch in, this rank's loss out."""
-    loss_of = make_loss(model)
+    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    loss_of, statistics = make_loss(model), Statistics(model)
+    trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
 
     def train_step(batch: Batch) -> float:
+        statistics.keep()
         with mx.autograd.record():
             loss = loss_of(batch, device)
             if is_half:
@@ -151,10 +158,18 @@ def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Cal
                     mx.autograd.backward(scaled)
         if not is_half:
             loss.backward()
-        # Not the batch's size: the samples' weights have made a mean of the sum already.
-        trainer.step(1)
+        trainer.allreduce_grads()
+        # Distributed: the averages are the same on all ranks, and so all leave a step out, or none.
+        is_left_out = not are_finite([each.grad() for each in trained])
+        # While fp16's scale is above 1, it is what made them too large: the trainer leaves the step out and lowers it.
+        is_scale = is_half and trainer._amp_loss_scaler.loss_scale > 1
+        if is_half or not is_left_out:
+            # Not the batch's size: the samples' weights have made a mean of the sum already.
+            trainer.update(1)
+        if is_left_out or batch.is_empty:
+            statistics.restore()
         # As a number at once: it waits for the step, which else is only in MXNet's queue.
-        return float(loss.asscalar())
+        return math.nan if is_left_out and not is_scale else float(loss.asscalar())
 
     return train_step
 

@@ -7,6 +7,8 @@ mxnet_server.py is the servers' and the scheduler's.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +26,8 @@ from distrain_trainer.mxnet_checkpoint import ServersState
 from distrain_trainer.mxnet_server import Place
 from distrain_trainer.mxnet_server_optimizer import NOTHING_BUT_SUMS, STATES, Keys, ServerOptimizer
 from distrain_trainer.mxnet_training import (
+    Statistics,
+    are_finite,
     choose_precision,
     count_right,
     make_loss,
@@ -82,6 +86,7 @@ def main(config: Config, dataset: Dataset) -> None:
         lifeline.stop()  # Distributed: the scheduler and the servers stop as well.
         raise
     take_final_weights(state.trained, worker)
+    share_statistics(model, mail)
     accuracy = evaluate(config, dataset, model, worker, mail) if dataset.tests else None
     results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
 
@@ -183,20 +188,29 @@ def mean_over(worker: Worker, mail: Mail) -> Callable[[float], float]:
 def make_train_step(
     model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int
 ) -> Callable[[Sequence[Batch]], float]:
-    """Return the function of one step: a batch per device in, this worker's loss out."""
-    loss_of = make_loss(model)
+    """Return the function of one step: a batch per device in, this worker's loss out, NaN where it was left out."""
+    loss_of, statistics = make_loss(model), Statistics(model)
 
     def train_step(batches: Sequence[Batch]) -> float:
+        statistics.keep()
         with mx.autograd.record():
             losses = [loss_of(batch, device) for batch, device in zip(batches, worker.devices, strict=True)]
             targets = [loss * loss_scale for loss in losses]
         mx.autograd.backward(targets)
+        gradients = [parameter.list_grad() for parameter in parameters]
+        is_left_out = not all(are_finite(of_device) for of_device in zip(*gradients, strict=True))
+        if is_left_out:
+            # Distributed: in all of them, so that the servers leave out all of this step, and not only some layers.
+            for array in itertools.chain(*gradients):
+                array[:] = math.nan
+        if is_left_out or all(batch.is_empty for batch in batches):
+            statistics.restore()
         for key, parameter in enumerate(parameters):
             # Distributed: the gradients go to the servers and the new weights come back, the first layer's first, as
             # the next step begins with it.
             worker.store.pushpull(key, parameter.list_grad(), out=parameter.list_data(), priority=-key)
         # As a number at once: it waits for the step, which else is only in MXNet's queue.
-        return float(sum(loss.asscalar() for loss in losses)) / len(losses)
+        return math.nan if is_left_out else float(sum(loss.asscalar() for loss in losses)) / len(losses)
 
     return train_step
 
@@ -207,6 +221,15 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
     worker.store._barrier()  # Distributed
     for key, parameter in enumerate(parameters):
         worker.store.pull(key, out=parameter.list_data())  # Distributed
+
+
+def share_statistics(model: Any, mail: Mail) -> None:
+    """Have all workers test with worker 0's means of batch normalizations: the saved model has these."""
+    parameters = Statistics(model).parameters
+    if parameters:
+        values = mail.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
+        for each, value in zip(parameters, values, strict=True):
+            each.set_data(value)
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, mail: Mail) -> float:

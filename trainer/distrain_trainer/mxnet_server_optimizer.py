@@ -8,7 +8,7 @@ from typing import Any
 import mxnet as mx
 
 from distrain_trainer.config import Config
-from distrain_trainer.mxnet_training import make_optimizer
+from distrain_trainer.mxnet_training import are_finite, make_optimizer
 from distrain_trainer.schedule import learning_rate
 
 
@@ -89,8 +89,11 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
     def update_multi_precision(self, index: int, weight: Any, grad: Any, state: Any) -> None:
         if index >= self.keys.weights:
             weight += grad
-        else:
+        elif are_finite([grad]):
             self.inner.update_multi_precision(index, weight, grad, state)
+        else:
+            # A worker's step that is to be left out, by all: it counts, and changes nothing.
+            self.inner._update_count(index)
 
 
 class Schedule(mx.lr_scheduler.LRScheduler):  # type: ignore[misc]

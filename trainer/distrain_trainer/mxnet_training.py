@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,28 @@ def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
         return (weights * cross_entropy(logits, labels)).sum()
 
     return loss
+
+
+class Statistics:
+    """What a model counts beside its weights, such as the means of a batch normalization, as it was before a step."""
+
+    def __init__(self, model: Any) -> None:
+        self.parameters = [each for each in model.collect_params().values() if each.grad_req == "null"]
+        self._before: list[list[Any]] = []
+
+    def keep(self) -> None:
+        self._before = [[array.copy() for array in each.list_data()] for each in self.parameters]
+
+    def restore(self) -> None:
+        """Forget what the step has counted."""
+        for each, before in zip(self.parameters, self._before, strict=True):
+            for array, old in zip(each.list_data(), before, strict=True):
+                array[:] = old
+
+
+def are_finite(arrays: Sequence[Any]) -> bool:
+    """Tell whether arrays of one device hold finite numbers alone."""
+    return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
 
 
 def count_right(model: Any, batches: Iterable[Batch], device: Any) -> float:

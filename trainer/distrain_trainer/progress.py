@@ -40,6 +40,7 @@ class Progress:
     resumed_step: int
     run: Run
     pace: Pace = field(default_factory=Pace)
+    bad_steps: int = 0
 
     @classmethod
     def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
@@ -54,7 +55,7 @@ class Progress:
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
 
-        Raises DivergedError when the loss is no number any more.
+        A loss that is no finite number tells of a step that was left out. Raises DivergedError after too many in a row.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         samples = self.run.position.samples + batch.global_samples
@@ -65,17 +66,31 @@ class Progress:
             self.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
         if self.speed.steps == self.steps:
             self.run.watchdog.stop()
-        if not math.isfinite(loss):
-            raise DivergedError(
-                f"trainer.learningRate: the loss is {loss} at step {self.speed.steps}; "
-                "lower trainer.learningRate or lengthen trainer.warmup"
-            )
+        self._judge(loss)
         if self._is_logged():
             mean_loss = mean(loss)
             self.log.print(step_line(self.speed, mean_loss))
             self.pace.add(self.speed.steps, samples)
             self.log.print(self._progress_line(mean_loss).text())
-            self.run.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
+            if math.isfinite(mean_loss):
+                self.run.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
+
+    def _judge(self, loss: float) -> None:
+        """Count the steps in a row that have changed nothing, as the loss or a gradient was no finite number."""
+        if math.isfinite(loss):
+            self.bad_steps = 0
+            return
+        self.bad_steps += 1
+        step, most = self.speed.steps, self.config.max_bad_steps
+        if self.bad_steps > most:
+            raise DivergedError(
+                f"trainer.learningRate: the loss is {loss} at step {step}; lower trainer.learningRate or lengthen "
+                f"trainer.warmup ({self.bad_steps} such steps in a row, and trainer.maxBadSteps is {most})"
+            )
+        self.log.print(
+            f"step {step} is left out: its loss or a gradient is no finite number ({self.bad_steps} in a row, "
+            f"trainer.maxBadSteps is {most})"
+        )
 
     def _progress_line(self, loss: float) -> ProgressLine:
         run, samples = self.run, self.pace.lines[-1][2]

@@ -25,6 +25,8 @@ from distrain_trainer.pytorch_checkpoint import TorchState
 from distrain_trainer.pytorch_training import (
     MODEL_FILE,
     Computer,
+    Statistics,
+    change_weights,
     make_deterministic,
     make_optimizer,
     require_asked_gpus,
@@ -65,6 +67,7 @@ def main(config: Config, dataset: Dataset) -> None:
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
+    share_statistics(model)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
 
@@ -132,17 +135,23 @@ def train(
 
 
 def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
-    """Return the function of one step: batch in, this rank's loss out."""
+    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    statistics = Statistics(replica)
 
     def train_step(batch: Batch) -> Any:
         optimizer.zero_grad()
+        statistics.keep()
         loss = computer.loss(replica, batch)
         scaler.scale(loss).backward()  # Distributed: the replica averages the gradients over the ranks meanwhile.
-        scaler.step(optimizer)
-        scaler.update()
-        return loss.detach()
+        return change_weights(optimizer, scaler, statistics, batch, loss.detach())
 
     return train_step
+
+
+def share_statistics(model: Any) -> None:
+    """Have all ranks test with rank 0's means of batch normalizations, which are those of the model that is saved."""
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:

@@ -21,6 +21,8 @@ from distrain_trainer.pytorch_checkpoint import TorchState
 from distrain_trainer.pytorch_training import (
     MODEL_FILE,
     Computer,
+    Statistics,
+    change_weights,
     make_deterministic,
     make_optimizer,
     require_asked_gpus,
@@ -50,6 +52,8 @@ def main(config: Config, dataset: Dataset) -> None:
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
+    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    hvd.broadcast_parameters(dict(model.named_buffers()), root_rank=0)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
@@ -76,17 +80,17 @@ def train(
 
 
 def make_train_step(computer: Computer, model: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
-    """Return the function of one step: batch in, this rank's loss out."""
+    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    statistics = Statistics(model)
 
     def train_step(batch: Batch) -> Any:
         optimizer.zero_grad()
+        statistics.keep()
         loss = computer.loss(model, batch)
         scaler.scale(loss).backward()
         optimizer.synchronize()  # Distributed: waits for the averages, so that the scaler looks at these.
         with optimizer.skip_synchronize():  # Distributed: once is enough.
-            scaler.step(optimizer)
-        scaler.update()
-        return loss.detach()
+            return change_weights(optimizer, scaler, statistics, batch, loss.detach())
 
     return train_step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -111,6 +112,54 @@ def make_optimizer(config: Config, model: Any) -> Any:
     if config.optimizer == "adam":
         return torch.optim.Adam(model.parameters())
     return torch.optim.SGD(model.parameters(), momentum=0.9)
+
+
+class Statistics:
+    """What a model counts beside its weights, such as the means of a batch normalization, as it was before a step."""
+
+    def __init__(self, model: Any) -> None:
+        self._buffers = list(model.buffers())
+        self._before = [buffer.clone() for buffer in self._buffers]
+
+    def keep(self) -> None:
+        _copy(self._buffers, self._before)
+
+    def restore(self) -> None:
+        """Forget what the step has counted."""
+        _copy(self._before, self._buffers)
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+def _copy(these: list[Any], to: list[Any]) -> None:
+    for one, other in zip(these, to, strict=True):
+        other.copy_(one)
+
+
+def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: Batch, loss: Any) -> Any:
+    """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss.
+
+    Gradients that are no finite numbers change nothing, on no rank, and the loss returned is NaN then. Only while the
+    scaler still looks for a scale that fp16 holds, it is nothing to tell of. A batch without samples leaves the
+    statistics alone.
+    """
+    if scaler.is_enabled():
+        scale = scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update()
+        is_left_out = scaler.get_scale() < scale
+        is_told = is_left_out and scale <= 1
+    else:
+        is_told = is_left_out = not are_finite(optimizer)
+        if not is_left_out:
+            optimizer.step()
+    if is_left_out or batch.is_empty:
+        statistics.restore()
+    return loss.new_tensor(math.nan) if is_told else loss
+
+
+def are_finite(optimizer: Any) -> bool:
+    gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+    return math.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
 
 
 def run_steps(

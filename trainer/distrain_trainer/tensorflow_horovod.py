@@ -25,9 +25,11 @@ from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow_checkpoint import KerasState
 from distrain_trainer.tensorflow_training import (
+    are_finite,
     choose_device,
     choose_precision,
     count_right,
+    counted_by,
     has_gpu,
     loss_of,
     make_deterministic,
@@ -57,6 +59,7 @@ def main(config: Config, dataset: Dataset) -> None:
         share_start(model, optimizer)
 
     progress = train(config, dataset, model, optimizer, log, run)
+    share_statistics(model)
     accuracy = evaluate(config, dataset, model) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
@@ -117,16 +120,18 @@ def mean_over_ranks(loss: float) -> float:
 
 
 def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
-    """Return the function of one step, compiled to a graph: batch in, this rank's loss out.
+    """Return the function of one step, compiled to a graph: batch in, this rank's loss out, NaN where it was left out.
 
     Beside it goes whether this rank was asked to stop, and comes whether any was.
     """
     # AutoGraph would rewrite all of Horovod, which needs none of it, in three seconds of each start.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
+    counted = counted_by(model)
 
     def train_step(images: Any, labels: Any, weights: Any, asked: Any) -> Any:
         asked = allreduce(asked, op=hvd.Max, name="asked")  # Distributed: all ranks stop at the same step.
+        before = [tf.identity(variable) for variable in counted]
         with tf.GradientTape() as tape:
             loss = loss_of(model, images, labels, weights)
             # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
@@ -134,10 +139,33 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
         tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss, asked
+        # Distributed: the averages are the same on all ranks, and so all leave a step out, or none.
+        is_told = is_left_out = tf.logical_not(are_finite(gradients))
+        pairs = list(zip(gradients, model.trainable_variables, strict=True))
+        if is_scaled:
+            # It leaves such a step out by itself, and looks for a scale that fp16 holds: until then nothing is wrong.
+            is_told = tf.logical_and(is_left_out, optimizer.loss_scale <= 1)
+            optimizer.apply_gradients(pairs)
+        else:
+            tf.cond(is_left_out, lambda: True, lambda: apply(optimizer, pairs))
+        is_counted = tf.logical_and(tf.logical_not(is_left_out), tf.reduce_any(weights > 0))
+        for variable, old in zip(counted, before, strict=True):
+            variable.assign(tf.where(is_counted, variable, old))
+        return tf.where(is_told, np.nan, loss), asked
 
     return tf.function(train_step)  # type: ignore[no-any-return]
+
+
+def apply(optimizer: Any, pairs: list[Any]) -> bool:
+    """Change the weights. Returns something, as the branches of a graph must."""
+    optimizer.apply_gradients(pairs)
+    return True
+
+
+def share_statistics(model: Any) -> None:
+    """Have all ranks test with rank 0's means of batch normalizations, which are those of the model that is saved."""
+    if counted := counted_by(model):
+        hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any) -> float:

@@ -10,12 +10,14 @@ A line that exists only because the training is distributed says so: `# Distribu
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from distrain_trainer import tensorflow_models
@@ -32,6 +34,7 @@ from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow_cluster import Cluster, Member
 from distrain_trainer.tensorflow_meeting import Attendance, Meeting
 from distrain_trainer.tensorflow_training import (
+    are_finite,
     choose_device,
     choose_precision,
     count_right,
@@ -189,8 +192,10 @@ def train(
         seed_step(samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
-        # Distributed: the servers make a step for each worker's batch, and not one for all, so the rate is for one.
-        weights.push(gradients, rate=learning_rate(config, step=step, ranks=1))
+        # A step without samples, or whose gradients are no finite numbers, changes nothing on the servers.
+        if math.isfinite(loss) and not batch.is_empty:
+            # Distributed: the servers make a step for each worker's batch, and not one for all, so the rate is for one.
+            weights.push(gradients, rate=learning_rate(config, step=step, ranks=1))
         # Distributed: whoever is asked to stop, all do.
         asked = max(request.reason, *weights.signs[1:])
         report = StepReport(batch.samples, batch.global_samples, float(loss), time.perf_counter() - started, asked)
@@ -199,7 +204,10 @@ def train(
 
 
 def make_gradients(model: Any) -> Callable[..., Any]:
-    """Return the function of one step, compiled to a graph: batch in, loss and gradients out."""
+    """Return the function of one step, compiled to a graph: batch in, loss and gradients out.
+
+    The loss is NaN where a gradient is no finite number, be it too large for fp16.
+    """
     is_scaled = tf.keras.mixed_precision.global_policy().name == "mixed_float16"
 
     def gradients_of(images: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
@@ -207,11 +215,7 @@ def make_gradients(model: Any) -> Callable[..., Any]:
             loss = loss_of(model, images, labels, weights)
             target = loss * FP16_SCALE if is_scaled else loss
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
-        return loss, [unscaled(gradient) for gradient in gradients] if is_scaled else gradients
+        loss = tf.where(are_finite(gradients), loss, np.nan)
+        return loss, [gradient / FP16_SCALE for gradient in gradients] if is_scaled else gradients
 
     return tf.function(gradients_of)  # type: ignore[no-any-return]
-
-
-def unscaled(gradient: Any) -> Any:
-    """Return a gradient of the loss itself; what has become too large for fp16 makes no step."""
-    return tf.where(tf.math.is_finite(gradient), gradient / FP16_SCALE, 0.0)

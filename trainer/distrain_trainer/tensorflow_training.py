@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,16 @@ def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:
     """Return the weighted sum of a batch's losses."""
     logits = tf.cast(model(images, training=True), tf.float32)
     return tf.reduce_sum(weights * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+def counted_by(model: Any) -> list[Any]:
+    """Return the variables that a model counts beside its weights, such as the means of a batch normalization."""
+    return [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
+
+
+def are_finite(gradients: Iterable[Any]) -> Any:
+    """Return whether all gradients are finite numbers, as a tensor."""
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients if gradient is not None])
 
 
 def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> float:

@@ -57,6 +57,12 @@ distrain.trainer.arguments
 - --checkpoint-at-end
 {{- end }}
 - --resume={{ .Values.checkpoint.resume }}
+{{- if ne $trainer.maxBadSteps nil }}
+- --max-bad-steps={{ int64 $trainer.maxBadSteps }}
+{{- end }}
+{{- if ne .Values.data.maxBadShare nil }}
+- --max-bad-share={{ .Values.data.maxBadShare }}
+{{- end }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}
 {{- end }}

@@ -15,7 +15,7 @@ from distrain_trainer.data.dealing import Indices, Part, Segment, count_steps_le
 from distrain_trainer.data.formats import Dataset
 from distrain_trainer.data.position import Position
 from distrain_trainer.data.samples import Pixels, Samples
-from distrain_trainer.errors import DataError
+from distrain_trainer.errors import DamagedError, DataError
 
 # More than the cores of a small machine: most of them wait for S3.
 THREADS = 16
@@ -27,8 +27,8 @@ SAMPLES_AHEAD = 64
 class Batch:
     """One rank's part of a step, of the same shape every step.
 
-    A sample's weight is 0 where it only fills the last batch of an epoch up. Over all ranks the weights average 1,
-    whatever each rank's count: so ranks that average their weighted sums get the mean over the global batch.
+    A sample's weight is 0 where it only fills the last batch of an epoch up, or is damaged. Over all ranks the weights
+    average 1, whatever each rank's count: so ranks that average their weighted sums get the mean over the global batch.
     """
 
     images: Pixels
@@ -36,6 +36,11 @@ class Batch:
     weights: Pixels
     samples: int
     global_samples: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing in it is trained on: this rank has no sample left in the epoch's last step."""
+        return not self.weights.any()
 
 
 START = Position()
@@ -81,7 +86,7 @@ def train_batches(
     if config.is_synthetic:
         # One batch of noise again and again, as the training benchmarks do: its speed is real, its loss means nothing.
         everything = Part(0, np.arange(size), [(np.arange(size), size * ranks)])
-        return itertools.repeat(next(_batches(samples, [everything], size, ranks)))
+        return itertools.repeat(next(_batches(samples, [everything], size, ranks, Damage(size, 0))))
 
     def part(epoch: int, made: Sequence[Segment] = ()) -> Part:
         of = (len(samples), size)
@@ -90,7 +95,7 @@ def train_batches(
     first = start.samples // len(samples)
     # Each part when its turn comes: a whole epoch is dealt out at once.
     parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
-    return _batches(samples, parts, size, ranks)
+    return _batches(samples, parts, size, ranks, Damage(len(samples), config.max_bad_share))
 
 
 def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
@@ -98,10 +103,32 @@ def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: in
     if dataset.test is None:
         return iter(())
     part = deal_tests(len(dataset.test), config.batch_size, rank=rank, ranks=ranks)
-    return _batches(dataset.test, [part], config.batch_size, 1)
+    return _batches(dataset.test, [part], config.batch_size, 1, Damage(len(dataset.test), config.max_bad_share))
 
 
-def _batches(samples: Samples, parts: Iterable[Part], batch_size: int, ranks: int) -> Iterator[Batch]:
+class Damage:
+    """The damaged samples of a data set that this rank has met, and how many there may be."""
+
+    def __init__(self, samples: int, share: float) -> None:
+        self._samples, self._most = samples, int(samples * share)
+        self._met: set[str] = set()
+
+    def count(self, error: DamagedError) -> None:
+        """Say that a sample is left out, once for each. Raises DataError where there are too many."""
+        if str(error) in self._met:
+            return
+        self._met.add(str(error))
+        if self._most == 0:
+            raise error
+        if len(self._met) > self._most:
+            raise DataError(
+                f"{error}; data.maxBadShare allows {self._most} damaged ones of {self._samples}, and this is number "
+                f"{len(self._met)}"
+            )
+        print(f"left out: {error} ({len(self._met)} of at most {self._most})", flush=True)
+
+
+def _batches(samples: Samples, parts: Iterable[Part], batch_size: int, ranks: int, damage: Damage) -> Iterator[Batch]:
     """Yield the batches in order, some of them begun ahead. What fails in a thread is raised here, in its place."""
     # One thread reads what must be read in a row, and hands the work to the others.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)
@@ -110,7 +137,7 @@ def _batches(samples: Samples, parts: Iterable[Part], batch_size: int, ranks: in
         ahead = deque(reader.submit(next, begun, None) for _ in range(max(2, SAMPLES_AHEAD // batch_size)))
         while (one := ahead.popleft().result()) is not None:
             ahead.append(reader.submit(next, begun, None))
-            yield _finish(*one)
+            yield _finish(*one, damage)
     finally:
         # Nothing waits for what nobody asks for any more.
         for pool in (reader, workers):
@@ -130,11 +157,15 @@ def _begin(
             yield batch, [workers.submit(work, images, labels) for work in works]
 
 
-def _finish(batch: Batch, futures: list[Future[None]]) -> Batch:
-    for future in futures:
-        future.result()
-    count, size = batch.samples, len(batch.labels)
-    if 0 < count < size:
+def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
+    for slot, future in enumerate(futures):
+        try:
+            future.result()
+        except DamagedError as error:  # What may be damaged by itself has a slot by itself.
+            damage.count(error)
+            batch.weights[slot] = 0
+    good, rest = (np.flatnonzero(weighs) for weighs in (batch.weights > 0, batch.weights == 0))
+    if len(good) and len(rest):
         # Of weight 0, but batch normalization sees them: real images do not lead it astray.
-        batch.images[count:] = batch.images[np.arange(count, size) % count]
+        batch.images[rest] = batch.images[good[np.arange(len(rest)) % len(good)]]
     return batch

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from distrain_trainer.data.dealing import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put, size_text
-from distrain_trainer.errors import DataError
+from distrain_trainer.errors import DamagedError, DataError
 from distrain_trainer.storage import Store
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -35,7 +35,7 @@ class Decoder:
     seed: int
 
     def decode(self, content: bytes, name: str, *, epoch: int, sample: int) -> npt.NDArray[np.uint8]:
-        """Return the image. Raises DataError for one that is damaged or of another size."""
+        """Return the image. Raises DamagedError for one that cannot be decoded, DataError for one of another size."""
         height, width, _ = self.shape
         try:
             image = _open(content)
@@ -112,7 +112,7 @@ def _decode_small(image: Image.Image, side: int) -> None:
     image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))
 
 
-def _damaged(name: str, error: Exception) -> DataError:
+def _damaged(name: str, error: Exception) -> DamagedError:
     # Pillow's own words for a file that is no image end in an address in memory.
     reason = "no JPEG or PNG image" if isinstance(error, UnidentifiedImageError) else str(error)
-    return DataError(f"data.uri: {name} is damaged ({reason}); upload it again")
+    return DamagedError(f"data.uri: {name} is damaged ({reason}); upload it again")

@@ -1,0 +1,27 @@
+"""Run as a program's ranks: the first one's fourth batch holds no numbers, as a broken GPU's may."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from distrain_trainer import __main__, data
+from distrain_trainer.data import Batch
+
+BAD = 3
+train_batches = data.train_batches
+
+
+def with_a_bad_one(*arguments: Any, rank: int, **named: Any) -> Iterator[Batch]:
+    for number, batch in enumerate(train_batches(*arguments, rank=rank, **named)):
+        if number == BAD and rank == 0:
+            batch.images[:] = np.nan
+        yield batch
+
+
+# Before the program is imported, and takes it from there.
+setattr(data, "train_batches", with_a_bad_one)  # noqa: B010
+__main__.main(sys.argv[1:])

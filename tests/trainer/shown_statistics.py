@@ -1,0 +1,58 @@
+"""Run as a program's ranks: each leaves what its model counts beside the weights, as it is when the test begins.
+
+They lie in /out/<rank>.npz: the running means and variances of batch normalizations.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import numpy as np
+
+from distrain_trainer import __main__
+from distrain_trainer.config import parse
+from distrain_trainer.errors import rank_from_environment
+
+
+def leave(arrays: list[Any]) -> None:
+    np.savez(f"/out/{rank_from_environment()}.npz", *arrays)
+
+
+def show_pytorch() -> None:
+    computer = importlib.import_module("distrain_trainer.pytorch_training").Computer
+    count_right = computer.count_right
+
+    def shown(self: Any, model: Any, batches: Any) -> float:
+        leave([each.numpy().copy() for each in model.buffers()])
+        return float(count_right(self, model, batches))
+
+    computer.count_right = shown
+
+
+def show_tensorflow() -> None:
+    training: Any = importlib.import_module("distrain_trainer.tensorflow_training")
+    count_right = training.count_right
+
+    def shown(config: Any, dataset: Any, model: Any, **named: Any) -> float:
+        leave([each.numpy() for each in model.non_trainable_variables if each.dtype.is_floating])
+        return float(count_right(config, dataset, model, **named))
+
+    training.count_right = shown
+
+
+def show_mxnet() -> None:
+    training: Any = importlib.import_module("distrain_trainer.mxnet_training")
+    count_right = training.count_right
+
+    def shown(model: Any, batches: Any, device: Any) -> float:
+        parameters = model.collect_params().values()
+        leave([each.data().asnumpy() for each in parameters if each.grad_req == "null"])
+        return float(count_right(model, batches, device))
+
+    training.count_right = shown
+
+
+{"pytorch": show_pytorch, "tensorflow": show_tensorflow, "mxnet": show_mxnet}[parse(sys.argv[1:]).framework]()
+__main__.main(sys.argv[1:])
