@@ -256,6 +256,7 @@ def test_without_a_place_nothing_is_saved_and_signals_stay_as_they_are() -> None
 def test_interval_is_the_plugins(cost: float, mtbf: float) -> None:
     assert interval.checkpoint_interval(cost, mtbf) == formulas.checkpoint_interval(cost, mtbf)
     assert interval.GPU_DAYS_BETWEEN_FAILURES == formulas.GPU_DAYS_BETWEEN_FAILURES
+    assert interval.LONGEST == formulas.LONGEST_BETWEEN_CHECKPOINTS
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from distrain.errors import ValuesError
 from distrain.job import Job
 
 TRAINER = "distrain_trainer"
-# What the figures of time assume: the network of a common cloud node, and an object store's or disk's speed.
+# What the figures of time assume: the network of a common cloud node, and the speed of a copy to host memory.
 BANDWIDTH = 25e9
-STORE_BYTES_PER_SECOND = 1e9
+COPY_BYTES_PER_SECOND = 10e9
 
 Figure = tuple[str, str]
 
@@ -176,12 +176,15 @@ def _communication(size: Size, trainer: Trainer, gradients: int) -> str:
 def _checkpoint(size: Size, trainer: Trainer) -> str:
     assert trainer.parameters is not None
     written = formulas.checkpoint_bytes(trainer.parameters, trainer.optimizer)
-    cost = written / STORE_BYTES_PER_SECOND
+    stall = written / COPY_BYTES_PER_SECOND
     days = formulas.GPU_DAYS_BETWEEN_FAILURES
     mtbf = 86400 * formulas.job_mtbf(days, size.workers * size.gpus)
+    best = formulas.checkpoint_interval(stall, mtbf)
+    if best > formulas.LONGEST_BETWEEN_CHECKPOINTS:
+        return f"one every {_time(formulas.LONGEST_BETWEEN_CHECKPOINTS)}, the longest that checkpoint.every: auto takes"
     return (
-        f"one every {_time(formulas.checkpoint_interval(cost, mtbf))} loses least (Young/Daly), if {_bytes(written)} "
-        f"are written at {_bytes(STORE_BYTES_PER_SECOND)}/s and a GPU fails every {days:.0f} days"
+        f"one every {_time(best)} loses least (Young/Daly), if the training waits for a copy of {_bytes(written)} at "
+        f"{_bytes(COPY_BYTES_PER_SECOND)}/s and a GPU fails every {days:.0f} days"
     )
 
 

@@ -37,6 +37,8 @@ P100_IMAGES_PER_SECOND = {"vgg16": 154.0, "resnet50": 219.0}
 # RSC-1 of Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
 # arXiv:2410.21680).
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
+# That cluster is well kept. Where machines fail more often, no more than these seconds are lost.
+LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 
 def world_size(workers: int, slots: int) -> int:
@@ -138,7 +140,7 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
 
     The higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval for restart
     dumps", FGCS 22), whose first order is the sqrt(2 cost MTBF) of Young 1974 ("A first order approximation to the
-    optimum checkpoint interval", CACM 17). `cost` is the time that writing one takes, `mtbf` that between failures.
+    optimum checkpoint interval", CACM 17). `cost` is the time that the work stands still, `mtbf` that between failures.
     """
     if cost >= 2 * mtbf:
         return mtbf
