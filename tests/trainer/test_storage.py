@@ -401,6 +401,8 @@ def unsteady(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unsteady]]:
         happens = staticmethod(lambda: None)
         asked = []  # noqa: RUF012
 
+    # Of stores that other tests have asked in vain.
+    monkeypatch.setattr("distrain_trainer.storage.retry._in_vain", {})
     monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("distrain_trainer.storage.retry.LONGEST_PAUSE", 0.02)
     monkeypatch.setattr("distrain_trainer.storage.body.SECONDS_BETWEEN", 0.01)
@@ -517,6 +519,20 @@ def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monk
     store = open_store("s3://data/set", value="data.uri", patience=Patience())
 
     assert store.read("a.tar") == unsteady.content
+    assert not is_waited_for()
+
+
+def test_checkpoints_that_get_no_answer_tell_that_input_may_be_late(unsteady: type[Unsteady]) -> None:
+    # The chief of a TFJob reads no data itself: it must not take workers that wait for theirs for hung ones.
+    store = open_store("s3://data/set", value="checkpoint.uri")
+    unsteady.happens = staticmethod(lambda: "SlowDown")
+    with pytest.raises(UnavailableError):
+        store.read("HEAD")
+    assert is_waited_for()
+    unsteady.happens = staticmethod(lambda: None)
+
+    store.read("HEAD")
+
     assert not is_waited_for()
 
 

@@ -31,11 +31,16 @@ _chance = random.Random()
 _asking: dict[int, float] = {}
 # An answer that takes longer than this is waited for.
 SECONDS_OF_A_CALL = 10.0
+# Whose last call got no answer -> when. It counts until the next call: a checkpoint is tried again after a minute.
+_in_vain: dict[int, float] = {}
+SECONDS_IN_VAIN = 120.0
 
 
 def is_waited_for() -> bool:
-    """Tell whether a thread of this process waits for a store that does not answer."""
-    return any(time.monotonic() - since > SECONDS_OF_A_CALL for since in list(_asking.values()))
+    """Tell whether a store does not answer this process: then the input of other ranks may be late as well."""
+    now = time.monotonic()
+    is_late = any(now - since > SECONDS_OF_A_CALL for since in list(_asking.values()))
+    return is_late or any(now - when < SECONDS_IN_VAIN for when in list(_in_vain.values()))
 
 
 def once_reachable(ask: Callable[[], T]) -> T:
@@ -60,12 +65,18 @@ class Patience:
 
     def ask(self, verb: str, ask: Callable[[], T]) -> T:
         """Return what `ask` returns. Raises StorageError; UnavailableError where the time to wait is over."""
-        if not self._seconds:
-            return ask()
-        with _noted() as began:
-            answer = self._ask(verb, ask, began)
-        self._allowed.add(verb)
-        self._tell_end(began)
+        try:
+            if not self._seconds:
+                answer = ask()
+            else:
+                with _noted() as began:
+                    answer = self._ask(verb, ask, began)
+                self._allowed.add(verb)
+                self._tell_end(began)
+        except UnavailableError:
+            _in_vain[id(self)] = time.monotonic()
+            raise
+        _in_vain.pop(id(self), None)
         return answer
 
     def _ask(self, verb: str, ask: Callable[[], T], began: float) -> T:
