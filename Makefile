@@ -54,7 +54,7 @@ bench: setup ## measure rendering, the plugin's start, reading a cluster, data, 
 bench-check: setup ## hold the plugin's check to kube-scheduler's code over 100,000 clusters; CHECK_ARGS="--from 5000"
 	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.check.comparison $(CHECK_ARGS)
 
-bench-chaos: setup ## kill trainings 300 times, and compare their weights; again goes on; CHAOS_ARGS="--points 40"
+bench-chaos: setup ## kill trainings 1,000 times, and compare what they saved; again goes on; CHAOS_ARGS="--points 40"
 	@$(PYTHON) -m lab build
 	@PYTHONPATH=trainer $(PYTHON) -m tests.trainer.bench_chaos $(CHAOS_ARGS)
 

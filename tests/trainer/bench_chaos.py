@@ -1,5 +1,7 @@
 """`make bench-chaos`: trainings that are killed at random, over and over, each held against an unbroken one.
 
+All programs; in every other run the data and the checkpoints lie in an S3 that fails all along.
+
 What came of each is kept in the cache, by the code's hash: after Ctrl-C, or a day later, it goes on where it was.
 Prints a table, and exits with 1 when the weights of one run differ from those of the unbroken one.
 """
@@ -50,7 +52,7 @@ Line = Mapping[str, Any]
 def main() -> int:
     """Make the points that are missing, and tell of all. Returns 1 when a training came out otherwise."""
     parser = argparse.ArgumentParser(prog="make bench-chaos")
-    parser.add_argument("--points", type=int, default=300, help="kill points in all")
+    parser.add_argument("--points", type=int, default=1000, help="kill points in all")
     points = parser.parse_args().points
     results = CACHE_DIR / "chaos" / f"{code_hash()}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +74,7 @@ def main() -> int:
 def code_hash() -> str:
     """Return the hash of all that decides what comes out."""
     files = [*(REPOSITORY / "trainer").rglob("*"), *(CHART / "files").iterdir()]
-    files += [SCRIPTS / "chaos.py", SCRIPTS / "killed.py"]
+    files += [SCRIPTS / name for name in ("chaos.py", "faults.py", "killed.py", "mxjob.py", "tfjob.py")]
     parts = [path.read_bytes() for path in sorted(files) if path.is_file() and "__pycache__" not in path.parts]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
@@ -114,7 +116,8 @@ def place_of(fault: str, server: Server, digits: Path) -> AbstractContextManager
 
 
 def line_of(case: Case, plan: list[tuple[str, int, float]], outcome: Outcome, expected: str | None, fault: str) -> Line:
-    weights = hashlib.sha256(outcome.weights).hexdigest()
+    state = json.dumps(outcome.state, sort_keys=True).encode()
+    weights = hashlib.sha256(outcome.weights + state).hexdigest()
     return {
         "case": str(case),
         "plan": plan,
@@ -129,7 +132,7 @@ def line_of(case: Case, plan: list[tuple[str, int, float]], outcome: Outcome, ex
 def told(line: Line) -> str:
     if not line["plan"]:
         return f"{line['case']}: unbroken"
-    verdict = "the same weights" if line["identical"] else f"OTHER WEIGHTS after {line['plan']}"
+    verdict = "the same weights and state" if line["identical"] else f"OTHER WEIGHTS OR STATE after {line['plan']}"
     through = f", S3 through {line['fault']}" if line["fault"] else ""
     return f"{line['case']}: killed {', '.join(kill['victim'] for kill in line['kills'])}{through}: {verdict}"
 

@@ -6,7 +6,7 @@ import json
 import random
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from lab.paths import CHART
 from lab.s3 import Server
 from lab.s3_proxy import Fault, proxy_before
 
+from . import saved_state
 from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_in_image
 
 BATCH_SIZE = 32
@@ -38,14 +39,36 @@ class Case:
 
     @property
     def victims(self) -> list[str]:
-        starters = ["torchrun"] if self.name == "pytorch-ddp" else ["mpirun", "orted"]
-        return [*(f"rank {rank}" for rank in range(self.ranks)), *starters]
+        """The processes that are killed, by killed.py's names."""
+        part, *others = PARTS[self.name]
+        return [*(f"{part} {rank}" for rank in range(self.ranks)), *others]
 
     def __str__(self) -> str:
         return f"{self.name}, {self.ranks} ranks"
 
 
-CASES = [Case(name, ranks) for name in ("tensorflow-horovod", "pytorch-ddp") for ranks in (2, 3)]
+UNDER_MPIRUN = ("rank", "mpirun", "orted")
+# What each rank of a program is called, and the other processes of its job.
+PARTS = {
+    "tensorflow-horovod": UNDER_MPIRUN,
+    "pytorch-ddp": ("rank", "torchrun"),
+    "pytorch-horovod": UNDER_MPIRUN,
+    "mxnet-horovod": UNDER_MPIRUN,
+    "mxnet-kvstore": ("worker", "server 0", "scheduler 0"),
+    "tensorflow-ps": ("worker", "ps 0", "chief 0"),
+}
+CASES = [
+    Case("tensorflow-horovod", 2),
+    Case("tensorflow-horovod", 3),
+    Case("pytorch-ddp", 2),
+    Case("pytorch-ddp", 3),
+    Case("pytorch-horovod", 2),
+    Case("mxnet-horovod", 2),
+    # A server adds up what comes in the order in which it comes: of two the sum is the same.
+    Case("mxnet-kvstore", 2),
+    # Workers change the servers' weights each in its own time: only one alone does so in the same order again.
+    Case("tensorflow-ps", 1),
+]
 Plan = list[tuple[str, int, float]]
 
 
@@ -56,6 +79,8 @@ class Place:
     data: str = DIGITS_IN_IMAGE
     checkpoints: str = "/out/checkpoints"
     env: Mapping[str, str] = field(default_factory=dict)
+    fetch: Callable[[Path], None] = lambda folder: None
+    """Copies the checkpoints into a folder, where they are not there already."""
 
 
 IN_FOLDERS = Place()
@@ -68,11 +93,18 @@ def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Itera
     client.create_bucket(Bucket=bucket)
     for path in digits.iterdir():
         client.upload_file(str(path), bucket, f"digits/{path.name}")
+
+    def fetch(folder: Path) -> None:
+        for entry in client.list_objects_v2(Bucket=bucket, Prefix="saved/")["Contents"]:
+            path = folder / entry["Key"].removeprefix("saved/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            client.download_file(bucket, entry["Key"], str(path))
+
     with proxy_before(server.endpoint) as proxy:
         proxy.set(**fault)
         keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
         env = {"AWS_ENDPOINT_URL_S3": proxy.endpoint, "AWS_REGION": "us-east-1", **keys}
-        yield Place(f"s3://{bucket}/digits", f"s3://{bucket}/saved", env)
+        yield Place(f"s3://{bucket}/digits", f"s3://{bucket}/saved", env, fetch)
 
 
 @dataclass(frozen=True)
@@ -91,8 +123,11 @@ class Kill:
 
 @dataclass(frozen=True)
 class Outcome:
+    """What came of a training; `state` has a digest of each array of its last checkpoint, the optimizer's included."""
+
     run: Run
     weights: bytes
+    state: Mapping[str, Mapping[str, object]]
     cold_start: float
     kills: list[Kill]
 
@@ -121,7 +156,8 @@ def train(
     program = PROGRAMS[case.name]
     command = [*started(case), *program.arguments, "--data", place.data, "--batch-size", str(BATCH_SIZE)]
     command += ["--steps", str(steps), "--log-every", "1", "--deterministic"]
-    command += ["--checkpoint", place.checkpoints, "--checkpoint-every", str(every), "--output", "/out"]
+    command += ["--checkpoint", place.checkpoints, "--checkpoint-every", str(every)]
+    command += ["--checkpoint-at-end", "--output", "/out"]
     run = run_in_image(
         program.framework,
         ["python3", "/killed.py", json.dumps(plan), str(case.ranks), *command],
@@ -131,14 +167,21 @@ def train(
         timeout=120 + 60 * (len(plan) + 1),
     )
     if run.returncode:
-        return Outcome(run, b"", 0, [])
+        return Outcome(run, b"", {}, 0, [])
+    place.fetch(folder / "checkpoints")
+    state = saved_state.arrays(saved_state.newest(folder / "checkpoints"))
     told = json.loads(run.stdout.splitlines()[-1].removeprefix("chaos: "))
-    return Outcome(run, weights_in(folder), told["cold_start"], [Kill(**kill) for kill in told["kills"]])
+    return Outcome(run, weights_in(folder), state, told["cold_start"], [Kill(**kill) for kill in told["kills"]])
 
 
 def started(case: Case) -> list[str]:
     """Return what starts the ranks: distrain-launch's part is added inside."""
     module = ["-m", "distrain_trainer"]
+    in_each_pod = ["/opt/distrain/bin/distrain-run", "--max-restarts=1000", "--restart-window=1", "--", "python3"]
+    if case.name == "mxnet-kvstore":
+        return ["python3", "/mxjob.py", str(case.ranks), "1", "wait", *in_each_pod, *module]
+    if case.name == "tensorflow-ps":
+        return ["python3", "/tfjob.py", str(case.ranks), "1", *in_each_pod, *module]
     if case.name == "pytorch-ddp":
         # As in the chart, but for so many restarts, at a port of its own.
         options = [
@@ -157,7 +200,8 @@ def started(case: Case) -> list[str]:
 
 def weights_in(folder: Path) -> bytes:
     """Return the weights that a run has left, less the date that Keras writes beside them."""
-    if (folder / "model.pt").exists():
-        return (folder / "model.pt").read_bytes()
+    for name in ("model.pt", "model.params"):
+        if (folder / name).exists():
+            return (folder / name).read_bytes()
     with zipfile.ZipFile(folder / "model.keras") as model:
         return model.read("model.weights.h5")

@@ -5,8 +5,9 @@
 The plan is a JSON list of [victim, lines, share]. A victim is killed once the log has shown so many steps since the
 last start, and then a share of 0.15 s later; with no lines, that share of a start after the last kill.
 `rank N`, and what starts ranks on a worker, are started again as in the pods: by distrain-launch through a worker's
-sshd, or by torchrun. With `torchrun` itself all of its container ends, and is started again. What the runs print is
-passed on, and then a line `chaos: ` with what came of each kill. Exits with the last run's code.
+sshd, or by torchrun. With `torchrun` itself all of its container ends, and is started again. A pod's distrain-run
+starts the process of an MXJob or a TFJob again: `scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`. What the runs
+print is passed on, and then a line `chaos: ` with what came of each kill. Exits with the last run's code.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def victims(which: str, dead: set[int]) -> list[int]:
 
 
 def marked() -> dict[str, list[int]]:
-    """Return this run's processes by what they are: rank N, mpirun, orted, torchrun."""
+    """Return this run's processes by what they are: rank N, worker N, mpirun, torchrun and the like."""
     found: dict[str, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -185,10 +186,13 @@ def marked() -> dict[str, list[int]]:
 
 
 def name_of(variables: list[str], arguments: list[str]) -> str:
-    for variable in variables:
+    for variable in variables if "distrain_trainer" in arguments[:4] else []:
         name, _, value = variable.partition("=")
-        if name in ("OMPI_COMM_WORLD_RANK", "RANK") and "distrain_trainer" in arguments[:4]:
+        if name in ("OMPI_COMM_WORLD_RANK", "RANK"):
             return f"rank {value}"
+        if name in ("MX_CONFIG", "TF_CONFIG"):
+            task = json.loads(value)["task"]
+            return f"{task['type']} {task['index']}"
     programs = {os.path.basename(argument) for argument in arguments[:2]}
     return next((each for each in ("mpirun", "orted", "torchrun") if each in programs), "")
 
