@@ -10,8 +10,8 @@ from typing import Any
 from distrain_trainer import __main__
 from distrain_trainer.checkpoint import Run
 
-# So long the training takes what it takes; then the first checkpoint comes.
-STEPS_BEFORE = 3
+# So many steps show what the training itself takes. Then memory is made ready, and later comes the first checkpoint.
+STEPS_BEFORE, FIRST_SAVE = 3, 6
 begin, made_step, finish, prepare = Run.begin, Run.made_step, Run.finish, Run._prepare
 usual: list[float] = []
 
@@ -36,7 +36,7 @@ def begin_and_measure(*arguments: Any) -> Run:
 
 
 def make_step_and_measure(run: Run, samples: int, **named: Any) -> None:
-    is_early = run.pace.made < STEPS_BEFORE
+    is_early = run.pace.made < FIRST_SAVE
     if run.pace.made == STEPS_BEFORE:
         usual.append(mebibytes("VmHWM"))
         if run.saver is not None:
