@@ -183,8 +183,8 @@ def _checkpoint(size: Size, trainer: Trainer) -> str:
     if best > formulas.LONGEST_BETWEEN_CHECKPOINTS:
         return f"one every {_time(formulas.LONGEST_BETWEEN_CHECKPOINTS)}, the longest that checkpoint.every: auto takes"
     return (
-        f"one every {_time(best)} loses least (Young/Daly), if the training waits for a copy of {_bytes(written)} at "
-        f"{_bytes(COPY_BYTES_PER_SECOND)}/s and a GPU fails every {days:.0f} days"
+        f"one every {_time(best)} loses least (Young/Daly): the copy of {_bytes(written)} takes {_time(stall)}, "
+        f"a GPU fails every {days:.0f} days"
     )
 
 
