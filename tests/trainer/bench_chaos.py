@@ -43,6 +43,8 @@ HEADINGS = (
     "restart / cold start, median",
     "worst, killed in training",
     "worst, killed in a start",
+    "seconds to the next step, median",
+    "worst",
 )
 # Where few points leave none of a sort.
 NONE = [math.nan]
@@ -152,8 +154,10 @@ def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
     in_training, in_start = ratios(points, in_training=True), ratios(points, in_training=False)
     identical = sum(line["identical"] for line, _ in points)
     median = statistics.median(in_training + in_start or NONE)
+    seconds = [kill.seconds_to_step for _, kill in points if kill.seconds_to_step is not None] or NONE
     numbers = (max(lost), median, max(in_training or NONE), max(in_start or NONE))
-    return (str(len(points)), str(identical), *(f"{number:.2f}" for number in numbers))
+    shown = [f"{number:.2f}" for number in numbers] + [f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}"]
+    return (str(len(points)), str(identical), *shown)
 
 
 def ratios(points: list[tuple[Line, Kill]], *, in_training: bool) -> list[float]:

@@ -45,8 +45,9 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
         (RBAC, "rolebindings"),
     ),
 }
-# What the Pod of `helm test` needs beside the test's job.
-TEST = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
+# The Pod of a hook, and what it needs: of `helm test` beside the test's job, and of the one that ends a job before an
+# upgrade that replaces it.
+HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
 # Kinds that all-reduce; the others have no test.
 TESTED = ("MPIJob", "PyTorchJob", PLAIN)
 
@@ -82,12 +83,13 @@ def installing(kind: str) -> str:
 def purposes(kinds: Sequence[str]) -> list[Purpose]:
     """Return what users do with jobs of these kinds."""
     managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in kinds]
-    tests = {of: WAITED_FOR for kind in kinds if kind in TESTED for of in (*RESOURCES[kind], *TEST) if of != SSH_KEY}
+    tests = {of: WAITED_FOR for kind in kinds if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
     return [
         _purpose("install any job", {("", "secrets"): RELEASES, ("", "serviceaccounts"): MANAGED}, needed=True),
         *managed,
         Purpose("helm distrain check", (Right("", "nodes", "list", True), Right("", "pods", "list", True))),
         _purpose("helm distrain install --wait", {("", "pods"): ("list",), ("", "events"): ("list",)}),
+        _purpose("helm upgrade", dict.fromkeys(HOOK, WAITED_FOR)),
         _purpose("helm test", {**tests, ("", "pods/log"): ("get",)}),
         _purpose("kubectl logs", {("", "pods"): ("get", "list"), ("", "pods/log"): ("get",)}),
     ]

@@ -27,10 +27,10 @@ LIST_NODES = Right("", "nodes", "list", cluster_wide=True)
 
 @pytest.mark.parametrize(("kind", "settings"), KINDS.items(), ids=KINDS)
 def test_rights_are_those_for_what_the_chart_renders(helm4: Path, kind: str, settings: str) -> None:
-    # Hooks are for a real cluster. Who lacks the rights of the one for upgrades leaves that out.
+    # Hooks are for a real cluster.
     versions = {"MPIJob": "v2beta1", "PyTorchJob": "v1", "TFJob": "v1", "MXJob": "v1"}
     apis = ["apiregistration.k8s.io/v1", *(f"kubeflow.org/{version}/{served}" for served, version in versions.items())]
-    command = [str(helm4), "template", "run1", str(CHART), "--set", f"{settings},replace.enabled=false"]
+    command = [str(helm4), "template", "run1", str(CHART), "--set", settings]
     command += [word for api in apis for word in ("--api-versions", api)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     documents = [document for document in yaml.safe_load_all(printed) if document]
@@ -38,8 +38,8 @@ def test_rights_are_those_for_what_the_chart_renders(helm4: Path, kind: str, set
     made = {_resource(item) for document in documents for item in document.get("items", [document])}
 
     asked = {(right.group, right.resource) for right in rights.asked([kind]) if right.verb == "create"}
-    needed = {("", "secrets")} if kind in ("TFJob", "MXJob") else {("", "secrets"), ("", "pods")}
-    # Pods are the test's alone, and Helm's own releases are Secrets.
+    # Helm's own releases are Secrets.
+    needed = {("", "secrets")}
     assert asked - needed == made - needed
 
 
@@ -58,6 +58,7 @@ def test_each_purpose_takes_no_more_than_it_needs() -> None:
         "helm distrain check": "list nodes and pods of all namespaces",
         "helm distrain install --wait": "list pods and events",
         # Helm 4 lists and watches what a hook is made of.
+        "helm upgrade": f"get/create/patch/delete/list/watch pods, configmaps, serviceaccounts, {rbac}",
         "helm test": f"get/create/patch/delete/list/watch {made}, get pods/log",
         "kubectl logs": "get/list pods, get pods/log",
     }
