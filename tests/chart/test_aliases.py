@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 from pathlib import Path
 
@@ -19,15 +21,21 @@ VALUES = {
     "monitoring": {"podMonitor": True},
     "rbac": {"aggregateToKubeflowEdit": True, "kinds": ["MPIJob"]},
 }
+# No object's name can have the underscore.
+RIGHT = "right-2-" + hashlib.sha256(b"right_2").hexdigest()[:4]
 
 
 @pytest.fixture
 def umbrella(tmp_path: Path) -> Path:
     """A chart of two runs, `left` and `right_2`."""
-    chart = tmp_path / "umbrella"
+    return make_umbrella(tmp_path, "left", "right_2")
+
+
+def make_umbrella(folder: Path, *aliases: str) -> Path:
+    chart = folder / "umbrella"
     shutil.copytree(CHART, chart / "charts" / "distrain")
     version = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["version"]
-    dependencies = [{"name": "distrain", "version": version, "alias": alias} for alias in ("left", "right_2")]
+    dependencies = [{"name": "distrain", "version": version, "alias": alias} for alias in aliases]
     about = {"apiVersion": "v2", "name": "umbrella", "version": "1.0.0", "dependencies": dependencies}
     (chart / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
     return chart
@@ -35,13 +43,15 @@ def umbrella(tmp_path: Path) -> Path:
 
 def rendered(helm: Path, umbrella: Path, release: str = "run1", **more: object) -> dict[str, list[Yaml]]:
     """Return the objects of each of the two."""
+    chart = yaml.safe_load((umbrella / "Chart.yaml").read_text(encoding="utf-8"))
+    aliases = [each["alias"] for each in chart["dependencies"]]
     values = umbrella / "values.yaml"
-    values.write_text(yaml.safe_dump({alias: {**VALUES, **more} for alias in ("left", "right_2")}), encoding="utf-8")
+    values.write_text(yaml.safe_dump({alias: {**VALUES, **more} for alias in aliases}), encoding="utf-8")
     done = run.__wrapped__(helm, "template", release, str(umbrella), *REAL_CLUSTER)
     assert done.returncode == 0, done.stderr
     found = [text for text in done.stdout.split("---\n# Source: ") if text.strip()]
     return {alias: parse("---\n".join(f"# {one}" for one in found if f"/charts/{alias}/" in one.splitlines()[0]))
-            for alias in ("left", "right_2")}  # fmt: skip
+            for alias in aliases}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["auto", "Plain"])
@@ -55,13 +65,13 @@ def test_two_aliases_share_no_object(helm: Path, umbrella: Path, kind: str) -> N
     assert {name for kind, name in left if not kind.startswith("ClusterRole") and "run1-left" not in name} == set()
 
 
-@pytest.mark.parametrize("release", ["run1", "left", "right-2-left"])
+@pytest.mark.parametrize("release", ["run1", "left", f"{RIGHT}-left"])
 def test_name_of_the_release_hides_no_alias(helm: Path, umbrella: Path, release: str) -> None:
     both = rendered(helm, umbrella, release)
 
     names = [one["metadata"]["name"] for found in both.values() for one in jobs(found)]
 
-    assert names == [f"{release}-left", f"{release}-right-2"]
+    assert names == [f"{release}-left", f"{release}-{RIGHT}"]
 
 
 def test_two_aliases_share_no_checkpoint_and_no_pod(helm: Path, umbrella: Path) -> None:
@@ -69,9 +79,27 @@ def test_two_aliases_share_no_checkpoint_and_no_pod(helm: Path, umbrella: Path) 
 
     for place in ("--checkpoint=s3://b/c", "--output=s3://b/o"):
         assert f"{place}/default/run1.left'" in left
-        assert f"{place}/default/run1.right-2'" in right
+        assert f"{place}/default/run1.{RIGHT}'" in right
     assert "app.kubernetes.io/instance': 'run1.left'" in left
-    assert "app.kubernetes.io/instance': 'run1.right-2'" in right
+    assert f"app.kubernetes.io/instance': 'run1.{RIGHT}'" in right
+
+
+@pytest.mark.parametrize(
+    "aliases", [("a_b", "a-b"), ("Vision", "vision"), ("a-", "a"), ("experiment-a", "experiment-b"), ("_", "-")]
+)
+@pytest.mark.parametrize("release", ["run1", 53 * "r"])
+def test_aliases_that_are_alike_share_nothing(
+    helm4: Path, tmp_path: Path, aliases: tuple[str, str], release: str
+) -> None:
+    both = rendered(helm4, make_umbrella(tmp_path, *aliases), release)
+
+    left, right = ({(one["kind"], one["metadata"]["name"]) for one in found} for found in both.values())
+    assert left & right == set()
+    assert all(re.fullmatch(r"[a-z0-9:]([-.:a-z0-9]*[a-z0-9])?", name) for _, name in left | right)
+    instances = [jobs(found)[0]["metadata"]["labels"]["app.kubernetes.io/instance"] for found in both.values()]
+    assert len({*instances}) == 2
+    checkpoints = [re.findall("--checkpoint=[^']*", str(jobs(found)[0])) for found in both.values()]
+    assert checkpoints[0] != checkpoints[1]
 
 
 def test_alias_and_longest_release_fit(helm: Path, umbrella: Path) -> None:

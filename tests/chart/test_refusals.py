@@ -14,6 +14,7 @@ MOUNT = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].m
 VOLUME = [*MOUNT, "volumes[0].persistentVolumeClaim.claimName=disk"]
 SIDECAR = ["workers.sidecars[0].name=side", "workers.sidecars[0].image=side"]
 INNER = ["volumeMounts[1].name=a", "volumeMounts[1].mountPath=/disk/inner"]
+ON_THE_WAY = ["volumeMounts[1].name=a", "volumeMounts[1].mountPath=/disk/default"]
 READ_ONLY = [*VOLUME, "volumeMounts[0].readOnly=true"]
 
 
@@ -136,6 +137,12 @@ CASES = [
         'checkpoint.uri: "/disk/inner/checkpoints" lies on volume "a", whose kind is emptyDir',
         [*VOLUME, "volumes[1].name=a", *INNER, "checkpoint.uri=/disk/checkpoints"],
         id="checkpoints-on-the-innermost-mount",
+    ),
+    pytest.param(
+        [*VOLUME, "volumes[1].name=a", *ON_THE_WAY, "checkpoint.uri=/disk"],
+        'checkpoint.uri: "/disk" lies on volume "a", whose kind is emptyDir',
+        [*VOLUME, "volumes[1].name=a", *INNER, "checkpoint.uri=/disk"],
+        id="the-runs-own-folder-on-another-mount",
     ),
     pytest.param(
         ["test.timeoutSeconds=60", "strategy=parameter-server"],

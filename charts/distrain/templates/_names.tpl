@@ -23,7 +23,7 @@ that was refused would leave the running job to nobody.
 distrain.names.base
   Takes the root context. The rules of `helm create`, except that the chart's own name is left out.
 
-  An alias is always part of it: two aliases of one release must not share a name.
+  An alias is part of it unless an override takes its place: two aliases of one release must not share a name.
 */}}
 {{- define "distrain.names.base" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -58,11 +58,16 @@ distrain.names.full
 
 {{- /*
 distrain.names.alias
-  Takes the root context. Helm gives a chart that has an alias the alias as its name.
+  Takes the root context. Helm gives a chart that has an alias the alias as its name. Names of objects take lower case,
+  digits and dashes alone; a hash keeps apart aliases that are alike in those.
 */}}
 {{- define "distrain.names.alias" -}}
 {{- if ne .Chart.Name "distrain" -}}
-{{- .Chart.Name | lower | replace "_" "-" -}}
+{{- $name := .Chart.Name | lower | replace "_" "-" | trimAll "-" -}}
+{{- if ne $name .Chart.Name -}}
+{{- $name = printf "%s-%s" $name (sha256sum .Chart.Name | trunc 4) | trimPrefix "-" -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 {{- end }}
 
@@ -84,8 +89,12 @@ distrain.names.instance
 {{- $alias := include "distrain.names.alias" . -}}
 {{- if hasKey . "variant" -}}
 {{- include "distrain.names.helper" (dict "root" . "part" .variant) -}}
+{{- else if not $alias -}}
+{{- .Release.Name -}}
+{{- else if gt (add (len .Release.Name) 1 (len $alias)) 63 -}}
+{{- printf "%s.%s" .Release.Name (sha256sum $alias | trunc 8) -}}
 {{- else -}}
-{{- .Release.Name }}{{ if $alias }}.{{ $alias | trunc 9 | trimSuffix "-" }}{{ end -}}
+{{- printf "%s.%s" .Release.Name $alias -}}
 {{- end -}}
 {{- end }}
 

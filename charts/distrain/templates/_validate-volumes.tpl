@@ -9,7 +9,8 @@ Rules on volumes, and on the folders that lie on them.
 
 {{- /*
 distrain.validate.folders
-  A folder that is on no volume is on the read-only root file system, or gone with the pod. A volume without a kind is an
+  A folder that is on no volume is on the read-only root file system, or gone with the pod. What counts is the run's own
+  folder below checkpoint.uri and output.uri: another volume may be mounted on the way to it. A volume without a kind is an
   emptyDir. What the trainer writes to one a sidecar may carry away; a checkpoint is read again, by another pod.
 */}}
 {{- define "distrain.validate.folders" -}}
@@ -21,7 +22,8 @@ distrain.validate.folders
 {{- end -}}
 {{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}
 {{- if hasPrefix "/" $uri -}}
-{{- $found := include "distrain.validate.mount" (dict "root" $ "folder" $uri) | fromJson -}}
+{{- $folder := printf "%s/%s" $uri (include "distrain.names.run" $) -}}
+{{- $found := include "distrain.validate.mount" (dict "root" $ "folder" $folder) | fromJson -}}
 {{- if not $found -}}
 {{- printf "distrain: %s: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $path $uri -}}
 {{- else if $found.readOnly -}}
