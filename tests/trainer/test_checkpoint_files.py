@@ -113,7 +113,21 @@ def test_run_without_a_good_one_begins_anew(tmp_path: Path, capsys: pytest.Captu
     run = begin(tmp_path)
 
     assert run.position.step == 0
-    assert "resumed" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "resumed" not in out
+    assert f"checkpoint: none of those in {tmp_path} can be read; the training begins anew\n" in out
+
+
+def test_run_with_none_but_those_of_a_newer_trainer_is_refused_and_they_stay(tmp_path: Path) -> None:
+    saved(tmp_path, 3)
+    for name in names(tmp_path):
+        of_another_format(tmp_path / name / "manifest.json")
+
+    with pytest.raises(CheckpointError, match=r"1-30 cannot be read: its format is 3, .*; go on with the trainer that"):
+        begin(tmp_path)
+
+    assert names(tmp_path) == ["1-30", "1-20", "1-10"]
+    assert begin(tmp_path, resume="never").position.step == 0
 
 
 def test_one_that_head_does_not_name_yet_is_not_seen(tmp_path: Path) -> None:

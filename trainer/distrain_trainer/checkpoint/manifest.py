@@ -15,6 +15,12 @@ from distrain_trainer.results import LoggedStep
 FORMAT = 2
 # Before it, a checkpoint was one file of the framework's own kind.
 READ_FORMATS = (1, FORMAT)
+
+
+class NewerError(ValueError):
+    """A manifest is of a format that this trainer does not know."""
+
+
 Shapes = Mapping[str, list[int]]
 
 
@@ -62,7 +68,7 @@ class Manifest:
             told = json.loads(content)
             if told["format"] not in READ_FORMATS:
                 known = " and ".join(map(str, READ_FORMATS))
-                raise ValueError(f"its format is {told['format']}, and this trainer reads {known}")
+                raise NewerError(f"its format is {told['format']}, and this trainer reads {known}")
             return cls(
                 subject=Subject(**told["subject"]),
                 position=position_of(told["position"]),

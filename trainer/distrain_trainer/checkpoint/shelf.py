@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Part, aligned, parse, shapes
-from distrain_trainer.checkpoint.manifest import FileSum, Manifest
-from distrain_trainer.errors import MissingError, StorageError
+from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError
+from distrain_trainer.errors import CheckpointError, MissingError, StorageError
 from distrain_trainer.storage import Store
 
 MANIFEST = "manifest.json"
@@ -62,7 +62,8 @@ def write(store: Store, checkpoint: Checkpoint, buffer: Buffer) -> None:
 def read(store: Store, name: str, buffer: Buffer, former: Former) -> Checkpoint:
     """Read a checkpoint into the buffer.
 
-    Raises DamagedError when it is torn, damaged or none of ours, StorageError when the store cannot be read.
+    Raises DamagedError when it is torn, damaged or none of ours, NewerError when a newer trainer may have written it,
+    StorageError when the store cannot be read.
     """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:
@@ -71,6 +72,8 @@ def read(store: Store, name: str, buffer: Buffer, former: Former) -> Checkpoint:
         manifest = Manifest.from_json(held[0])
         read_parts = _read_former if manifest.format == 1 else _read_parts
         return read_parts(store, Checkpoint(name, manifest, []), buffer, former)
+    except NewerError:
+        raise
     except ValueError as error:
         raise DamagedError(str(error)) from None
 
@@ -125,12 +128,23 @@ def _piece(store: Store, path: str, start: int, length: int) -> bytes:
 def newest_good(
     store: Store, buffer: Buffer, former: Former, *, newest: str, first_generation: int, say: Callable[[str], None]
 ) -> Checkpoint | None:
-    """Read the newest whole checkpoint, searching backwards from the one in HEAD. Say a line for each one skipped."""
+    """Read the newest whole checkpoint, searching backwards from the one in HEAD. Say a line for each one skipped.
+
+    Raises CheckpointError when there is none that this trainer reads, but one that another trainer may.
+    """
+    of_newer = None
     for name in _candidates(store, newest, first_generation):
         try:
             return read(store, name, buffer, former)
-        except DamagedError as error:
+        except (DamagedError, NewerError) as error:
             say(f"checkpoint: {name} is damaged ({error}), skipped")
+            if isinstance(error, NewerError):
+                of_newer = of_newer or f"{store.value}: {store.path(name)} cannot be read: {error}"
+    if of_newer:
+        raise CheckpointError(
+            f"{of_newer}; go on with the trainer that wrote it, or set checkpoint.resume to never to begin anew"
+        )
+    say(f"checkpoint: none of those in {store.uri} can be read; the training begins anew")
     return None
 
 
