@@ -81,6 +81,14 @@ def steps_until(run: Run, condition: Callable[[], object]) -> None:
     pytest.fail("it never came")
 
 
+def wait_until(condition: Callable[[], object]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("it never came")
+
+
 def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
     disk.may_go_on.clear()
     run = begin(tmp_path, checkpoint_every=0.001)
@@ -209,6 +217,46 @@ def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(
     assert capsys.readouterr().out.splitlines()[-1] == (
         f"stopped at step 1 (10 samples) after SIGTERM; not saved: {FULL}"
     )
+
+
+def test_last_state_is_saved_by_a_slow_write_once_the_trouble_is_over(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saver, "SECONDS_FOR_LAST", 0.1)
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: run.saver and run.saver.trouble)
+    disk.may_go_on.clear()
+    before = disk.writes
+    wait_until(lambda: disk.writes > before)
+    disk.is_full = False
+    run.request.reason = stopping.SIGTERM
+    threading.Timer(0.5, disk.may_go_on.set).start()
+
+    with pytest.raises(StoppedError):
+        make_step(run)
+
+    assert begin(tmp_path).position == run.position
+
+
+def test_state_whose_copy_failed_is_not_saved(disk: Disk, tmp_path: Path) -> None:
+    disk.is_full = True
+    run = begin(tmp_path, state := Counter(), checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+
+    def fail(into: object) -> None:
+        raise RuntimeError("half-way")
+
+    state.copy = fail  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="half-way"):
+        steps_until(run, lambda: False)
+    disk.is_full = False
+    wait_until(lambda: run.saver and not run.saver._is_busy and run.saver._given is None)
+    time.sleep(0.3)
+
+    assert run.saver
+    assert run.saver._thread.is_alive()
+    assert not [*tmp_path.glob("*/manifest.json")]
 
 
 def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path: Path) -> None:

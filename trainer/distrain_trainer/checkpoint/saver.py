@@ -60,6 +60,8 @@ class Saver:
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.trouble = Trouble()
+        # The samples of the state that could not be saved last, and when that was.
+        self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
         self.saved_samples = -1
         self.seconds_left = math.inf
@@ -83,6 +85,8 @@ class Saver:
         if not self._using_buffer.acquire(timeout=wait):
             return False
         try:
+            # Where the copy fails half-way, the buffer holds no state.
+            self._given = None
             snapshot, self._taken = take(), begun
             self._stall = time.monotonic() - begun
             with self._change:
@@ -95,17 +99,31 @@ class Saver:
     def save_last(self, take: Take, samples: int) -> str:
         """Save the state after so many samples, and return once it is saved; or return why it cannot be."""
         begun = time.monotonic()
-        given = self._given
-        is_taken = given is not None and given.position.samples == samples
+        is_taken = self._try_again(samples)
         while self.saved_samples != samples:
             is_taken = is_taken or self.save(take, wait=0.1)
             if self._hold.is_fenced:
                 return self._hold.fenced_by
-            if self.trouble and time.monotonic() - begun > SECONDS_FOR_LAST:
+            if self._is_hopeless(samples, begun):
                 return self.trouble.reason
             with self._change:
                 self._change.wait_for(lambda: self.saved_samples == samples, 0.1)
         return ""
+
+    def _try_again(self, samples: int) -> bool:
+        """Have the state after so many samples saved without a pause, if it is the one that lies in the buffer."""
+        with self._change:
+            is_taken = self._given is not None and self._given.position.samples == samples
+            self._is_busy = self._is_busy or is_taken
+            self._change.notify_all()
+        return is_taken
+
+    def _is_hopeless(self, samples: int, begun: float) -> bool:
+        """Tell whether this very state has failed since then, for long enough. A write that is on is waited for."""
+        with self._change:
+            of, when = self._failed
+            has_failed = of == samples and when >= begun and not self._is_busy
+        return has_failed and time.monotonic() - begun > SECONDS_FOR_LAST
 
     def close(self) -> None:
         """Save nothing more, and wait for what is being written: an exit amidst a framework's code may abort."""
@@ -119,7 +137,9 @@ class Saver:
         while self._wait(pause):
             with self._using_buffer:
                 snapshot = self._given
-                assert snapshot is not None
+                if snapshot is None:
+                    self._is_busy, pause = False, 0.0
+                    continue
                 try:
                     self._write(snapshot)
                 except FencedError:
@@ -148,6 +168,7 @@ class Saver:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
             self.trouble.add(snapshot.position.step, reason)
+            self._failed = (snapshot.position.samples, time.monotonic())
             self._is_busy = False
             self._due = time.monotonic() + (SECONDS_TO_FIRST if self._every is None else self._every)
             self._change.notify_all()
