@@ -80,12 +80,42 @@ def test_program_that_a_shell_cannot_start_ends_it_at_once(bench: Bench, program
     assert "starting again" not in output
 
 
+RAN = [
+    pytest.param("echo step 1000; exit 127", 127, id="127-of-its-own"),
+    pytest.param("echo step 1000; exit 126", 126, id="126-of-its-own"),
+    pytest.param("no-such-helper; echo training for hours; exit 127", 127, id="a-shells-helper"),
+    pytest.param("python3 -m nosuch_helper; echo training for hours; exit 1", 1, id="a-module-that-it-can-do-without"),
+    pytest.param(
+        "echo \"FileNotFoundError: [Errno 2] No such file or directory: 'sh'\"; echo training; exit 1", 1, id="caught"
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "code"), RAN)
+def test_program_that_had_started_is_started_again(bench: Bench, program: str, code: int) -> None:
+    ended, output = bench.run(program, "--max-restarts=1")
+
+    assert ended == code, output
+    assert output.count("starting again (restart 1 of 1") == 1
+    assert bench.cause.startswith(f"distrain: sh ended with exit code {code}; this pod's log says why (the first of 2")
+
+
+def test_program_that_ends_long_after_its_start_had_been_started() -> None:
+    found = load("distrain_output.py").Found()
+    found.read([b"sh: 1: train: not found\n"])
+    soon = found.why_not_started(127, ["sh"])
+
+    found.started -= 60
+
+    assert (soon, found.why_not_started(127, ["sh"])) == ("command: sh: 1: train: not found", "")
+
+
 def test_line_that_nobody_would_read_is_not_looked_through() -> None:
     found = load("distrain_output.py").Found()
 
     found.read([b'"a": 1, ' * 10_000 + b"sh: train: not found\n"])
 
-    assert found.why_not_started(127, ["train"]) == "command: exit code 127: a shell could not run a program"
+    assert (found.shell, found.has_printed) == ("", True)
 
 
 def test_exit_code_of_a_shell_that_ran_its_programs_is_a_failure(bench: Bench) -> None:

@@ -100,6 +100,18 @@ def test_file_that_a_rank_misses_is_a_failure_like_others(bench: Bench) -> None:
     assert code == 0, output
 
 
+def test_module_that_the_ranks_can_do_without_is_not_the_cause(bench: Bench) -> None:
+    words = "echo /usr/bin/python3: No module named helper"
+
+    code, output = bench.run(
+        f"{words}; echo training; {fails(1)}; echo training; {fails(1)}; {FOR_EVER}", "--max-restarts=1"
+    )
+
+    assert code == 1
+    assert bench.cause.startswith("distrain: a rank ended with exit code 1; this pod's log says why (the first of 2")
+    assert "starting again (restart 1 of 1" in output
+
+
 def test_image_without_torchrun_is_named_with_what_to_change() -> None:
     script = [sys.executable, str(SCRIPTS / "distrain-torchrun"), "--image=distrain/tensorflow:0.1.0", "--"]
 

@@ -6,12 +6,15 @@ Imported by scripts that run in anyone's image: hence Python 3.6 and the standar
 import errno
 import json
 import re
+import time
 
 # With these a shell ends that may not run a program, or does not find it.
 NOT_RUN, NOT_FOUND = 126, 127
 
 # In bytes. What is looked for is shorter, and to look through a line of a megabyte takes seconds.
 LONGEST = 2000
+# What ends later than so many seconds after its start had been started.
+SOON = 30
 
 # `mpirun --tag-output` and `--timestamp-output` put something that ends in "<stderr>:" before each line.
 TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
@@ -32,12 +35,21 @@ SHELL = re.compile(
 # Python's own of the script or the module that it was started for, and a traceback's end.
 PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
 ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
+# What mpirun and torchrun say around such words: their log, a traceback of torchrun's own, its report of its ranks.
+BOX = re.compile(rb"-{60,}$")
+AROUND = re.compile(
+    TAG + rb"(?:$|\s|[-=*]{5,}|\[[\w.-]+:\d+\]|[DIWE]\d{4} \d\d:|(?:WARNING|ERROR|INFO):torch|torch\.|Traceback \("
+    rb"|Setting OMP_NUM_THREADS|Failures:$|Root Cause \(|\[\d+\]:$|\S+ FAILED$)"
+)
 
 
 class Found:
-    """What the output of one program has told so far."""
+    """What the output of one start of a program has told so far."""
 
     def __init__(self) -> None:
+        self.started = time.monotonic()
+        # Whether it has printed something of its own, and so had been started; whether mpirun is explaining something.
+        self.has_printed, self.is_in_box = False, False
         # What the first rank to fail names as its cause, the step at which the ranks stopped, whom a signal has ended.
         self.cause, self.step, self.killed = "", "", ""
         self.mpirun, self.shell, self.python, self.errors = "", "", "", {}
@@ -50,6 +62,7 @@ class Found:
     def read_line(self, line: bytes) -> None:
         self.cause = self.cause or first_match(CAUSE, line)
         if len(line) > LONGEST:
+            self.has_printed = True
             return
         self.step = first_match(STEP, line) or self.step
         killed = SIGNAL.match(line)
@@ -62,17 +75,27 @@ class Found:
         self.is_forked = self.is_forked or bool(FORKED.match(line))
         if self.is_forked and not self.mpirun:
             self.mpirun = with_hint(first_match(FORK_ERROR, line))
-        self.shell = first_match(SHELL, line) or self.shell
-        self.python = first_match(PYTHON, line) or self.python
-        error = ERRNO.match(line)
+        self.read_last_words(line)
+
+    def read_last_words(self, line: bytes) -> None:
+        """Look for what is said by whoever cannot start a program, or note that the program has printed something."""
+        shell, python, error = first_match(SHELL, line), first_match(PYTHON, line), ERRNO.match(line)
+        self.shell, self.python = shell or self.shell, python or self.python
         if error:
             number, path = text_of(error)
             self.errors[path] = int(number)
+        if BOX.match(line):
+            self.is_in_box = not self.is_in_box
+        elif not (shell or python or error or self.is_in_box or AROUND.match(line)):
+            self.has_printed = True
 
     def why_not_started(self, code: int, program: list) -> str:
         """Return why a program that ended so will not run another time either; nothing when it might."""
         if code and self.mpirun:
             return not_started(program, self.mpirun)
+        # It has run, and chose its exit code itself; the words may be about a helper that it goes on without.
+        if self.has_printed or time.monotonic() - self.started > SOON:
+            return ""
         if code and program[0] in self.errors:
             return not_started(program, words_of(self.errors[program[0]]))
         if code in (NOT_RUN, NOT_FOUND):
