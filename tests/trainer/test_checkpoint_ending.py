@@ -14,7 +14,7 @@ from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
 from distrain_trainer.results import write_outcome
 
-from .checkpointing import begin, save_step
+from .checkpointing import begin, make_step, save_step
 
 
 def finish(folder: Path, *, steps: int = 3, **values: Any) -> None:
@@ -121,6 +121,19 @@ def test_another_training_at_the_place_of_a_finished_one_is_refused(tmp_path: Pa
 
     with pytest.raises(CheckpointError, match=r"is of another training: trainer\.optimizer is sgd there and adam here"):
         begin(tmp_path, epochs=None, steps=3, optimizer="adam")
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_wrong_values_leave_a_finished_run_finished(tmp_path: Path, saves: bool) -> None:
+    run = begin(tmp_path, epochs=None, steps=1)
+    save_step(run) if saves else make_step(run)
+    run.finish()
+
+    with pytest.raises(CheckpointError, match="is of another training: "):
+        begin(tmp_path, epochs=None, steps=1, optimizer="adam")
+
+    with pytest.raises(FinishedError):
+        begin(tmp_path, epochs=None, steps=1)
 
 
 def test_end_without_a_checkpoint_of_it_is_trained_again_when_more_is_asked_for(tmp_path: Path) -> None:

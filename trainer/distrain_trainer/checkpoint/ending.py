@@ -41,8 +41,6 @@ def what_lacks(config: Config, subject: Subject, end: End | None, run: str) -> s
     """
     if end is None:
         return "its last step is not recorded"
-    if end.subject != digest(subject):
-        return "the values describe another training"
     if steps_left(config, subject, step=end.step, samples=end.samples) > 0:
         return f"it ended at step {end.step}, and {length_of(config)}"
     if config.output and not results.is_outcome_of(config.output, run):

@@ -94,7 +94,8 @@ class Hold:
 def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Hold | None:
     """Wait until this process holds HEAD; None when the run is finished. Raises FencedError and StorageError.
 
-    `lacks` returns what the values ask for and a run that is marked as finished does not have: that one is taken.
+    `lacks` returns what the values ask for and a run that is marked as finished does not have: that one is taken. What
+    it raises leaves the run finished.
     Without `resumes` training begins anew, but for a restart of what began so: that has pods in common with it.
     """
     require_conditions = _probe(store, say)
@@ -105,12 +106,12 @@ def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], s
             begun = _write(store, Head.first(mine), None)
         else:
             head, tag = found
+            _require_welcome(store, head, mine)
             if head.state == FINISHED and (resumes or mine.shares_pods(head.pods)):
                 lacking = lacks(head)
                 if not lacking:
                     return None
                 say(f"goes on with a run that had finished: {lacking}")
-            _require_welcome(store, head, mine)
             if head.job != mine.job:
                 require_conditions(head)
                 if liveness.is_given(head):

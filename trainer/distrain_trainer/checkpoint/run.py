@@ -16,7 +16,7 @@ from distrain_trainer.checkpoint import hold as holds
 from distrain_trainer.checkpoint import manifest as manifests
 from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Fields
 from distrain_trainer.checkpoint.ending import End
-from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
+from distrain_trainer.checkpoint.head import FILE, FINISHED, STOPPED, Head, Holder
 from distrain_trainer.checkpoint.hold import Hold
 from distrain_trainer.checkpoint.manifest import Manifest, Subject
 from distrain_trainer.checkpoint.saver import Saver, Snapshot
@@ -32,7 +32,7 @@ from distrain_trainer.errors import (
 )
 from distrain_trainer.log import Log
 from distrain_trainer.results import LoggedStep
-from distrain_trainer.storage import once_reachable, open_store
+from distrain_trainer.storage import Store, once_reachable, open_store
 from distrain_trainer.watchdog import Watchdog
 
 VALUE = "checkpoint.uri"
@@ -155,13 +155,16 @@ class Run:
         if found is not None:
             difference = manifests.difference(found.manifest.subject, self.subject)
             if difference is not None:
-                raise CheckpointError(
-                    f"{VALUE}: {store.path(found.name)} is of another training: {difference}; "
-                    f"correct that, set {VALUE} to another place, or checkpoint.resume to never"
-                )
+                raise _of_another(store, found.name, difference)
         return found
 
     def _lacks(self, head: Head) -> str:
+        """Return what a finished run does not have. Raises CheckpointError for another training."""
+        if head.end is not None and head.end.subject != ending.digest(self.subject):
+            store = open_store(self.config.checkpoint, value=VALUE)
+            there = shelf.subject_of(store, head.checkpoint) if head.checkpoint else None
+            difference = manifests.difference(there, self.subject) if there else None
+            raise _of_another(store, head.checkpoint or FILE, difference or "the run finished with other values")
         return ending.what_lacks(self.config, self.subject, head.end, self._name(head))
 
     def _name(self, head: Head) -> str:
@@ -329,3 +332,10 @@ class Run:
             else:
                 self.log.print(f"finished: {self.position.step} steps, {self.position.samples} samples")
                 return
+
+
+def _of_another(store: Store, name: str, difference: str) -> CheckpointError:
+    return CheckpointError(
+        f"{VALUE}: {store.path(name)} is of another training: {difference}; "
+        f"correct that, set {VALUE} to another place, or checkpoint.resume to never"
+    )

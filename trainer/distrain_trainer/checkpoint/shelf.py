@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Part, aligned, parse, shapes
-from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError
+from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, Subject
 from distrain_trainer.errors import CheckpointError, MissingError, StorageError
 from distrain_trainer.storage import Store
 
@@ -76,6 +76,15 @@ def read(store: Store, name: str, buffer: Buffer, former: Former) -> Checkpoint:
         raise
     except ValueError as error:
         raise DamagedError(str(error)) from None
+
+
+def subject_of(store: Store, name: str) -> Subject | None:
+    """Return what a checkpoint is of, None where its manifest does not say it."""
+    held = store.read_tagged(f"{name}/{MANIFEST}")
+    try:
+        return Manifest.from_json(held[0]).subject if held else None
+    except ValueError:
+        return None
 
 
 def _read_parts(store: Store, found: Checkpoint, buffer: Buffer, former: Former) -> Checkpoint:
