@@ -106,6 +106,32 @@ def test_damaged_one_is_told_and_the_one_before_is_taken(
     assert re.fullmatch(rf"checkpoint: 1-30 is damaged \({reason}\), skipped", first), first
 
 
+def of_a_file(key: str, value: object) -> Callable[[dict[str, Any]], object]:
+    return lambda told: told["files"]["state-0.safetensors"].update({key: value})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(of_a_file("size", 10**15), id="size-of-no-file"),
+        pytest.param(of_a_file("size", 10**30), id="size-of-no-disk"),
+        pytest.param(of_a_file("size", "72"), id="size-text"),
+        pytest.param(of_a_file("size", -1), id="size-negative"),
+        pytest.param(of_a_file("sha256", None), id="no-sum"),
+        pytest.param(lambda told: told.update(files={}), id="no-files"),
+        pytest.param(lambda told: told["position"].update(step="x"), id="step-text"),
+        pytest.param(lambda told: told.update(ranks=None), id="no-ranks"),
+    ],
+)
+def test_one_with_a_broken_manifest_is_skipped(change: Callable[[dict[str, Any]], object], tmp_path: Path) -> None:
+    saved(tmp_path, 2)
+    path = tmp_path / "1-20/manifest.json"
+    change(told := json.loads(path.read_text()))
+    path.write_text(json.dumps(told))
+
+    assert begin(tmp_path).position.step == 1
+
+
 def test_run_without_a_good_one_begins_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path, 1)
     flip(tmp_path / "1-10" / "state-0.safetensors")

@@ -21,6 +21,8 @@ class NewerError(ValueError):
     """A manifest is of a format that this trainer does not know."""
 
 
+# No file is larger, and some file systems refuse to look further.
+LARGEST = 2**43
 Shapes = Mapping[str, list[int]]
 
 
@@ -69,7 +71,7 @@ class Manifest:
             if told["format"] not in READ_FORMATS:
                 known = " and ".join(map(str, READ_FORMATS))
                 raise NewerError(f"its format is {told['format']}, and this trainer reads {known}")
-            return cls(
+            manifest = cls(
                 subject=Subject(**told["subject"]),
                 position=position_of(told["position"]),
                 ranks=told["ranks"],
@@ -78,8 +80,21 @@ class Manifest:
                 history=[LoggedStep(**step) for step in told["history"]],
                 format=told["format"],
             )
+            _require_types(manifest)
+            return manifest
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
             raise ValueError("manifest.json is none of this trainer's") from None
+
+
+def _require_types(manifest: Manifest) -> None:
+    """Raise TypeError where a value is none of its kind: JSON holds anything."""
+    place, files = manifest.position, manifest.files.values()
+    steps = (number for each in place.segments for number in (each.ranks, each.batch_size, each.steps))
+    numbers = (place.step, place.samples, manifest.ranks, *steps, *(file.size for file in files))
+    if not files or not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
+        raise TypeError
+    if not all(isinstance(file.sha256, str) for file in files) or not isinstance(manifest.subject.shapes, dict):
+        raise TypeError
 
 
 def position_of(told: dict[str, Any]) -> Position:

@@ -70,6 +70,8 @@ def read(store: Store, name: str, buffer: Buffer, former: Former) -> Checkpoint:
         raise DamagedError(f"no {MANIFEST}")
     try:
         manifest = Manifest.from_json(held[0])
+        for file, told in manifest.files.items():
+            _require_size(store, f"{name}/{file}", told.size)
         read_parts = _read_former if manifest.format == 1 else _read_parts
         return read_parts(store, Checkpoint(name, manifest, []), buffer, former)
     except NewerError:
@@ -108,6 +110,17 @@ def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Former
     fields = {name: field for part in parts for name, field in part.fields.items()}
     subject = replace(found.manifest.subject, shapes=shapes(fields))
     return Checkpoint(found.name, replace(found.manifest, subject=subject), parts)
+
+
+def _require_size(store: Store, path: str, size: int) -> None:
+    """See that so many bytes are there, before memory is taken for them."""
+    if size and _piece(store, path, size - 1, 1):
+        return
+    held = 0
+    while piece := _piece(store, path, held, PIECE):
+        held += len(piece)
+    if held != size:
+        raise DamagedError(f"{path.rpartition('/')[2]}: {held} bytes instead of {size}")
 
 
 def _read_file(store: Store, path: str, told: FileSum, place: memoryview) -> None:
