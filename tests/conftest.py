@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from tests.matrix import leave_each_to_one
 
 # The lab, Helm and kubectl are programs of Go, which take up to a fifth of their time to collect garbage.
 os.environ.setdefault("GOGC", "400")
+# A shell has its background jobs ignore Ctrl-C, and their children too; what is tested heeds that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent

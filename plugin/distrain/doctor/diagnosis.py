@@ -27,7 +27,7 @@ READY, NOT_READY = 0, 11
 TESTED_HELM = {3: 21, 4: 2}
 TESTED_KUBERNETES = (1, 34)
 # The chart's own kubeVersion.
-OLDEST_KUBERNETES = (1, 25)
+OLDEST_KUBERNETES = (1, 27)
 KUBERNETES = re.compile(r"v?(\d+)\.(\d+)")
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
