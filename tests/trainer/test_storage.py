@@ -368,6 +368,8 @@ class Unsteady(BaseHTTPRequestHandler):
     """An S3 server of one object. Before each answer it asks `happens`, which may have it cut or refused."""
 
     content = b""
+    heeds: tuple[str, ...] = ("Range", "If-Match")
+    has_length = has_tag = True
     happens: Callable[[], int | str | None]
     asked: list[tuple[str | None, str | None]]
 
@@ -376,8 +378,10 @@ class Unsteady(BaseHTTPRequestHandler):
         self.asked.append((self.headers["Range"], self.headers["If-Match"]))
         if isinstance(happening, str):
             self._answer(503 if happening == "SlowDown" else 403, f"<Error><Code>{happening}</Code></Error>".encode())
-        elif self.headers["If-Match"] not in (None, _md5(self.content)):
+        elif "If-Match" in self.heeds and self.headers["If-Match"] not in (None, _md5(self.content)):
             self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        elif "Range" not in self.heeds:
+            self._answer(200, self.content, until=happening)
         else:
             first, _, last = (self.headers["Range"] or "bytes=0-").removeprefix("bytes=").partition("-")
             part = self.content[int(first) : int(last) + 1 if last else None]
@@ -385,8 +389,10 @@ class Unsteady(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, content: bytes, until: int | None = None) -> None:
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("ETag", _md5(self.content))
+        if self.has_length:
+            self.send_header("Content-Length", str(len(content)))
+        if self.has_tag:
+            self.send_header("ETag", _md5(self.content))
         self.end_headers()
         self.wfile.write(content[:until])
 
@@ -442,6 +448,38 @@ def test_object_that_is_written_anew_while_it_is_read_is_read_whole(unsteady: ty
     unsteady.happens = staticmethod(cut_and_change)
 
     assert open_store("s3://data/set", value="data.uri").read("a.tar") == b"!" * 1_000_000
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, None), (1000, None), (1000, 500_000)])
+def test_server_that_heeds_no_range_mixes_nothing_up(unsteady: type[Unsteady], start: int, length: int | None) -> None:
+    unsteady.heeds = ("If-Match",)
+    cuts: list[int | None] = [None, 300_000]
+    unsteady.happens = staticmethod(lambda: cuts.pop() if cuts else None)
+
+    content = open_store("s3://data/set", value="data.uri").read("a.tar", start=start, length=length)
+
+    assert content == unsteady.content[start : None if length is None else start + length]
+
+
+def test_object_that_is_written_anew_where_no_condition_is_heeded_is_read_whole(unsteady: type[Unsteady]) -> None:
+    unsteady.heeds = ("Range",)
+
+    def cut_and_change() -> int | None:
+        if unsteady.asked:
+            unsteady.content = b"!" * 1_000_000
+            return None
+        return 300_000
+
+    unsteady.happens = staticmethod(cut_and_change)
+
+    assert open_store("s3://data/set", value="data.uri").read("a.tar") == b"!" * 1_000_000
+
+
+@pytest.mark.parametrize("lacks", ["has_length", "has_tag"])
+def test_answer_without_a_length_or_a_tag_is_read_to_its_end(unsteady: type[Unsteady], lacks: str) -> None:
+    setattr(unsteady, lacks, False)
+
+    assert open_store("s3://data/set", value="data.uri").read("a.tar") == unsteady.content
 
 
 def test_body_that_never_comes_is_given_up_and_named(unsteady: type[Unsteady]) -> None:

@@ -33,13 +33,14 @@ class Body:
 
     def read(self) -> None:
         """Fill `content` and `tag`. Raises botocore's errors, and BrokenError."""
-        failures = 0
+        failures = restarts = 0
         while self._size is None or len(self.content) < self._size:
             had = len(self.content)
             self._read_on(PIECE >> 4 * failures)
             failures = 0 if len(self.content) > had else failures + 1
-            if failures == FAILURES:
-                raise BrokenError(f"a connection ends after {len(self.content)} of {self._size} bytes")
+            restarts += len(self.content) < had
+            if FAILURES in (failures, restarts):
+                raise BrokenError(f"a connection ends after {max(had, len(self.content))} of {self._size} bytes")
             if failures:
                 time.sleep(SECONDS_BETWEEN)
 
@@ -48,20 +49,43 @@ class Body:
         from botocore.exceptions import BotoCoreError, ClientError
         from urllib3.exceptions import HTTPError
 
+        asked = self._range()
         try:
-            answer = self._get(**self._range(), **({"IfMatch": self.tag} if self.tag else {}))
+            answer = self._get(**asked, **({"IfMatch": self.tag} if self.tag else {}))
         except ClientError as changed:
-            if not self.tag or changed.response["Error"]["Code"] not in ("PreconditionFailed", "412", "InvalidRange"):
+            codes = ("PreconditionFailed", "412", "InvalidRange")
+            if not self.content or changed.response["Error"]["Code"] not in codes:
                 raise
-            self.content.clear()
-            self._size, self.tag = None, ""
+            self._begin_again()
             return
-        self.tag = answer["ETag"]
+        tag = answer.get("ETag", "")
+        if self.content and tag != self.tag:  # A server that does not heed If-Match.
+            self._begin_again()
+            return
+        self.tag = tag
+        # A server that does not heed a Range sends all of the object.
+        is_all = bool(asked) and answer["ResponseMetadata"]["HTTPStatusCode"] != 206
+        skipped = self._start + len(self.content) if is_all else 0
         if self._size is None:
-            self._size = answer["ContentLength"]
+            self._size = self._size_of(answer.get("ContentLength"), is_all)
         with suppress(BotoCoreError, HTTPError, OSError):
-            while some := answer["Body"].read(piece):
-                self.content += some
+            while (self._size is None or len(self.content) < self._size) and (some := answer["Body"].read(piece)):
+                left = len(some) if self._size is None else skipped + self._size - len(self.content)
+                self.content += some[skipped:left]
+                skipped = max(0, skipped - len(some))
+            if self._size is None:
+                # Sent without a length, and now at its end.
+                self._size = len(self.content)
+
+    def _begin_again(self) -> None:
+        self.content.clear()
+        self._size, self.tag = None, ""
+
+    def _size_of(self, length: int | None, is_all: bool) -> int | None:
+        """Return how many bytes there are to read, of an answer with so many; None where it does not say."""
+        if length is None or not is_all:
+            return length
+        return max(0, min(length, self._end or length) - self._start)
 
     def _range(self) -> dict[str, str]:
         first = self._start + len(self.content)
