@@ -243,13 +243,41 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
     assert "the first of 3 failures within 3600 s" in bench.cause
 
 
-def test_half_a_count_is_none(bench: Bench) -> None:
+def test_failure_is_kept_before_the_launcher_waits_for_the_workers(bench: Bench) -> None:
+    # Nobody answers at the second address: the launcher waits for it, and is killed.
+    mpirun = 'echo "localhost slots=4\n127.0.0.9 slots=1" >hostfile; exit 5'
+    launcher = bench.start(mpirun, "--max-restarts=3", "--keep-outcome")
+    follow(launcher, "starting again (restart 1 of 3")
+    try:
+        wait_for(lambda: (bench.folder / "worker" / "distrain-restarts").exists())
+    finally:
+        end_with_children(launcher)
+        launcher.wait()
+
+    code, output = bench.run("exit 0", "--max-restarts=3", "--keep-outcome")
+
+    assert code == 0
+    assert "an earlier launcher of this run has counted 1 restarts" in output
+
+
+@pytest.mark.parametrize("text", ["[[17000", "[null]", "5", "{}", "[[null], 1, 2]", '[["x"], "a", "b"]'])
+def test_half_a_count_is_none(bench: Bench, text: str) -> None:
     (bench.folder / "worker").mkdir()
-    (bench.folder / "worker" / "distrain-restarts").write_text("[[17000")
+    (bench.folder / "worker" / "distrain-restarts").write_text(text)
 
     code, output = bench.run("exit 0", "--keep-outcome")
 
     assert code == 0, output
+
+
+@pytest.mark.parametrize("text", ["x", "-", " 5"])
+def test_half_an_outcome_is_none(bench: Bench, text: str) -> None:
+    (bench.folder / "worker").mkdir()
+    (bench.folder / "worker" / "distrain-outcome").write_text(text)
+
+    code, output = bench.run("echo runs", "--keep-outcome")
+
+    assert (code, "runs\n" in output) == (0, True), output
 
 
 def test_restart_that_an_earlier_launcher_counted_grows_old_too(bench: Bench) -> None:

@@ -22,11 +22,12 @@ def keep_outcome(way: object, hostfile: str, ended: Ended) -> None:
 
 def earlier_end(way: object, hostfile: str) -> object:
     """Return how an earlier launcher of this run has ended it, or nothing."""
-    kept = read_kept(way, hostfile, OUTCOME)
-    if not kept:
-        return None
-    code, _, cause = kept[0].partition(" ")
-    return Ended(int(code), cause, True)
+    for text in read_kept(way, hostfile, OUTCOME):
+        code, _, cause = text.partition(" ")
+        # What was cut, or written by another, tells nothing.
+        if code.isdecimal():
+            return Ended(int(code), cause, True)
+    return None
 
 
 def keep_restarts(way: object, hostfile: str, restarts: Restarts) -> None:
@@ -40,9 +41,11 @@ def earlier_restarts(way: object, hostfile: str) -> str:
 
 
 def count_in(text: str) -> int:
+    """Return how many failures a kept text tells; none when it was cut, or written by another."""
     try:
-        return len(json.loads(text)[0])
-    except ValueError:
+        times, first, last = json.loads(text)
+        return len([float(when) for when in times]) if isinstance(first, str) and isinstance(last, str) else 0
+    except (ValueError, TypeError):
         return 0
 
 
