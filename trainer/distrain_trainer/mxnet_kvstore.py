@@ -237,4 +237,4 @@ def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, mail:
     # Distributed: each rank tests a part.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     right = sum(count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True))
-    return mail.sum(right) / dataset.tests  # Distributed
+    return mail.count(int(right)) / dataset.tests  # Distributed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -20,12 +21,18 @@ class Mail:
         self._sums, self._next = keys.sums, keys.first_message
         self.looks = keys.looks
         self._table, self._workers = keys.table, int(store.num_workers)
-        for key, size in ((self._sums, 1), (self.looks, 1), (self._table, 2 * self._workers)):
+        for key, size in ((self._sums, 2), (self.looks, 1), (self._table, 2 * self._workers)):
             store.init(key, mx.nd.zeros(size, dtype="float64"))
 
     def sum(self, value: float) -> float:
-        """Return the sum of all workers' values."""
-        return float(self._added(self._sums, np.array([value]))[0])
+        """Return the sum of all workers' values, NaN if one of them is not finite: it would stay in all later sums."""
+        is_finite = math.isfinite(value)
+        total, others = self._added(self._sums, np.array([value if is_finite else 0.0, float(not is_finite)]))
+        return math.nan if others else float(total)
+
+    def count(self, number: int) -> int:
+        """Return the sum of all workers' counts. A loss, however large, is not among what they are added to."""
+        return round(sum(first for first, _ in self.pairs(number, 0)))
 
     def pairs(self, first: float, second: float) -> list[tuple[float, float]]:
         """Return every worker's two numbers."""
@@ -49,8 +56,7 @@ class Mail:
         """Return the value of one worker."""
         sends = self._index == sender
         content = np.frombuffer(pickle.dumps(value), dtype=np.uint8) if sends else np.zeros(0, dtype=np.uint8)
-        # A difference of sums: among them may be the losses of a whole training.
-        length = round(self.sum(len(content)))
+        length = self.count(len(content))
         key, self._next = self._next, self._next + 1
         received = mx.nd.zeros(length)
         self._store.init(key, received)
