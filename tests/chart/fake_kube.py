@@ -33,6 +33,8 @@ class Kube:
     answer: Answer
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    # So many bytes of each answer do not arrive.
+    cut: int = 0
 
     @property
     def account(self) -> Path:
@@ -102,7 +104,7 @@ def _handler(kube: Kube) -> type[BaseHTTPRequestHandler]:
             code, answer = kube.answer(self.command, self.path, body)
             content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
             self.send_response(code)
-            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Length", str(len(content) + kube.cut))
             self.end_headers()
             self.wfile.write(content)
 

@@ -159,6 +159,56 @@ def test_job_whose_pods_do_not_end_stops_the_upgrade(kube: Kube) -> None:
     assert "kubectl get pods --selector app.kubernetes.io/instance=run1" in done.stderr
 
 
+def test_finalizer_that_stays_is_named(kube: Kube) -> None:
+    held = job("MPIJob", "run1", "old")
+    held["metadata"]["finalizers"] = ["foregroundDeletion", "example.org/audit"]
+    kube.answer = Cluster({MPIJOB: held}, looks=1000)
+
+    done = run(kube, timeout="1")
+
+    assert done.returncode == 1
+    assert "MPIJob run1 is not gone 1 s after it was deleted: metadata.finalizers: example.org/audit is" in done.stderr
+
+
+def test_job_that_changes_while_it_is_deleted_is_deleted_again(kube: Kube) -> None:
+    cluster = Cluster({MPIJOB: job("MPIJob", "run1", "old")})
+    refused: list[str] = []
+
+    def changes(method: str, path: str, body: Object | None) -> tuple[int, Object | str]:
+        if method == "DELETE" and not refused:
+            refused.append(path)
+            return 409, status(409, "the object has been modified")
+        return cluster(method, path, body)
+
+    kube.answer = changes
+
+    assert run(kube).returncode == 0
+    assert cluster.deleted == [MPIJOB]
+
+
+@pytest.mark.parametrize("answer", ["<html>Log in</html>", "[]", "\ufffd"])
+def test_answer_that_is_no_object_is_told_in_one_line(kube: Kube, answer: str) -> None:
+    kube.answer = lambda *_: (200, answer)
+
+    done = run(kube)
+
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"distrain: https://\S+: answers with something that is no Kubernetes object; .*\n", done.stderr
+    )
+
+
+@pytest.mark.parametrize("code", [200, 400])
+def test_answer_that_is_cut_is_told_in_one_line(kube: Kube, code: int) -> None:
+    kube.change("distrain_kube.py", "PAUSES = (1, 2, 4, 8)", "PAUSES = (0,)")
+    kube.answer, kube.cut = lambda *_: (code, status(code, "bad")), 9
+
+    done = run(kube)
+
+    assert done.returncode == 1
+    assert re.fullmatch(r"distrain: .+\n", done.stderr)
+
+
 def test_account_without_the_right_is_told_the_role(kube: Kube) -> None:
     kube.answer = lambda *_: (403, status(403, "mpijobs is forbidden"))
 

@@ -3,6 +3,7 @@
 Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
 """
 
+import http.client
 import json
 import os
 import ssl
@@ -47,14 +48,25 @@ class Api:
             return file.read().strip()
 
     def get(self, path: str) -> dict:
-        return json.loads(self.request("GET", path))
+        return self.object_of(self.request("GET", path))
 
     def get_text(self, path: str) -> str:
         return self.request("GET", path).decode(errors="replace")
 
     def merge(self, path: str, changes: dict) -> dict:
         """Patch an object. Raises ApiError of status 409 when it is no longer of the resourceVersion in `changes`."""
-        return json.loads(self.request("PATCH", path, json.dumps(changes).encode()))
+        return self.object_of(self.request("PATCH", path, json.dumps(changes).encode()))
+
+    def object_of(self, answer: bytes) -> dict:
+        try:
+            item = json.loads(answer.decode())
+        except ValueError:
+            item = None
+        if not isinstance(item, dict):
+            raise ApiError(
+                0, f"{self.url}: answers with something that is no Kubernetes object; does a proxy answer in its place?"
+            )
+        return item
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
         """Return the answer. A server that is busy, or starts again, is asked again."""
@@ -78,7 +90,8 @@ class Api:
                 return answer.read()
         except urllib.error.HTTPError as error:
             raise ApiError(error.code, message_of(error), error.code == 429 or error.code >= 500) from None
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
+            # A URLError is an OSError; an answer that is cut in the middle is none.
             reason = getattr(error, "reason", error)
             raise ApiError(0, f"{self.url}: {reason}", not isinstance(reason, ssl.SSLError)) from None
 
@@ -87,5 +100,5 @@ def message_of(error: urllib.error.HTTPError) -> str:
     """Return the API's own words."""
     try:
         return json.loads(error.read())["message"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return f"{error.code} {error.reason}"
