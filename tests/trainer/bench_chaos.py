@@ -69,7 +69,7 @@ def main() -> int:
                 file.write(json.dumps(line) + "\n")
             print(told(line), flush=True)
     lines = [line for line in read(results) if line["kills"]]
-    print("\n".join(table(lines)))
+    print("\n".join([*table(lines), "", *seconds_by_program(lines)]))
     return int(not all(line["identical"] for line in lines))
 
 
@@ -146,7 +146,23 @@ def table(lines: list[Line]) -> list[str]:
         for kill in (Kill(**each) for each in line["kills"]):
             found.setdefault((line["case"], kill.victim.split()[0]), []).append((line, kill))
     rows = [(case, victim, *figures(points)) for (case, victim), points in sorted(found.items())]
-    return [" | ".join(row) for row in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
+    return [f"| {' | '.join(row)} |" for row in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
+
+
+def seconds_by_program(lines: list[Line]) -> list[str]:
+    """Return a row per kind of process that was killed: of each program the seconds to the next step, and the worst."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for line in lines:
+        for kill in (Kill(**each) for each in line["kills"]):
+            if kill.seconds_to_step is not None:
+                key = kill.victim.split()[0], line["case"].partition(",")[0]
+                found.setdefault(key, []).append(kill.seconds_to_step)
+    programs = sorted({program for _, program in found})
+    rows = [("killed", *programs), ("---",) * (1 + len(programs))]
+    for victim in sorted({victim for victim, _ in found}):
+        cells = (found.get((victim, program)) for program in programs)
+        rows.append((victim, *(f"{statistics.median(cell):.1f}, {max(cell):.1f}" if cell else "" for cell in cells)))
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
@@ -157,7 +173,7 @@ def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
     seconds = [kill.seconds_to_step for _, kill in points if kill.seconds_to_step is not None] or NONE
     numbers = (max(lost), median, max(in_training or NONE), max(in_start or NONE))
     shown = [f"{number:.2f}" for number in numbers] + [f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}"]
-    return (str(len(points)), str(identical), *shown)
+    return (str(len(points)), str(identical), *(number.replace("nan", "") for number in shown))
 
 
 def ratios(points: list[tuple[Line, Kill]], *, in_training: bool) -> list[float]:

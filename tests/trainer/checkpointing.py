@@ -22,11 +22,14 @@ DATASET = Dataset(Arrays(np.zeros((100, 4, 4, 1), dtype=np.uint8), np.zeros(100,
 class Counter:
     """A state whose only weight counts the steps."""
 
-    def __init__(self, size: int = 1) -> None:
-        self.weight = np.zeros(size)
+    def __init__(self, size: int = 1, dtype: str = "float64") -> None:
+        self.weight, self.dtype = np.zeros(size, arrays.HELD[arrays.TYPES[dtype][0]]), dtype
 
     def fields(self) -> arrays.Fields:
-        return {"model.weight": arrays.Field("F64", self.weight.shape)}
+        return {"model.weight": arrays.Field.of("model.weight", self.dtype, self.weight.shape)}
+
+    def wait(self) -> None:
+        pass
 
     def copy(self, into: arrays.Arrays) -> None:
         into["model.weight"][:] = self.weight

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32", "BOOL": "bool"}
-TYPES |= {"U8": "uint8", "I8": "int8", "I16": "int16", "BF16": "bfloat16"}
+TYPES |= {"U8": "uint8", "I8": "int8", "I16": "int16", "BF16": "bfloat16", "C64": "complex64"}
 
 
 def newest(folder: Path) -> Path:

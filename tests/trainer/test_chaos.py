@@ -46,6 +46,16 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     assert killed.state == unbroken.state, plan
 
 
+def test_tfjob_starts_again_once_for_each_kill(digits: Path, tmp_path: Path) -> None:
+    plan = [(victim, 2, 0.5) for victim in ("ps 0", "worker 0", "chief 0")]
+    case, steps = Case("tensorflow-ps", 1), steps_for(plan)
+
+    run = train(case, plan, steps=steps, every=SECONDS_BETWEEN, folder=tmp_path / "killed", digits=digits).run
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stderr.count("distrain-run: starting again") == len(plan), run.stderr
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("case", [case for case in CASES if case.ranks < 3], ids=str)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distrain_trainer.checkpoint import Run
-from distrain_trainer.errors import CheckpointError, FinishedError
+from distrain_trainer.errors import CheckpointError, FinishedError, StoppedError, Told, UnavailableError
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
 from distrain_trainer.results import write_outcome
+from distrain_trainer.storage import S3Store
+from distrain_trainer.storage.body import Body
 
 from .checkpointing import begin, make_step, save_step
+from .unsteady import Clock
 
 
-def finish(folder: Path, *, steps: int = 3, **values: Any) -> None:
+def finish(folder: Path | str, *, steps: int = 3, **values: Any) -> None:
     """Train so many steps and write what came of it, as the programs do."""
     run = begin(folder, epochs=None, steps=steps, **values)
     while run.position.step < steps:
@@ -114,6 +118,76 @@ def test_shorter_training_than_was_made_is_said_and_its_model_written(
         "trains no further: trainer.steps is 2, and step 3 (30 samples) is made already; the model is that step's\n"
     ) in capsys.readouterr().out
     assert json.loads((out / "results.json").read_text())["steps"] == 3
+
+
+def test_shorter_training_whose_outcome_is_there_is_said_to_train_no_further(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish(tmp_path)
+
+    with pytest.raises(FinishedError):
+        begin(tmp_path, epochs=None, steps=2)
+
+    assert "trains no further: trainer.steps is 2, and step 3 (30 samples) is made already" in capsys.readouterr().out
+
+
+def test_finished_run_is_not_said_to_have_trained_on_other_data(tmp_path: Path) -> None:
+    finish(tmp_path, data="/photos")
+    before = (tmp_path / "HEAD").read_bytes()
+
+    with pytest.raises(CheckpointError, match=r"^data\.uri: .* has finished on /photos, .* is /drawings now"):
+        begin(tmp_path, epochs=None, steps=3, data="/drawings")
+
+    assert (tmp_path / "HEAD").read_bytes() == before
+    assert begin(tmp_path, epochs=None, steps=4, data="/drawings").position.step == 3
+
+
+@pytest.mark.parametrize("lost", ["output.uri is another", "the output is gone"])
+def test_finished_run_writes_no_model_for_other_data(tmp_path: Path, lost: str) -> None:
+    checkpoints, out = tmp_path / "checkpoints", tmp_path / "out"
+    finish(checkpoints, data="/photos", output=str(out))
+    if lost == "the output is gone":
+        shutil.rmtree(out)
+    else:
+        out = tmp_path / "another"
+
+    with pytest.raises(CheckpointError, match=r"^data\.uri: .* has finished on /photos, .* is /drawings now"):
+        begin(checkpoints, epochs=None, steps=3, data="/drawings", output=str(out))
+
+    finish(checkpoints, data="/photos", output=str(out))
+    assert (out / "model").read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("looked_up", ["output", "subject"])
+def test_finished_run_that_is_told_to_end_while_it_asks_a_store_ends(
+    looked_up: str, s3_server: Any, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_env.items():
+        monkeypatch.setenv(name, value)
+    s3_server.boto3_client().create_bucket(Bucket=f"ends-{looked_up}")
+    finish(checkpoints := f"s3://ends-{looked_up}/run")
+    monkeypatch.setattr("distrain_trainer.storage.retry.time", Clock())
+    found = S3Store._found
+
+    def find(store: S3Store, name: str, *place: Any) -> Body | None:
+        if not name.endswith(".json"):
+            return found(store, name, *place)
+        Told.to_end = True
+        raise UnavailableError(f"no answer for {name}")
+
+    monkeypatch.setattr(S3Store, "_found", find)
+    monkeypatch.setattr(Told, "to_end", False)
+    values: dict[str, Any] = {"output": "s3://ends-output/out"} if looked_up == "output" else {"optimizer": "adam"}
+
+    with pytest.raises(StoppedError):
+        begin(checkpoints, epochs=None, steps=3, **values)
+
+
+def test_data_with_a_slash_at_its_end_is_the_same(tmp_path: Path) -> None:
+    finish(tmp_path, data="/photos")
+
+    with pytest.raises(FinishedError):
+        begin(tmp_path, epochs=None, steps=3, data="/photos/")
 
 
 def test_another_training_at_the_place_of_a_finished_one_is_refused(tmp_path: Path) -> None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from distrain_trainer.checkpoint import shelf
+from distrain_trainer.checkpoint import arrays, shelf
 from distrain_trainer.checkpoint.head import Head
-from distrain_trainer.errors import CheckpointError
-from distrain_trainer.storage import open_store
+from distrain_trainer.errors import CheckpointError, UnavailableError
+from distrain_trainer.storage import S3Store, open_store
+from distrain_trainer.storage.body import Body
 
 from .checkpointing import Counter, begin, save_step
+from .unsteady import Clock
 
 
-def saved(folder: Path, steps: int, **values: Any) -> None:
-    run = begin(folder, **values)
+def saved(folder: Path, steps: int, state: Counter | None = None, **values: Any) -> None:
+    run = begin(folder, state, **values)
     for _ in range(steps):
         save_step(run)
 
@@ -36,6 +41,29 @@ def test_run_goes_on_from_the_newest(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert state.weight == [3]
     assert (run.position.step, run.position.samples) == (3, 30)
     assert capsys.readouterr().out == "resumed from 1-30: step 3, 30 samples, on 1 ranks (before 1)\n"
+
+
+def test_restore_outlives_outages_that_are_together_longer_than_the_wait_for_one(
+    s3_server: Any, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in s3_env.items():
+        monkeypatch.setenv(name, value)
+    s3_server.boto3_client().create_bucket(Bucket="restore")
+    run = begin("s3://restore/run")
+    save_step(run)
+    monkeypatch.setattr("distrain_trainer.storage.retry.time", clock := Clock())
+    found, away_until = S3Store._found, {"HEAD": 400.0, "1-10/manifest.json": 800.0, "1-10/state-0.safetensors": 1200.0}
+
+    def find(store: S3Store, name: str, start: int = 0, length: int | None = None) -> Body | None:
+        if clock.now < away_until.get(name, 0.0):
+            raise UnavailableError(f"no answer for {name}")
+        return found(store, name, start, length)
+
+    monkeypatch.setattr(S3Store, "_found", find)
+
+    assert begin("s3://restore/run").position.step == 1
+    assert clock.now > 1200
+    assert capsys.readouterr().err.count("the storage answers again") == 3
 
 
 def test_last_ones_are_kept(tmp_path: Path) -> None:
@@ -88,6 +116,12 @@ def of_another_format(path: Path) -> None:
             id="foreign",
         ),
         pytest.param(
+            "manifest.json",
+            lambda path: path.write_text("[" * 100_000),
+            r"manifest\.json is none of this trainer's",
+            id="manifest-nested",
+        ),
+        pytest.param(
             "manifest.json", of_another_format, r"its format is 3, and this trainer reads 1 and 2", id="another-format"
         ),
     ],
@@ -121,6 +155,9 @@ def of_a_file(key: str, value: object) -> Callable[[dict[str, Any]], object]:
         pytest.param(lambda told: told.update(files={}), id="no-files"),
         pytest.param(lambda told: told["position"].update(step="x"), id="step-text"),
         pytest.param(lambda told: told.update(ranks=None), id="no-ranks"),
+        pytest.param(lambda told: told["subject"].update(shapes={"weight": 5}), id="shape-number"),
+        pytest.param(lambda told: told["subject"].update(shapes=[]), id="shapes-list"),
+        pytest.param(lambda told: told.update(history=[{"step": "x", "images_per_sec": 1, "loss": 1}]), id="logged"),
     ],
 )
 def test_one_with_a_broken_manifest_is_skipped(change: Callable[[dict[str, Any]], object], tmp_path: Path) -> None:
@@ -167,9 +204,80 @@ def test_one_that_head_does_not_name_yet_is_not_seen(tmp_path: Path) -> None:
 def test_one_that_head_names_is_never_deleted(tmp_path: Path) -> None:
     saved(tmp_path, 3)
 
-    shelf.prune(open_store(str(tmp_path), value="checkpoint.uri"), keep=1, current="1-20")
+    shelf.prune(open_store(str(tmp_path), value="checkpoint.uri"), keep=1, current="1-20", tell=print)
 
     assert names(tmp_path) == ["1-30", "1-20"]
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def copy_of_the_place(folder: Path, place: Path) -> None:
+    shutil.copytree(place, folder)
+
+
+def copy_of_a_checkpoint(folder: Path, place: Path) -> None:
+    shutil.copytree(place / "1-20", folder)
+
+
+def of_another_program(folder: Path, _: Path) -> None:
+    (folder / "photos").mkdir(parents=True)
+    (folder / "photos/a.jpg").write_text("photo")
+    (folder / "manifest.json").write_text('{"name": "web app"}')
+
+
+def without_a_manifest(folder: Path, _: Path) -> None:
+    folder.mkdir()
+    (folder / "report.txt").write_text("report")
+    (folder / "state-0.safetensors").write_text("kept by hand")
+
+
+@pytest.mark.parametrize("head", ["there", "deleted"])
+@pytest.mark.parametrize("name", ["20261123-2205", "0-01"])
+@pytest.mark.parametrize("make", [copy_of_the_place, copy_of_a_checkpoint, of_another_program, without_a_manifest])
+def test_folder_that_is_named_like_a_checkpoint_is_left_alone(
+    make: Callable[[Path, Path], None], name: str, head: str, tmp_path: Path
+) -> None:
+    saved(place := tmp_path / "run", 2)
+    make(other := tmp_path / "other", place)
+    other.rename(place / name)
+    before = files_below(place / name)
+    if head == "deleted":
+        (place / "HEAD").unlink()
+
+    save_step(run := begin(place, checkpoint_keep=1))
+    shelf.delete_torn(open_store(str(place), value="checkpoint.uri"), up_to="20261124-30", tell=print)
+
+    assert run.position.samples == 30
+    assert files_below(place / name) == before
+    assert [each for each in names(place) if each != name] == ["2-30"]
+
+
+def test_folder_that_may_not_be_listed_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lost+found").mkdir()
+    scan = os.scandir
+
+    def refuse(folder: str) -> Any:
+        # Tests run as root, which may list every folder.
+        if folder.endswith("lost+found"):
+            raise PermissionError(errno.EACCES, "Permission denied", folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    saved(tmp_path, 3, checkpoint_keep=1)
+
+    assert names(tmp_path) == ["1-30"]
+
+
+def test_file_of_the_users_in_a_checkpoint_outlives_it(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    (tmp_path / "1-10/notes").mkdir()
+    (tmp_path / "1-10/notes/best.txt").write_text("the best one")
+
+    saved(tmp_path, 1, checkpoint_keep=1)
+
+    assert files_below(tmp_path / "1-10") == {"notes/best.txt": b"the best one"}
 
 
 @pytest.mark.parametrize(
@@ -187,6 +295,59 @@ def test_one_of_another_training_is_refused(values: dict[str, object], size: int
 
     with pytest.raises(CheckpointError, match=rf"^checkpoint\.uri: .*/1-10 is of another training: {message}; correct"):
         begin(tmp_path, Counter(size), **values)
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        pytest.param("float16", "bfloat16", id="halves"),
+        pytest.param("uint16", "bfloat16", id="held-alike"),
+        pytest.param("float32", "int32", id="of-one-width"),
+        pytest.param("float32", "float64", id="narrower"),
+    ],
+)
+def test_one_of_another_type_is_refused_and_not_taken_for_this_one(there: str, here: str, tmp_path: Path) -> None:
+    saved(tmp_path, 1, Counter(dtype=there))
+
+    message = rf"1-10 is of another training: trainer\.model: model\.weight is {there} there and {here} here; correct"
+    with pytest.raises(CheckpointError, match=message):
+        begin(tmp_path, state := Counter(dtype=here))
+
+    assert state.weight == [0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint16", "int64"])
+def test_one_of_the_same_type_is_taken(dtype: str, tmp_path: Path) -> None:
+    saved(tmp_path, 1, Counter(dtype=dtype))
+
+    begin(tmp_path, state := Counter(dtype=dtype))
+
+    assert state.weight.any()
+
+
+class OfOneFile(Counter):
+    """A state whose checkpoints of the first format are files that no other framework reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoded = 0
+
+    def former(self, content: bytes) -> arrays.Arrays:
+        self.decoded += 1
+        raise RuntimeError(f"no file of this framework: {content!r}")
+
+
+def test_one_of_the_first_format_and_another_training_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    path = tmp_path / "1-10/manifest.json"
+    told = json.loads(path.read_text())
+    told["subject"].update(framework="mxnet", shapes={"model-0": [1]})
+    path.write_text(json.dumps({**told, "format": 1}))
+
+    with pytest.raises(CheckpointError, match=r"1-10 is of another training: framework is mxnet there and tensorflow"):
+        begin(tmp_path, state := OfOneFile())
+
+    assert state.decoded == 0
 
 
 def test_head_is_read_as_it_was_written(tmp_path: Path) -> None:

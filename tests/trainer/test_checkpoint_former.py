@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from . import saved_state
-from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, ProgramInImage
+from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, ProgramInImage, assert_refused
 
 FORMER = SCRIPTS / "former"
 NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
@@ -27,13 +27,29 @@ READERS = {
 }
 
 
+# Under the name of the model in former/tiny.py.
+SMALLER = """
+from math import prod
+from torch import nn
+
+def torch_net(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), classes))
+"""
+
+
+def copy_of(writer: str, folder: Path) -> Path:
+    """Return a copy of a program's checkpoint, for processes in an image to write to."""
+    shutil.copytree(FORMER / writer, folder / "run")
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777)
+    return folder / "run"
+
+
 @pytest.mark.parametrize("writer", READERS)
 def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits: Path, tmp_path: Path) -> None:
-    shutil.copytree(FORMER / writer, tmp_path / "run")
-    for path in (tmp_path, *tmp_path.rglob("*")):
-        path.chmod(0o777)
-    head = json.loads((tmp_path / "run/HEAD").read_text())
-    step = json.loads((tmp_path / "run" / head["checkpoint"] / "manifest.json").read_text())["position"]["step"]
+    folder = copy_of(writer, tmp_path)
+    head = json.loads((folder / "HEAD").read_text())
+    step = json.loads((folder / head["checkpoint"] / "manifest.json").read_text())["position"]["step"]
     program = ProgramInImage.named(READERS[writer], digits)
     model = f"--model=tiny:{NETS[PROGRAMS[writer].framework]}"
     arguments = (model, f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", f"--steps={step}", "--optimizer=adam")
@@ -45,8 +61,31 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
 
     assert run.returncode == 0, run.stdout + run.stderr
     assert f"resumed from {head['checkpoint']}: step {step}, " in run.stdout
-    saved = saved_state.arrays(saved_state.newest(tmp_path / "run"))
+    saved = saved_state.arrays(saved_state.newest(folder))
     live = json.loads((FORMER / writer / "live.json").read_text())
     lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
     # Each step sets the rate, and the first format did not have it.
     assert not {*lacking} - {"optimizer.learning_rate"}
+
+
+@pytest.mark.parametrize(
+    ("writer", "said"),
+    [
+        pytest.param("mxnet-horovod", "framework is mxnet there and pytorch here", id="framework"),
+        pytest.param("pytorch-ddp", "trainer.model is tiny:torch_net there and mnist here", id="model"),
+        pytest.param("pytorch-ddp", "1.bias is missing there and 10 here", id="shapes"),
+    ],
+)
+def test_checkpoint_of_the_first_format_and_of_another_training_is_refused(
+    writer: str, said: str, digits: Path, tmp_path: Path
+) -> None:
+    copy_of(writer, tmp_path)
+    (tmp_path / "tiny.py").write_text(SMALLER)
+    program = ProgramInImage.named("pytorch-horovod", digits)
+    model = "mnist" if "mnist" in said else "tiny:torch_net"
+    arguments = (f"--model={model}", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", "--steps=9", "--optimizer=adam")
+    mounts = {tmp_path: "/out", tmp_path / "tiny.py": "/models/tiny.py"}
+
+    run = program(*arguments, "--checkpoint=/out/run", ranks=1, env={"PYTHONPATH": "/models"}, mounts=mounts)
+
+    assert_refused(run, f"checkpoint.uri: /out/run/1-32 is of another training: {said}; correct that")

@@ -14,18 +14,20 @@ import pytest
 from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint import hold as holds
 from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
-from distrain_trainer.checkpoint.hold import Hold
+from distrain_trainer.checkpoint.hold import Hold, Liveness
 from distrain_trainer.errors import (
     ConflictError,
     FencedError,
     FinishedError,
     StoppedError,
     StorageError,
+    Told,
     UnavailableError,
 )
 from distrain_trainer.storage import FolderStore, Store, open_store
 
 from .checkpointing import begin, make_step, save_step
+from .unsteady import Clock
 
 A, B, C = (Holder(f"run-{name}", (f"pod-{name}-0", f"pod-{name}-1")) for name in "abc")
 
@@ -34,6 +36,12 @@ A, B, C = (Holder(f"run-{name}", (f"pod-{name}-0", f"pod-{name}-1")) for name in
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 0.05)
     monkeypatch.setattr(holds, "SECONDS_BETWEEN_LOOKS", 0.02)
+
+
+@pytest.fixture
+def without_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have holders write nothing by themselves, as if their processes had ended."""
+    monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 3600)
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -128,6 +136,52 @@ def test_another_job_does_not_wait_for_a_holder_that_is_gone(store: Store, monke
     assert take(store, B).head.generation == 2
 
 
+def test_holder_whose_clock_is_wrong_is_not_taken_for_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = take(store, A)
+    real = heads.now()
+    monkeypatch.setattr(heads, "now", lambda: real - 600)
+    first.change()
+    monkeypatch.setattr(heads, "now", lambda: real)
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(take, store, B)
+        wait_for(lambda: (found := heads.read(store)) is not None and found[0].successor == B)
+        first.end(STOPPED)
+
+        assert second.result(10).head.generation == 2
+
+
+def test_holder_that_was_last_seen_long_ago_is_not_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(store, A)
+    tomorrow = heads.now() + 86400
+    monkeypatch.setattr(heads, "now", lambda: tomorrow)
+
+    assert take(store, B).head.retired == A.pods
+
+
+def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holds, "time", clock := Clock())
+    clock.now = 1.0
+    liveness, head = Liveness(), Head.first(A)
+    waited_for = []
+    # The third look comes after an outage. The holder has not been able to write since either.
+    for seconds in (0, 1, 40, *[1] * 31):
+        clock.sleep(seconds)
+        waited_for.append(liveness.is_given(head))
+
+    assert waited_for == [*[True] * 32, False, False]
+
+
+def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(store, A)
+    monkeypatch.setattr(Told, "to_end", True)
+    said: list[str] = []
+
+    with pytest.raises(StoppedError):
+        holds.take(store, B, resumes=True, lacks=nothing, say=said.append)
+
+    assert said[-1].startswith("stopped before the training began, while job run-a holds ")
+
+
 def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
     # A server that serves folders removes one with its last file, and fails whoever writes into it then.
     store.write("another", b"")
@@ -194,7 +248,38 @@ def test_store_that_heeds_no_condition_serves_one_job_and_is_refused_to_another(
 def test_damaged_head_is_refused(store: Store) -> None:
     store.write("HEAD", b"{")
 
-    with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/HEAD is damaged; remove it to begin anew"):
+    with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/HEAD is damaged; remove it to go on from"):
+        take(store, A)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"checkpoint": "latest"}, id="checkpoint-of-another-name"),
+        pytest.param({"checkpoint": ""}, id="checkpoint-empty"),
+        pytest.param({"checkpoint": "../x"}, id="checkpoint-elsewhere"),
+        pytest.param({"checkpoint": 7}, id="checkpoint-number"),
+        pytest.param({"generation": "4"}, id="generation-text"),
+        pytest.param({"since": None}, id="no-since"),
+        pytest.param({"heartbeat": None}, id="no-heartbeat"),
+        pytest.param({"pods": [["pod-a-0"]]}, id="pods-nested"),
+        pytest.param({"successor": {"job": "run-b", "pods": [{}]}}, id="pods-of-successor"),
+        pytest.param({"end": {"step": "9", "samples": 90, "subject": ""}}, id="end-text"),
+    ],
+)
+def test_head_that_was_edited_wrongly_is_refused(change: dict[str, object], tmp_path: Path) -> None:
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+    store.write("HEAD", json.dumps({**json.loads(Head.first(A).to_json()), **change}).encode())
+
+    with pytest.raises(StorageError, match=r"/HEAD is damaged; remove it"):
+        take(store, A)
+
+
+def test_head_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+    store.write("HEAD", b"[" * 100_000)
+
+    with pytest.raises(StorageError, match=r"/HEAD is damaged; remove it"):
         take(store, A)
 
 
@@ -251,6 +336,53 @@ def test_run_whose_checkpoints_are_deleted_writes_its_next_one_and_goes_on(tmp_p
 
     assert not run.asked
     assert begin(folder).position.samples == 20
+
+
+def test_run_whose_head_alone_is_deleted_goes_on_after_a_restart(
+    without_beats: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_step(begin(tmp_path))
+    save_step(begin(tmp_path))
+    # As after a failed save.
+    (tmp_path / "2-30").mkdir()
+    (tmp_path / "2-30/state-1.safetensors").touch()
+    (tmp_path / "HEAD").unlink()
+
+    run = begin(tmp_path)
+
+    assert run.position.samples == 20
+    assert run.hold
+    assert run.hold.head.generation == 3
+    assert f"checkpoint: {tmp_path}/HEAD is gone, and 2-20 is there: goes on from that one\n" in capsys.readouterr().out
+
+
+def test_run_begun_anew_in_place_of_a_deleted_head_keeps_its_checkpoint(
+    without_beats: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_job(monkeypatch, A)
+    former = begin(tmp_path)
+    (tmp_path / "HEAD").unlink()
+    as_job(monkeypatch, B)
+    save_step(begin(tmp_path))
+    state = tmp_path / "1-10/state-0.safetensors"
+    written = state.stat().st_mtime_ns
+
+    assert former.saver
+    former.position = former.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
+    trouble = former.saver.save_last(former._snapshot, 10)
+
+    assert "is held by generation 1 (job run-b)" in trouble
+    assert state.stat().st_mtime_ns == written
+
+
+def test_run_without_a_head_that_is_never_to_resume_begins_anew(without_beats: None, tmp_path: Path) -> None:
+    save_step(begin(tmp_path))
+    (tmp_path / "HEAD").unlink()
+
+    run = begin(tmp_path, resume="never")
+
+    assert run.hold
+    assert (run.position.samples, run.hold.head.generation, run.hold.head.since) == (0, 2, 2)
 
 
 def test_run_that_is_never_to_resume_does_for_a_restart_of_its_own(

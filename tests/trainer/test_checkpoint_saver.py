@@ -1,50 +1,22 @@
-"""Saving goes on beside the training: what is in its way is said once, and tried again until it is saved."""
+"""Saving goes on beside the training, one state at a time, and now and then only."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from distrain.derive import formulas
-from distrain_trainer.checkpoint import interval, saver, stopping, trouble
-from distrain_trainer.checkpoint.run import Run
-from distrain_trainer.errors import StoppedError, StorageError, UnavailableError
-from distrain_trainer.storage import FolderStore
+from distrain_trainer.checkpoint import interval, saver, stopping
+from distrain_trainer.errors import StoppedError, Told
 
 from .checkpointing import Counter, begin, make_step, save_step
-
-FULL = "checkpoint.uri: the disk is full; free some of it"
-
-
-class Disk:
-    """What happens to the writes of checkpoints: they fail, or wait, or are made."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_full = False
-        self.may_go_on = threading.Event()
-        self.may_go_on.set()
-        self.writes = 0
-        original = FolderStore.write
-
-        def write(store: FolderStore, name: str, content: bytes | memoryview) -> None:
-            # Another test's thread may still be at it.
-            if store.uri == str(folder) and name.endswith(".safetensors"):
-                self.writes += 1
-                self.may_go_on.wait(10)
-                if self.is_full:
-                    raise StorageError(FULL)
-            original(store, name, content)
-
-        monkeypatch.setattr(FolderStore, "write", write)
+from .disk import Disk, steps_until, wait_until
 
 
 @pytest.fixture
@@ -52,41 +24,6 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(saver, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(saver, "LONGEST_PAUSE", 0.04)
     return Disk(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of 128 KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", folder], check=True)
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def fill(folder: Path) -> Path:
-    """Fill the rest of a disk, and return the file that does."""
-    with contextlib.suppress(OSError), (folder / "others").open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    return folder / "others"
-
-
-def steps_until(run: Run, condition: Callable[[], object]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        make_step(run)
-        time.sleep(0.01)
-    pytest.fail("it never came")
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("it never came")
 
 
 def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
@@ -116,107 +53,6 @@ def test_state_is_that_of_its_step_though_the_training_goes_on(disk: Disk, tmp_p
 
     assert loaded.weight == [resumed.position.step]
     assert resumed.position.step <= state.weight
-
-
-def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
-    disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    disk.is_full = True
-    run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: disk.writes > 5)
-    disk.is_full = False
-    steps_until(run, lambda: run.saver and run.saver.saved_samples > 0)
-    make_step(run)
-
-    trouble, saved, *_ = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", trouble)
-    assert saved.startswith("checkpoint: saved 1-")
-
-
-def test_trouble_that_lasts_is_said_each_minute(
-    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(trouble, "SECONDS_BETWEEN_WORDS", 0.2)
-    disk.is_full = True
-    run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.saver and run.saver.trouble.seconds > 0.5)
-
-    first, second, *_ = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", first)
-    assert re.fullmatch(rf"checkpoint: step \d+ is not saved for 0 min \({FULL}\); training goes on, .*", second)
-
-
-def test_run_that_cannot_be_saved_for_too_long_ends_so_that_it_starts_again(disk: Disk, tmp_path: Path) -> None:
-    disk.is_full = True
-    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2)
-
-    with pytest.raises(UnavailableError, match=rf"^checkpoint\.maxAge: .* for 0 s \({FULL}\)$") as raised:
-        steps_until(run, lambda: False)
-
-    assert raised.value.exit_code == 1
-
-
-def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path) -> None:
-    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.3)
-    for _ in range(4):
-        disk.is_full = True
-        steps_until(run, lambda: run.saver and run.saver.trouble)
-        disk.is_full = False
-        steps_until(run, lambda: run.saver and not run.saver.trouble)
-
-    assert not run.asked
-
-
-def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
-    small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(saver, "LONGEST_PAUSE", saver.FIRST_PAUSE)
-    run = begin(small_disk, Counter(size=1000), checkpoint_every=0.05)
-    others = fill(small_disk)
-    steps_until(run, lambda: run.saver and run.saver.trouble)
-
-    others.unlink()
-    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
-    run.finish()
-
-    trouble, saved, *_, end = capsys.readouterr().out.splitlines()
-    assert trouble.startswith("checkpoint: step ")
-    assert ": No space left on device; free some of it); training goes on, and tries again" in trouble
-    assert saved.startswith("checkpoint: saved 1-")
-    assert end.startswith("finished: ")
-    assert not [*small_disk.rglob("*.part")]
-
-
-def test_run_that_ends_on_a_full_disk_says_that_its_end_is_not_marked(
-    small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("distrain_trainer.checkpoint.run.SECONDS_TO_FINISH", 0)
-    run = begin(small_disk)
-    make_step(run)
-    fill(small_disk)
-
-    run.finish()
-
-    assert re.fullmatch(
-        r"checkpoint: the end of the training is not marked \(.*HEAD cannot be written: .*\)",
-        capsys.readouterr().out.splitlines()[-1],
-    )
-
-
-def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(
-    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(saver, "SECONDS_FOR_LAST", 0.1)
-    disk.is_full = True
-    run = begin(tmp_path)
-    run.request.reason = stopping.SIGTERM
-
-    with pytest.raises(StoppedError):
-        make_step(run)
-
-    assert capsys.readouterr().out.splitlines()[-1] == (
-        f"stopped at step 1 (10 samples) after SIGTERM; not saved: {FULL}"
-    )
 
 
 def test_last_state_is_saved_by_a_slow_write_once_the_trouble_is_over(
@@ -273,7 +109,11 @@ def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path:
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGUSR1, "SIGUSR1")])
-def test_signal_asks_to_stop_and_a_second_one_changes_nothing(number: signal.Signals, name: str) -> None:
+def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
+    number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It stays so for this process, whose next test must not be told to end.
+    monkeypatch.setattr(Told, "to_end", False)
     request = stopping.StopRequest()
     handlers = {each: signal.getsignal(each) for each in stopping.SIGNALS}
     try:
@@ -316,6 +156,9 @@ def test_interval_is_the_plugins(cost: float, mtbf: float) -> None:
         pytest.param(None, 5, 60, 8, 1800, "auto: at most 30 minutes", id="never-longer-than-half-an-hour"),
         pytest.param(None, 0.01, 700, 8, 700, "auto: writing one takes 700 s", id="never-shorter-than-writing"),
         pytest.param(None, 5, 4000, 8, 4000, "auto: writing one takes 4000 s", id="writing-takes-longer"),
+        pytest.param(None, 1e-6, 3, 8, 60, "auto: at least a minute", id="hardly-stands-still"),
+        pytest.param(None, 0, 0.1, 8, 60, "auto: at least a minute", id="stands-still-for-nothing"),
+        pytest.param(None, 1e-6, 70, 8, 70, "auto: writing one takes 70 s", id="writing-takes-longer-than-a-minute"),
     ],
 )
 def test_interval_follows_from_how_long_the_training_stands_still(

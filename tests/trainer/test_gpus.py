@@ -53,8 +53,43 @@ def test_node_that_pretends_trains_on_the_cpu_and_says_so_once(
     assert capsys.readouterr().out == "workers.gpus: this node only pretends to have GPUs; training on the CPU\n"
 
 
+@pytest.mark.parametrize("text", ["garbage", "-1", "1.5"])
+def test_number_of_gpus_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("DISTRAIN_GPUS", text)
+
+    with pytest.raises(DeviceError, match=rf"^workers\.gpus: DISTRAIN_GPUS is '{text}', and not a number .*; take it"):
+        gpus.require_gpus("PyTorch", visible=8, is_for_gpus=True)
+
+
 def test_hidden_gpus_are_told_from_missing_ones(tmp_path: Path) -> None:
     assert gpus.cause_of({"CUDA_VISIBLE_DEVICES": ""}, tmp_path).startswith("CUDA_VISIBLE_DEVICES='' hides them")
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        pytest.param("0", "hides all but 1; take", id="fewer"),
+        pytest.param("0,-1,1", "hides all but 1; take", id="up-to-one-that-is-none"),
+        pytest.param("1,1", "hides all but 1; take", id="twice"),
+        pytest.param("NoDevFiles", "hides them; take", id="none"),
+    ],
+)
+def test_variable_that_hides_some_of_the_gpus_is_blamed(tmp_path: Path, shown: str, said: str) -> None:
+    environment = {"DISTRAIN_GPUS": "2", "CUDA_VISIBLE_DEVICES": shown}
+
+    assert gpus.cause_of(environment, tmp_path).startswith(f"CUDA_VISIBLE_DEVICES='{shown}' {said}")
+
+
+def test_variable_that_names_as_many_gpus_as_asked_for_is_no_more_than_suspected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    monkeypatch.setattr(gpus, "driver_trouble", lambda: "the driver's answer")
+
+    cause = gpus.cause_of({"DISTRAIN_GPUS": "2", "CUDA_VISIBLE_DEVICES": "0,GPU-7f"}, tmp_path)
+
+    assert cause.startswith("the driver's answer; or CUDA_VISIBLE_DEVICES='0,GPU-7f' names GPUs that are missing")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +152,7 @@ def test_program_without_the_gpus_that_were_asked_for_ends_at_once(program: Prog
     framework = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}[program.program.framework]
     cause = rf"workers\.gpus: each worker asks for 1 GPUs, and {framework} sees none: this image holds"
     if program.name == "tensorflow-ps":  # The chief has no GPU, and says which worker's log has the cause.
-        assert_refused(run, r"worker \d at .* is gone; see why in its log", code=1)
+        assert_refused(run, r"worker \d has ended before the training, .* its log says why", code=1)
     else:
         assert_refused(run, cause)
     assert "images/sec" not in run.stdout

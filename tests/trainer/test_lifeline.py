@@ -44,6 +44,21 @@ def test_process_that_is_killed_ends_the_scheduler_and_all_others(port: str) -> 
     assert said == "distrain: worker 1 has ended before the training, and so all others do; its log says why\n"
 
 
+def test_end_of_the_first_process_is_told_where_that_is_asked_for(port: str) -> None:
+    chief = start(SCHEDULER + "time.sleep(60)", port)
+    worker = start(
+        OTHER + "'worker 0', first='the chief', tells=True); print(file=sys.stderr, flush=True); time.sleep(60)", port
+    )
+    assert worker.stderr is not None
+    worker.stderr.readline()
+
+    chief.kill()
+
+    _, said = worker.communicate(timeout=10)
+    assert said == "distrain: the chief has ended before the training, and so all others do; its log says why\n"
+    assert worker.returncode == 1
+
+
 def test_process_that_says_goodbye_ends_nobody(port: str) -> None:
     scheduler = start(SCHEDULER + "time.sleep(3); line.leave()", port)
     server = start(OTHER + "'server 0'); time.sleep(4); line.leave()", port)

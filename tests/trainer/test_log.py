@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from distrain_trainer import results
 from distrain_trainer.config import Config
 from distrain_trainer.log import Log, Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.results import LoggedStep, Results
@@ -91,6 +93,40 @@ def test_results_are_readable_json() -> None:
     assert record["world_size"] == 2
     assert record["accuracy"] is None
     assert record["history"] == [{"step": 1, "images_per_sec": 10.0, "loss": 2.3}]
+
+
+def history_of(steps: int) -> list[LoggedStep]:
+    history: list[LoggedStep] = []
+    for step in range(steps):
+        results.add(history, LoggedStep(step, 1.0, 2.3))
+    return history
+
+
+@pytest.mark.parametrize("logged", [1000, 1001, 1500, 2999, 5000])
+def test_logged_steps_that_are_kept_are_spread_evenly_over_the_run(logged: int) -> None:
+    steps = [each.step for each in history_of(logged)]
+
+    gaps = {after - before for before, after in pairwise(steps)}
+    assert (len(steps), steps[0], steps[-1]) == (1000, 0, logged - 1)
+    # The last one is always kept, so it may be next to another. Of the rest no gap is three times another.
+    assert max(gaps) < 3 * min({after - before for before, after in pairwise(steps[:-1])})
+
+
+def test_resumed_run_keeps_the_logged_steps_that_an_unbroken_one_does() -> None:
+    stopped = history_of(2500)
+
+    for step in range(2500, 3000):
+        results.add(stopped, LoggedStep(step, 1.0, 2.3))
+
+    assert stopped == history_of(3000)
+
+
+def test_all_the_logged_steps_of_an_earlier_trainer_become_fewer() -> None:
+    history = [LoggedStep(step, 1.0, 2.3) for step in range(45_000)]
+
+    results.add(history, LoggedStep(45_000, 1.0, 2.3))
+
+    assert (len(history), history[0].step, history[-1].step) == (1000, 0, 45_000)
 
 
 def test_learning_rate_grows_with_the_global_batch() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from distrain_trainer import results
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import Log
 from distrain_trainer.progress import Progress
@@ -45,6 +46,15 @@ def test_step_without_a_finite_loss_is_said_and_trained_past(
     assert [step.step for step in progress.run.history] == [5, 7]
     lines = [json.loads(line.removeprefix(PREFIX)) for line in out.splitlines() if line.startswith(PREFIX)]
     assert [line["loss"] for line in lines] == [None, None, 1.0, None, 1.0]
+
+
+def test_run_keeps_a_bounded_part_of_what_it_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "LOGGED_KEPT", 5)
+
+    progress = progress_of(tmp_path, [1.0] * 42)
+
+    assert len(progress.run.history) == 5
+    assert progress.run.history[-1].step == 42
 
 
 def test_too_many_such_steps_in_a_row_end_the_run_with_the_last_ones_number(tmp_path: Path) -> None:

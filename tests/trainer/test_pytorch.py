@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,17 @@ import pytest
 from distrain_trainer.errors import SECONDS_FOR_RANK_0
 from tests.matrix import one_of
 
-from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run, mpirun_of, run_in_image, torchrun_of
+from . import saved_state
+from .conftest import (
+    DIGITS_IN_IMAGE,
+    SCRIPTS,
+    ProgramInImage,
+    Run,
+    assert_refused,
+    mpirun_of,
+    run_in_image,
+    torchrun_of,
+)
 
 # What gloo raises in a rank when another one ends.
 LOSES_THE_OTHER = """
@@ -26,6 +38,47 @@ try:
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:41318")
 except LostPeerError:
     print(time.monotonic() - begun)
+"""
+
+TURNING: dict[str, Any] = {"env": {"PYTHONPATH": "/models"}, "mounts": {SCRIPTS / "turning.py": "/models/turning.py"}}
+# Takes a state over from one model to another, and uses the memory again that it was in.
+TAKEN_OVER = """
+import numpy as np, torch, turning
+from distrain_trainer.checkpoint.arrays import Buffer, plan
+from distrain_trainer.pytorch_checkpoint import TorchState
+def state_of(model):
+    return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))
+here, there = (turning.net((2, 2, 1), 3) for _ in range(2))
+for model in (here, there):
+    model[2].to(torch.bfloat16)
+there[0](torch.zeros(1))
+state, buffer = state_of(there), Buffer()
+state.copy(arrays := buffer.place(plan(state.fields())))
+state_of(here).load(arrays)
+for array in arrays.values():
+    array[...] = 0
+differing = [name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])]
+print(differing, here[0].calls)
+"""
+# Takes a state over from the one file that a checkpoint of the first format has.
+TAKEN_OVER_FROM_FORMER = """
+import io, torch, turning
+from distrain_trainer.checkpoint.arrays import Buffer
+from distrain_trainer.checkpoint.shelf import fields_of
+from distrain_trainer.pytorch_checkpoint import TorchState
+def state_of(model):
+    return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))
+here, there = (turning.typed((2, 2, 1), 3) for _ in range(2))
+for model in (here, there):
+    model[2].to(torch.bfloat16)
+optimizer, content, buffer = torch.optim.SGD(there.parameters()), io.BytesIO(), Buffer()
+torch.save({"model": there.state_dict(), "optimizer": optimizer.state_dict(), "scaler": {}}, content)
+state = state_of(here)
+parts = buffer.fill(state.former(content.getvalue()))
+state.load(buffer.arrays(parts))
+fields = state.fields()
+print([name for name, field in fields_of(parts).items() if name.startswith("model.") and field != fields[name]])
+print([name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])])
 """
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -155,3 +208,67 @@ def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int],
     assert run.stdout.splitlines()[0] == f"all-reduce of float32 over 2 ranks, by {backend}"
     assert run.stdout.splitlines()[-1] == "all-reduce is right on 2 ranks"
     assert run.stderr == ""
+
+
+def test_state_that_is_taken_over_is_the_models_own(digits: Path) -> None:
+    run = python(digits, "-c", TAKEN_OVER, **TURNING)
+
+    assert run.stdout == "[] tensor([1.])\n", run.stderr
+
+
+def test_state_of_the_first_format_is_taken_over_in_every_type(digits: Path) -> None:
+    run = python(digits, "-c", TAKEN_OVER_FROM_FORMER, **TURNING)
+
+    assert run.stdout == "[]\n[]\n", run.stderr
+
+
+def test_complex_buffers_and_tensors_of_extra_state_are_resumed(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    mounts = {**TURNING["mounts"], tmp_path: "/out"}
+    arguments = ("--model=turning:net", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4")
+    for steps in (2, 3):
+        places = ("--checkpoint=/out/run", "--checkpoint-at-end", f"--steps={steps}")
+        run = program(*arguments, *places, env=TURNING["env"], mounts=mounts)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+    saved = saved_state.arrays(saved_state.newest(tmp_path / "run"))
+    assert "resumed from 1-16: step 2, " in run.stdout
+    assert saved["model.0.angle"]["sha256"] == digest(np.array([-1j], dtype=np.complex64))
+    assert saved["model.0._extra_state"]["sha256"] == digest(np.array([3], dtype=np.float32))
+
+
+def test_buffers_of_every_type_are_rank_0s_and_resumed(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    mounts = {**TURNING["mounts"], tmp_path: "/out"}
+    arguments = ("--model=turning:typed", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", "--checkpoint=/out/run")
+    told = ""
+    for steps in (2, 3):
+        run = program(*arguments, "--checkpoint-at-end", f"--steps={steps}", env=TURNING["env"], mounts=mounts)
+        assert run.returncode == 0, run.stdout + run.stderr
+        told += run.stdout
+
+    digests = re.findall(r"buffers (\w+)", told)
+    assert len(digests) == 4
+    assert len({*digests}) == 1
+    assert "resumed from 1-16: step 2, " in told
+
+
+def digest(array: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        pytest.param("counted", r"0\._extra_state in the model's state_dict\(\) is of type int, and a", id="no-tensor"),
+        pytest.param("phased", r"the weight 0\.phase is of type complex64, and gradients are averaged", id="complex"),
+    ],
+)
+@ONE_PROGRAM
+def test_state_that_cannot_be_kept_ends_the_run_before_its_first_step(
+    program: ProgramInImage, model: str, said: str
+) -> None:
+    run = program(f"--model=turning:{model}", "--steps=2", "--batch-size=2", "--image-size=4", **TURNING)
+
+    assert_refused(run, rf"trainer\.model: {said}")
+    assert "images/sec" not in run.stdout

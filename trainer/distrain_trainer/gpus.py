@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from distrain_trainer.errors import DeviceError, rank_from_environment, task_from_environment
@@ -28,7 +30,7 @@ def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     `is_for_gpus` tells whether the framework was built to compute on GPUs. Before the ranks meet: one that sees no GPU
     would let the others wait.
     """
-    asked = int(os.environ.get(ASKED) or "0")
+    asked = asked_for(os.environ)
     if visible >= asked:
         return
     if os.environ.get(PRETENDED):
@@ -48,6 +50,16 @@ def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     )
 
 
+def asked_for(environment: Mapping[str, str]) -> int:
+    """Return how many GPUs the pod asked for. Raises DeviceError where that is no number."""
+    text = environment.get(ASKED, "").strip() or "0"
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise DeviceError(
+            f"workers.gpus: {ASKED} is {text!r}, and not a number of GPUs; take it out of env: the chart sets it"
+        )
+    return int(text)
+
+
 def speaks() -> bool:
     """Tell whether this is the first of the processes that train."""
     task, index = task_from_environment()
@@ -58,8 +70,8 @@ def cause_of(environment: Mapping[str, str], root: Path) -> str:
     """Return why a framework that was built for GPUs does not see them, and what to do."""
     given = environment.get("NVIDIA_VISIBLE_DEVICES")
     hidden = environment.get("CUDA_VISIBLE_DEVICES")
-    if hidden is not None and hidden in ("", "-1", "NoDevFiles"):
-        return f"CUDA_VISIBLE_DEVICES={hidden!r} hides them; take it out of env"
+    if hidden is not None and (shown := count_shown(hidden)) < max(1, asked_for(environment)):
+        return f"CUDA_VISIBLE_DEVICES={hidden!r} hides {f'all but {shown}' if shown else 'them'}; take it out of env"
     if not [*root.glob("dev/nvidia[0-9]*")] and not (root / "dev/kfd").exists():
         said = "is not set" if given is None else f"is {given!r}"
         return (
@@ -67,7 +79,15 @@ def cause_of(environment: Mapping[str, str], root: Path) -> str:
             "not pass them in; set workers.podSpec.runtimeClassName to NVIDIA's class (usually nvidia), or have an "
             "admin make that runtime the node's default"
         )
+    if hidden is not None:
+        return f"{driver_trouble()}; or CUDA_VISIBLE_DEVICES={hidden!r} names GPUs that are missing: take it out of env"
     return driver_trouble()
+
+
+def count_shown(hidden: str) -> int:
+    """Return how many GPUs CUDA_VISIBLE_DEVICES lets CUDA see: those named before the first that can be none."""
+    devices = (device.strip() for device in hidden.split(","))
+    return len({*takewhile(re.compile("[0-9]+|(GPU|MIG)-.+").fullmatch, devices)})
 
 
 def driver_trouble() -> str:

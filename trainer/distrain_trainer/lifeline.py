@@ -1,9 +1,9 @@
 """Ends every process of a job when one is lost, where no starter does.
 
-mpirun and torchrun end the other ranks when one fails. Around MXNet's parameter server nobody does: the scheduler, the
-servers and the other workers would wait for the lost one's next message for ever. So each of them holds a connection
-to the scheduler. One that closes without a goodbye is a process lost: the scheduler names it and ends, which closes
-the connections of all others, and they end as well.
+mpirun and torchrun end the other ranks when one fails. Around parameter servers nobody does: the servers and the other
+workers would wait for the lost one's next message for ever. So each of them holds a connection to one process: MXNet's
+scheduler, TensorFlow's chief. One that closes without a goodbye is a process lost: that one names it and ends, which
+closes the connections of all others, and they end as well. All at once: whoever starts again meets none from before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCN
 
 @dataclass
 class Lifeline:
-    """This process's connections: the scheduler's to all others, any other's to the scheduler."""
+    """This process's connections: the first one's to all others, any other's to the first one."""
 
     connections: list[socket.socket] = field(default_factory=list)
     is_over: bool = False
@@ -53,24 +53,28 @@ class Lifeline:
 
 
 def hold(port: int) -> Lifeline:
-    """Take the connections of all others, in the scheduler."""
+    """Take the connections of all others, in the first process."""
     lifeline = Lifeline()
     listener = socket.create_server(("", port), backlog=1024)
     _start(_accept, lifeline, listener)
     return lifeline
 
 
-def join(host: str, port: int, name: str) -> Lifeline:
-    """Connect to the scheduler, which may start later, under a name that a user knows this process by."""
-    connection = _connect(host, port)
+def join(host: str, port: int, name: str, *, first: str = "the scheduler", tells: bool = False) -> Lifeline:
+    """Connect to the first process, which may start later, under a name that a user knows this process by.
+
+    With `tells` the end of the first process is told in a line.
+    """
+    connection = _connect(host, port, first)
     _keep_alive(connection)
     connection.sendall(f"{name}\n".encode())
     lifeline = Lifeline([connection])
-    _start(_end_with_scheduler, lifeline, connection)
+    line = f"{first} has ended before the training, and so all others do; its log says why"
+    _start(_end_with_first, lifeline, connection, line if tells else "")
     return lifeline
 
 
-def _connect(host: str, port: int) -> socket.socket:
+def _connect(host: str, port: int, first: str) -> socket.socket:
     said = time.monotonic()
     while True:
         try:
@@ -78,7 +82,7 @@ def _connect(host: str, port: int) -> socket.socket:
         except OSError as error:
             if time.monotonic() - said > SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
-                print(f"waiting for the scheduler at {host}:{port} ({error})", file=sys.stderr, flush=True)
+                print(f"waiting for {first} at {host}:{port} ({error})", file=sys.stderr, flush=True)
             time.sleep(SECONDS_BETWEEN_TRIES)
         else:
             connection.settimeout(None)
@@ -102,10 +106,12 @@ def _end_with_other(lifeline: Lifeline, connection: socket.socket) -> None:
         _end(f"{name.decode()} has ended before the training, and so all others do; its log says why")
 
 
-def _end_with_scheduler(lifeline: Lifeline, connection: socket.socket) -> None:
+def _end_with_first(lifeline: Lifeline, connection: socket.socket, line: str) -> None:
     said = _read(connection)
+    if said == STOPPED and not lifeline.is_over:
+        _end(code=StoppedError.exit_code)
     if said != GOODBYE and not lifeline.is_over:
-        _end(code=StoppedError.exit_code if said == STOPPED else 1)
+        _end(line)
 
 
 def _read(connection: socket.socket) -> bytes:

@@ -31,6 +31,9 @@ class GluonState:
         fields = {name: field_of(name, array) for name, array in self._arrays().items()}
         return fields | {name: field_of(name, np.array(number)) for name, number in self._numbers().items()}
 
+    def wait(self) -> None:
+        mx.nd.waitall()
+
     def copy(self, into: Arrays) -> None:
         arrays, numbers = self._arrays(), self._numbers()
         for name, place in into.items():
@@ -151,6 +154,9 @@ class ServersState:
             for number in range(self.keys.states):
                 fields[f"optimizer.{name}.{number}"] = field_of(name, parameter)
         return fields
+
+    def wait(self) -> None:
+        mx.nd.waitall()
 
     def copy(self, into: Arrays) -> None:
         """Copy what the worker has, and fetch what the servers have, one array after the other."""

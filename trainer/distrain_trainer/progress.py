@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from distrain_trainer import results
 from distrain_trainer.checkpoint import Run
 from distrain_trainer.checkpoint.shelf import place
 from distrain_trainer.config import Config
@@ -73,7 +74,7 @@ class Progress:
             self.pace.add(self.speed.steps, samples)
             self.log.print(self._progress_line(mean_loss).text())
             if math.isfinite(mean_loss):
-                self.run.history.append(LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
+                results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
     def _judge(self, loss: float) -> None:
         """Count the steps in a row that have changed nothing, as the loss or a gradient was no finite number."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields, subset
+from distrain_trainer.checkpoint.arrays import BFLOAT16, Arrays, Field, Fields, subset
+from distrain_trainer.errors import ArgumentError
 
 
 class TorchState:
@@ -24,9 +25,14 @@ class TorchState:
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         groups = optimizer.param_groups
         self._names = [names[id(parameter)] for group in groups for parameter in group["params"]]
+        require_storable(model)
 
     def fields(self) -> Fields:
         return {name: field_of(name, tensor) for name, tensor in self._tensors().items()}
+
+    def wait(self) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
 
     def copy(self, into: Arrays) -> None:
         tensors = self._tensors()
@@ -36,7 +42,10 @@ class TorchState:
     def load(self, arrays: Arrays) -> None:
         model = self._model.state_dict()
         given = subset(arrays, "model.")
-        self._model.load_state_dict({name: to_tensor(given[name], model[name].dtype) for name in given})
+        loaded = {name: to_tensor(given[name], model[name].dtype) for name in given}
+        # A module may keep the tensor that its set_extra_state is given, and the array's memory is used again.
+        loaded |= {name: tensor.clone() for name, tensor in loaded.items() if name.endswith("_extra_state")}
+        self._model.load_state_dict(loaded)
         self._optimizer.load_state_dict(self._optimizer_state(arrays))
         scaler = {name: number.item() for name, number in subset(arrays, "scaler.").items()}
         if scaler:
@@ -62,7 +71,7 @@ class TorchState:
     def former(self, content: bytes) -> Arrays:
         loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         tensors = flat(loaded["model"], loaded["optimizer"], loaded["scaler"], self._names)
-        return {name: tensor.numpy() for name, tensor in tensors.items()}
+        return {name: to_array(tensor) for name, tensor in tensors.items()}
 
 
 def flat(
@@ -70,12 +79,31 @@ def flat(
 ) -> dict[str, Any]:
     """Return the tensors and numbers of state dictionaries as tensors, by their names in a checkpoint."""
     found: dict[str, Any] = {f"model.{name}": tensor for name, tensor in model.items()}
+    by_number = dict(enumerate(names))
     for number, kept in optimizer["state"].items():
-        found |= {f"optimizer.{names[number]}.{slot}": value for slot, value in kept.items()}
+        # A former checkpoint may have more of them than this model: its shapes refuse it.
+        name = by_number.get(number, number)
+        found |= {f"optimizer.{name}.{slot}": value for slot, value in kept.items()}
     for number, group in enumerate(optimizer["param_groups"]):
         found |= {f"group.{number}.{key}": value for key, value in group.items() if key != "params"}
     found |= {f"scaler.{key}": value for key, value in scaler.items()}
     return {name: of_number(value) for name, value in found.items() if value is not None}
+
+
+def require_storable(model: Any) -> None:
+    """Raise ArgumentError where a model has complex weights, or, from get_extra_state, anything but tensors."""
+    for name, parameter in model.named_parameters():
+        if parameter.is_complex():
+            raise ArgumentError(
+                f"trainer.model: the weight {name} is of type {type_of(parameter)}, and gradients are averaged as real "
+                "numbers; keep it as a real tensor, and use torch.view_as_complex of it"
+            )
+    for name, value in model.state_dict().items():
+        if not isinstance(value, torch.Tensor):
+            raise ArgumentError(
+                f"trainer.model: {name} in the model's state_dict() is of type {type(value).__name__}, and a "
+                "checkpoint holds tensors; return a tensor from get_extra_state, or register a buffer instead"
+            )
 
 
 def of_number(value: Any) -> Any:
@@ -84,10 +112,20 @@ def of_number(value: Any) -> Any:
 
 
 def field_of(name: str, tensor: Any) -> Field:
-    return Field.of(name, str(tensor.dtype).removeprefix("torch."), tensor.shape)
+    return Field.of(name, type_of(tensor), tensor.shape)
 
 
-def to_tensor(array: Any, dtype: Any = None) -> Any:
+def type_of(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def to_array(tensor: Any) -> Any:
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.uint16).numpy().view(BFLOAT16)
+    return tensor.resolve_conj().numpy()
+
+
+def to_tensor(array: Any, dtype: Any = torch.bfloat16) -> Any:
     """Return a tensor in an array's memory. NumPy holds bfloat16, which it does not know, as uint16."""
     tensor = torch.from_numpy(array)
-    return tensor.view(dtype or (torch.bfloat16 if tensor.dtype == torch.uint16 else tensor.dtype))
+    return tensor.view(dtype) if (tensor.dtype, dtype) == (torch.uint16, torch.bfloat16) else tensor

@@ -32,8 +32,12 @@ from distrain_trainer.pytorch_training import (
     require_asked_gpus,
     run_steps,
     save,
+    take_from_rank_0,
 )
 from distrain_trainer.results import write_outcome
+
+# What gloo and NCCL do not broadcast.
+UNKNOWN_TYPES = (torch.int16, torch.uint16, torch.uint32, torch.uint64)
 
 
 @contextlib.contextmanager
@@ -67,7 +71,8 @@ def main(config: Config, dataset: Dataset) -> None:
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
-    share_statistics(model)
+    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    take_from_rank_0(dict(model.named_buffers()), broadcast)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
 
@@ -127,6 +132,7 @@ def train(
     config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
 ) -> Progress:
     """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    share_unknown_types(model)  # Distributed
     # Distributed: starts every rank from rank 0's weights. After its first step it packs the gradients anew, by the
     # order in which they came, and a sum of other parts has other last bits: not where it looks for unused ones.
     replica = DistributedDataParallel(model, find_unused_parameters=config.deterministic)
@@ -148,10 +154,17 @@ def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: An
     return train_step
 
 
-def share_statistics(model: Any) -> None:
-    """Have all ranks test with rank 0's means of batch normalizations, which are those of the model that is saved."""
-    for buffer in model.buffers():
-        dist.broadcast(buffer, src=0)  # Distributed
+def share_unknown_types(model: Any) -> None:
+    """Have the replica leave out what it cannot broadcast, and start every rank from rank 0's."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    unknown = {name: tensor for name, tensor in tensors.items() if tensor.dtype in UNKNOWN_TYPES}
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(unknown))  # Distributed
+    take_from_rank_0(unknown, broadcast)
+
+
+def broadcast(tensors: dict[str, Any]) -> None:
+    for tensor in tensors.values():
+        dist.broadcast(tensor, src=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:

@@ -28,6 +28,7 @@ from distrain_trainer.pytorch_training import (
     require_asked_gpus,
     run_steps,
     save,
+    take_from_rank_0,
 )
 from distrain_trainer.randomness import pin_all_reduce
 from distrain_trainer.results import write_outcome
@@ -53,7 +54,7 @@ def main(config: Config, dataset: Dataset) -> None:
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
     # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
-    hvd.broadcast_parameters(dict(model.named_buffers()), root_rank=0)
+    take_from_rank_0(dict(model.named_buffers()), broadcast)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
@@ -74,9 +75,13 @@ def train(
 ) -> Progress:
     """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
     # Distributed: every rank starts from rank 0's weights. The optimizer has no state yet, or a checkpoint's.
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    take_from_rank_0(model.state_dict(), broadcast)
     train_step = make_train_step(computer, model, optimizer, scaler)
     return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
+
+
+def broadcast(tensors: dict[str, Any]) -> None:
+    hvd.broadcast_parameters(tensors, root_rank=0)  # Distributed
 
 
 def make_train_step(computer: Computer, model: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:

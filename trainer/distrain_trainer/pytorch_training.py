@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,6 +195,16 @@ def run_steps(
         progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
         run.made_step(batch.global_samples, asked=asked())
     return progress
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
+    """Fill the tensors with rank 0's. They are sent as bytes: no communicator knows all types."""
+    whole = {name: tensor.resolve_conj().contiguous() for name, tensor in tensors.items()}
+    broadcast({name: tensor.view(-1).view(torch.uint8) for name, tensor in whole.items() if tensor.numel()})
+    for name, tensor in tensors.items():
+        if tensor.data_ptr() != whole[name].data_ptr():
+            tensor.copy_(whole[name])
 
 
 def make_deterministic() -> None:

@@ -12,6 +12,8 @@ from distrain_trainer.log import Log
 from distrain_trainer.storage import Patience, open_store
 
 RESULTS = "results.json"
+# How many logged steps are kept: each checkpoint's manifest holds them, and a plot shows no more.
+LOGGED_KEPT = 1000
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,20 @@ class LoggedStep:
     step: int
     images_per_sec: float
     loss: float
+
+
+def add(history: list[LoggedStep], step: LoggedStep) -> None:
+    """Append a logged step. Beyond LOGGED_KEPT leave out the one whose neighbors are nearest to each other.
+
+    So the rest stay spread evenly over the run, its first and last step among them. Which they are follows from the
+    steps alone, as a resumed run has to keep the same.
+    """
+    history.append(step)
+    while len(history) > 2 * LOGGED_KEPT:  # Earlier trainers kept all.
+        del history[1:-1:2]
+    while len(history) > LOGGED_KEPT:
+        gaps = [after.step - before.step for before, after in zip(history, history[2:], strict=False)]
+        del history[1 + gaps.index(min(gaps))]
 
 
 @dataclass(frozen=True)
@@ -64,13 +80,16 @@ def write_outcome(uri: str, results: Results, log: Log, *, model: str, save: Cal
 
 
 def is_outcome_of(uri: str, run: str) -> bool:
-    """Tell whether a run's model and results lie below `uri`. Raises StorageError when that cannot be looked up."""
-    store = open_store(uri, value="output.uri")
+    """Tell whether a run's model and results lie below `uri`, before a training begins.
+
+    Raises StorageError when that cannot be looked up, and StoppedError where this process is told to end meanwhile.
+    """
+    store = open_store(uri, value="output.uri", patience=Patience(heeds_sigterm=True))
     held = store.read_tagged(RESULTS)
     if held is None:
         return False
     try:
         told = json.loads(held[0])
-        return told["run"] == run and told["model_file"] in store.names()
+        return told["run"] == run and told["model_file"] in store.names(folders="")
     except (ValueError, KeyError, TypeError):  # Another program's, or an earlier trainer's.
         return False

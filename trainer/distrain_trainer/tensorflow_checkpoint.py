@@ -31,6 +31,9 @@ class KerasState:
     def fields(self) -> Fields:
         return {name: field_of(name, variable) for name, variable in self._variables.items()}
 
+    def wait(self) -> None:
+        """Do nothing: the step's loss has been read, and the step is over."""
+
     def copy(self, into: Arrays) -> None:
         for name, place in into.items():
             place[...] = to_host(self._variables[name]).view(place.dtype)
@@ -41,7 +44,7 @@ class KerasState:
             if name in self._variables:
                 variable = self._variables[name]
                 # A copy, as a variable may keep the memory that it is given.
-                variable.assign(array.copy().view(variable.dtype.as_numpy_dtype))
+                variable.assign(to_variable(array.copy(), variable.dtype.base_dtype))
 
     def former(self, content: bytes) -> Arrays:
         return read_former(content, self._former)
@@ -74,3 +77,9 @@ def field_of(name: str, variable: Any) -> Field:
 def to_host(variable: Any) -> Any:
     """Return a variable's value as an array, in the variable's own memory where it lies on the host."""
     return variable.read_value()._numpy()
+
+
+def to_variable(array: Any, dtype: Any) -> Any:
+    """Return an array as its variable takes it. NumPy holds bfloat16, which it does not know, as uint16."""
+    is_bfloat16 = array.dtype == np.uint16 and dtype == tf.bfloat16
+    return array.view(dtype.as_numpy_dtype) if is_bfloat16 else array

@@ -15,17 +15,20 @@ from typing import Any
 
 import tensorflow as tf
 
-from distrain_trainer.errors import ArgumentError, FinishedError, StoppedError
-from distrain_trainer.peers import Watch
+from distrain_trainer import lifeline
+from distrain_trainer.errors import ArgumentError, FinishedError, LostPeerError, StoppedError
+from distrain_trainer.lifeline import Lifeline
+from distrain_trainer.peers import meet
 
 TASKS = ("chief", "worker", "ps")
-# Whose loss each one notices. All hear of a lost worker by the chief's end.
-WATCHED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
+# Whom each one waits for.
+MET = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
 # What the sessions of each one reach; a session starts when all that is there.
 REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
 # The chief's last word: how all of them end.
 LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
-# What a session says of a process that is gone.
+# What a session says of a process that is gone. The lifeline finds out within this time whose machine is, and ends us.
+SECONDS_TO_BE_ENDED = 30.0
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
@@ -57,15 +60,16 @@ class Cluster:
     def servers(self) -> int:
         return len(self.addresses["ps"])
 
-    def watched(self) -> dict[str, str]:
-        tasks = WATCHED[self.task]
+    def met(self) -> dict[str, str]:
+        tasks = MET[self.task]
         return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
 
-    @property
-    def speaker(self) -> str:
-        """Where the chief hears which process is gone: at the port above its server's."""
+    def join(self) -> Lifeline:
+        """Tie this process to the others: the port above the chief's server's serves that alone."""
         host, _, port = self.addresses["chief"][0].rpartition(":")
-        return f"{host}:{int(port) + 1}"
+        if self.task == "chief":
+            return lifeline.hold(int(port) + 1)
+        return lifeline.join(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
         """Return who hears words that this process has to do with: the others hear the chief's."""
@@ -112,9 +116,7 @@ class Member:
         # Letters and weights pass through the server; the GPU is left to the model, which runs beside it.
         self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
         self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
-        self._watch = Watch(cluster.watched(), speaker="" if cluster.task == "chief" else cluster.speaker)
-        if cluster.task == "chief":
-            self._watch.hear(int(cluster.speaker.rpartition(":")[2]))
+        self._lifeline = cluster.join()
         self.graph = tf.Graph()
         with self.graph.as_default():
             self._make_signs()
@@ -144,22 +146,25 @@ class Member:
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
         # gRPC that was refused once waits before it tries again, and TensorFlow prints pages of it meanwhile.
-        self._watch.meet()
+        meet(self.cluster.met())
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
             try:
                 self._session.run(answers, {given: 0.0})
                 return
-            except LOST:  # One that is just starting may refuse. The watch ends us when one has gone.
+            except LOST:  # One that is just starting may refuse. The lifeline ends us when one has gone.
                 self._session.close()
                 time.sleep(1)
 
     def run(self, ops: Any, feed: dict[Any, Any] | None = None) -> Any:
-        """Run ops of the graph, wherever they lie. Ends this process with a line when another one is gone."""
+        """Run ops of the graph, wherever they lie. Raises LostPeerError where the connection to another one breaks."""
         try:
             return self._session.run(ops, feed)
         except LOST as error:
-            self._watch.explain(error.message)
+            time.sleep(SECONDS_TO_BE_ENDED)
+            raise LostPeerError(
+                f"the connection to another process broke; see the logs of the others: {error.message[:300]}"
+            ) from None
 
     @staticmethod
     def _answer(device: str, given: Any) -> Any:
@@ -192,7 +197,7 @@ class Member:
         """
         heard, _, more = self.run(self._words[self.cluster.task, self.cluster.index].take).decode().partition(" ")
         if heard in LAST_WORDS:
-            self._watch.stop()
+            self._lifeline.leave()
         if heard == word:
             return str(more)
         if heard in LAST_WORDS:
@@ -214,7 +219,7 @@ class Member:
 
     def end_all(self, word: str = "end") -> None:
         """By the chief: let everyone leave."""
-        self._watch.stop()
+        self._lifeline.leave()
         for box in self._words.values():
             # Who has heard it may be gone before it has answered.
             with contextlib.suppress(tf.errors.OpError):

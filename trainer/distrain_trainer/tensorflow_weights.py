@@ -85,6 +85,9 @@ class SharedWeights:
     def fields(self) -> Fields:
         return {name: field_of(name, variable) for name, variable in self._kept.items()}
 
+    def wait(self) -> None:
+        """Do nothing: the chief computes no step."""
+
     def copy(self, into: Arrays) -> None:
         """By the chief, while no worker pushes: fetch the weights and what the optimizer keeps, one by one."""
         for name, place in into.items():

@@ -28,6 +28,7 @@ TYPES = {
     "float64": ("F64", "float64"),
     "int64": ("I64", "int64"),
     "uint64": ("U64", "uint64"),
+    "complex64": ("C64", "complex64"),
     "float32": ("F32", "float32"),
     "int32": ("I32", "int32"),
     "uint32": ("U32", "uint32"),
@@ -39,7 +40,10 @@ TYPES = {
     "uint8": ("U8", "uint8"),
     "bool": ("BOOL", "bool"),
 }
+NAMES = {code: name for name, (code, _) in TYPES.items()}
 HELD = {code: np.dtype(held) for code, held in TYPES.values()}
+# What an array of bfloat16 has for a type where nothing else tells it: one field of that name.
+BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 # A part is written, and written again, whole; an array that is larger has a part of its own.
 PART_BYTES = 128 * 1024**2
 # Where a part begins in the buffer: as processors like to copy.
@@ -61,6 +65,11 @@ class Field:
                 f"trainer.model: {name} is of type {dtype}, and a checkpoint holds {', '.join(TYPES)}; convert it"
             )
         return cls(TYPES[dtype][0], tuple(int(size) for size in shape))
+
+    @property
+    def type_name(self) -> str:
+        """The type by its name in the frameworks."""
+        return NAMES[self.dtype]
 
     @property
     def size(self) -> int:
@@ -182,10 +191,11 @@ class Buffer:
         return self._memory.data[start:end]
 
     def fill(self, arrays: Arrays) -> list[Part]:
-        """Copy arrays of NumPy's types into the buffer, and return their parts."""
-        parts = plan({name: Field.of(name, array.dtype.name, array.shape) for name, array in arrays.items()})
+        """Copy arrays of NumPy's types, or of BFLOAT16, into the buffer, and return their parts."""
+        types = {name: "bfloat16" if array.dtype == BFLOAT16 else array.dtype.name for name, array in arrays.items()}
+        parts = plan({name: Field.of(name, types[name], array.shape) for name, array in arrays.items()})
         for name, place in self.place(parts).items():
-            place[...] = arrays[name]
+            place[...] = arrays[name].view(place.dtype)
         return parts
 
 

@@ -11,23 +11,28 @@ from distrain_trainer import results
 from distrain_trainer.checkpoint.manifest import Subject
 from distrain_trainer.config import Config
 from distrain_trainer.data.position import Position
+from distrain_trainer.errors import CheckpointError
 
 
 @dataclass(frozen=True)
 class End:
-    """The last step of a finished run, the samples seen by then, and a digest of the Subject."""
+    """The last step of a finished run, the samples seen by then, a digest of the Subject, and data.uri.
+
+    Earlier trainers did not note data.uri.
+    """
 
     step: int
     samples: int
     subject: str
+    data: str | None = None
 
     @classmethod
-    def of(cls, position: Position, subject: Subject) -> End:
-        return cls(position.step, position.samples, digest(subject))
+    def of(cls, position: Position, subject: Subject, data: str) -> End:
+        return cls(position.step, position.samples, digest(subject), data)
 
     @classmethod
     def from_json(cls, told: dict[str, Any] | None) -> End | None:
-        return None if told is None else cls(told["step"], told["samples"], told["subject"])
+        return None if told is None else cls(told["step"], told["samples"], told["subject"], told.get("data"))
 
 
 def digest(subject: Subject) -> str:
@@ -46,6 +51,18 @@ def what_lacks(config: Config, subject: Subject, end: End | None, run: str) -> s
     if config.output and not results.is_outcome_of(config.output, run):
         return f"output.uri: {config.output} does not hold its model"
     return ""
+
+
+def require_same_data(config: Config, subject: Subject, end: End) -> None:
+    """Raise CheckpointError where no step is left to make on data.uri, and the run has finished on other data."""
+    if end.data is None or steps_left(config, subject, step=end.step, samples=end.samples) > 0:
+        return
+    if end.data.rstrip("/") != config.data.rstrip("/"):
+        raise CheckpointError(
+            f"data.uri: the run at {config.checkpoint} has finished on {end.data}, and data.uri is {config.data} now; "
+            "set checkpoint.resume to never to train anew on it, trainer.epochs or trainer.steps to more to train on, "
+            f"or data.uri back to {end.data}"
+        )
 
 
 def steps_left(config: Config, subject: Subject, *, step: int, samples: int) -> int:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from distrain_trainer.checkpoint.ending import End
+from distrain_trainer.checkpoint.shelf import place
 from distrain_trainer.errors import StorageError
 from distrain_trainer.storage import Store
 
@@ -83,14 +84,29 @@ class Head:
 
     @classmethod
     def from_json(cls, content: bytes) -> Head:
-        """Raise ValueError, KeyError or TypeError when it is none."""
+        """Raise ValueError, KeyError, TypeError, AttributeError or RecursionError when it is none."""
         told: dict[str, Any] = json.loads(content)
         successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
         lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
         # HEADs of earlier trainers have no end.
         told.setdefault("end", None)
         known = {each.name: told[each.name] for each in fields(cls)}
-        return cls(**{**known, **lists, "successor": successor, "end": End.from_json(told["end"])})
+        head = cls(**{**known, **lists, "successor": successor, "end": End.from_json(told["end"])})
+        _require_types(head)
+        return head
+
+
+def _require_types(head: Head) -> None:
+    """Raise TypeError or ValueError where a value is none of its kind: JSON holds anything."""
+    successor, end = head.successor or Holder(""), head.end or End(0, 0, "")
+    texts = (head.job, *head.pods, *head.retired, successor.job, *successor.pods)
+    numbers = (head.generation, head.since, end.step, end.samples)
+    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+        raise TypeError
+    if type(head.heartbeat) not in (int, float):
+        raise TypeError
+    if head.checkpoint is not None:
+        place(head.checkpoint)
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
@@ -110,7 +126,8 @@ def read(store: Store) -> tuple[Head, str] | None:
         return None
     try:
         return Head.from_json(held[0]), held[1]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise StorageError(
-            f"{store.value}: {store.path(FILE)} is damaged; remove it to begin anew, or correct {store.value}"
+            f"{store.value}: {store.path(FILE)} is damaged; remove it to go on from the newest checkpoint "
+            f"there, or correct {store.value}"
         ) from None

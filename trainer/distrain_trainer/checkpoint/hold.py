@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
 from distrain_trainer.checkpoint import head as heads
+from distrain_trainer.checkpoint import shelf
 from distrain_trainer.checkpoint.ending import End
 from distrain_trainer.checkpoint.head import FINISHED, TRAINING, Head, Holder
-from distrain_trainer.errors import ConflictError, FencedError, StorageError, UnavailableError
+from distrain_trainer.errors import ConflictError, FencedError, StoppedError, StorageError, Told, UnavailableError
 from distrain_trainer.storage import Store
 
 Say = Callable[[str], None]
 SECONDS_BETWEEN_LOOKS = 1.0
+# How far the clocks of two machines may be apart: S3 itself refuses requests whose time is 15 minutes wrong.
+SECONDS_OF_SKEW = 900.0
 # Of a change of HEAD, one after another: another process is there first no more than once or twice.
 CONFLICTS = 10
 # No content has this MD5 sum.
@@ -85,14 +90,32 @@ class Hold:
             with contextlib.suppress(StorageError, FencedError):
                 self.change()
 
-    def end(self, state: str, end: End | None = None) -> None:
-        """Let go of the run, stopped, or finished at an end. Raises FencedError and StorageError."""
+    def end(self, state: str, end: End | None = None, *, max_age: float = math.inf) -> None:
+        """Let go of the run, stopped, or finished at an end.
+
+        Raises FencedError, StorageError, and TimeoutError where HEAD's write does not return for checkpoint.maxAge.
+        """
         self._ended.set()
-        self.change(state=state, end=end)
+        returned: Future[None] = Future()
+        threading.Thread(target=self._end, args=[returned, state, end], daemon=True).start()
+        wait([returned], min(max_age, threading.TIMEOUT_MAX))
+        if not returned.done():
+            raise TimeoutError(f"writing {self.store.path(heads.FILE)} has not returned for {max_age:.0f} s")
+        returned.result()
+
+    def _end(self, returned: Future[None], state: str, end: End | None) -> None:
+        try:
+            self.change(state=state, end=end)
+        except BaseException as error:
+            returned.set_exception(error)
+        else:
+            returned.set_result(None)
 
 
 def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Hold | None:
-    """Wait until this process holds HEAD; None when the run is finished. Raises FencedError and StorageError.
+    """Wait until this process holds HEAD; None when the run is finished.
+
+    Raises FencedError, StorageError, and StoppedError where this process is told to end while it waits.
 
     `lacks` returns what the values ask for and a run that is marked as finished does not have: that one is taken. What
     it raises leaves the run finished.
@@ -103,7 +126,7 @@ def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], s
     while True:
         found = heads.read(store)
         if found is None:
-            begun = _write(store, Head.first(mine), None)
+            begun = _write(store, _in_place_of_none(store, mine, resumes, say), None)
         else:
             head, tag = found
             _require_welcome(store, head, mine)
@@ -116,13 +139,31 @@ def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], s
                 require_conditions(head)
                 if liveness.is_given(head):
                     _ask(store, head, tag, mine, say)
-                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    _pause(head, store, say)
                     continue
             taken = head.passed_to(mine)
             goes_on = resumes or (head.job == mine.job and mine.shares_pods(head.pods))
             begun = _write(store, taken if goes_on else taken.begun_anew(), tag)
         if begun is not None:
             return begun
+
+
+def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> Head:
+    """Return the first HEAD of a run. Where checkpoints are there already, somebody has deleted HEAD alone."""
+    generation, newest = shelf.last_there(store)
+    head = replace(Head.first(mine), generation=generation + 1, checkpoint=newest)
+    if not resumes:
+        return head.begun_anew()
+    if newest:
+        say(f"checkpoint: {store.path(heads.FILE)} is gone, and {newest} is there: goes on from that one")
+    return head
+
+
+def _pause(head: Head, store: Store, say: Say) -> None:
+    if Told.to_end:
+        say(f"stopped before the training began, while job {head.job} holds {store.uri}")
+        raise StoppedError
+    time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def _write(store: Store, head: Head, tag: str | None) -> Hold | None:
@@ -148,20 +189,28 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
 
 @dataclass
 class Liveness:
-    """Whether the holder still lives. Its beats are counted by this machine's clock: the holder's may be another."""
+    """Whether the holder still lives: it has not been silent for long while this process looked.
+
+    Only a beat that is older than clocks differ counts as silence at the first look. A look that is late, as after an
+    outage of the store, restarts the count: the holder could not write either.
+    """
 
     last_beat: float = 0.0
     seen: float = 0.0
+    looked: float = 0.0
 
     def is_given(self, head: Head) -> bool:
         """Tell whether the holder of HEAD is to be waited for."""
         if head.state != TRAINING:
             return False
+        now, before = time.monotonic(), self.looked
+        self.looked = now
         if head.heartbeat != self.last_beat:
-            is_first = not self.seen
-            self.last_beat, self.seen = head.heartbeat, time.monotonic()
-            return not is_first or heads.now() - head.heartbeat < heads.SECONDS_OF_SILENCE
-        return time.monotonic() - self.seen < heads.SECONDS_OF_SILENCE
+            self.last_beat, self.seen = head.heartbeat, now
+            return bool(before) or heads.now() - head.heartbeat < SECONDS_OF_SKEW
+        if now - before > heads.SECONDS_OF_SILENCE / 3:
+            self.seen = now
+        return now - self.seen < heads.SECONDS_OF_SILENCE
 
 
 def _probe(store: Store, say: Say) -> Callable[[Head], None]:

@@ -13,6 +13,9 @@ GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
 SECONDS_TO_FIRST = 60.0
 # That cluster is well kept. Where machines fail more often, no more than this is lost.
 LONGEST = 1800.0
+# A failure also costs the restart, which takes about a minute. More frequent saves would spare less than that, and each
+# one takes bandwidth, processor time and requests to the storage.
+SHORTEST = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,16 @@ def interval(every: float | None, *, stall: float, write: float, ranks: int) -> 
     """Return the interval that the values give, or else the one that loses least.
 
     `stall` is how many seconds the last checkpoint held the training up, `write` how many it took in all. The training
-    goes on during the write, so the write costs no work, but the next checkpoint has to wait for it.
+    goes on during the write, so the write costs no work, but the next checkpoint has to wait for it: a write that takes
+    longer than LONGEST makes the interval as long.
     """
     if every is not None:
         return Interval(every, "checkpoint.every")
     best = checkpoint_interval(stall, 86400 * GPU_DAYS_BETWEEN_FAILURES / ranks)
-    if write > min(best, LONGEST):
+    if write > min(max(best, SHORTEST), LONGEST):
         return Interval(write, f"auto: writing one takes {write:.0f} s")
+    if best < SHORTEST:
+        return Interval(SHORTEST, "auto: at least a minute")
     if best > LONGEST:
         return Interval(LONGEST, f"auto: at most {LONGEST / 60:.0f} minutes")
     return Interval(best, f"auto: loses least for {ranks} ranks that stand still {stall:.2g} s for each")

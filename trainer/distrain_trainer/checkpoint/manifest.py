@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from distrain_trainer.checkpoint.arrays import Fields
 from distrain_trainer.data.dealing import Segment
 from distrain_trainer.data.position import Position
 from distrain_trainer.results import LoggedStep
@@ -50,7 +51,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`time` is Unix seconds; `ranks` the world's size; `history` the steps logged so far."""
+    """`time` is Unix seconds; `ranks` the world's size; `history` steps that were logged so far."""
 
     subject: Subject
     position: Position
@@ -82,7 +83,7 @@ class Manifest:
             )
             _require_types(manifest)
             return manifest
-        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
+        except (KeyError, TypeError, AttributeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError):
             raise ValueError("manifest.json is none of this trainer's") from None
 
 
@@ -90,10 +91,12 @@ def _require_types(manifest: Manifest) -> None:
     """Raise TypeError where a value is none of its kind: JSON holds anything."""
     place, files = manifest.position, manifest.files.values()
     steps = (number for each in place.segments for number in (each.ranks, each.batch_size, each.steps))
-    numbers = (place.step, place.samples, manifest.ranks, *steps, *(file.size for file in files))
+    logged = (each.step for each in manifest.history)
+    numbers = (place.step, place.samples, manifest.ranks, *steps, *logged, *(file.size for file in files))
     if not files or not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
         raise TypeError
-    if not all(isinstance(file.sha256, str) for file in files) or not isinstance(manifest.subject.shapes, dict):
+    shapes = manifest.subject.shapes.values()
+    if not all(isinstance(file.sha256, str) for file in files) or not all(isinstance(shape, list) for shape in shapes):
         raise TypeError
 
 
@@ -116,6 +119,19 @@ def difference(there: Subject, here: Subject) -> str | None:
         return f"data.uri has {there.epoch_samples} training samples there and {here.epoch_samples} here"
     if there.seed != here.seed:
         return f"trainer.seed is {there.seed} there and {here.seed} here"
+    return None
+
+
+def type_difference(there: Fields, here: Fields) -> str | None:
+    """Return which array of the model or the optimizer a checkpoint holds as another type; None where it holds none.
+
+    An optimizer may keep nothing before its first step. The scaler of losses is left out: another trainer.precision
+    has another one, or none.
+    """
+    for name in sorted({*there} & {*here}):
+        is_compared = name.startswith(("model.", "optimizer."))
+        if is_compared and there[name].dtype != here[name].dtype:
+            return f"trainer.model: {name} is {there[name].type_name} there and {here[name].type_name} here"
     return None
 
 

@@ -22,22 +22,15 @@ from distrain_trainer.checkpoint.manifest import Manifest, Subject
 from distrain_trainer.checkpoint.saver import Saver, Snapshot
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps
-from distrain_trainer.errors import (
-    CheckpointError,
-    FencedError,
-    FinishedError,
-    StoppedError,
-    StorageError,
-    UnavailableError,
-)
+from distrain_trainer.errors import FencedError, FinishedError, StoppedError, StorageError, UnavailableError
 from distrain_trainer.log import Log
 from distrain_trainer.results import LoggedStep
-from distrain_trainer.storage import Store, once_reachable, open_store
+from distrain_trainer.storage import Patience, open_store
 from distrain_trainer.watchdog import Watchdog
 
 VALUE = "checkpoint.uri"
 # What is broadcast at once. It is pickled on the way, so there are some copies of it.
-CHUNK = 16 * 1024**2
+CHUNK = 4 * 1024**2
 # How long the end of a training is told to a store that does not answer.
 SECONDS_TO_FINISH = 60.0
 
@@ -51,6 +44,9 @@ class State(Protocol):
 
     def fields(self) -> Fields:
         """Return the type and the shape of each array that there is now."""
+
+    def wait(self) -> None:
+        """Wait for what the last step still computes, as the next step would."""
 
     def copy(self, into: Arrays) -> None:
         """Copy each array to its place in host memory."""
@@ -134,38 +130,37 @@ class Run:
 
     def _take(self, pods: list[str]) -> shelf.Checkpoint | str | None:
         """By rank 0: return the checkpoint to go on from, if there is one, or FINISHED."""
-        store = open_store(self.config.checkpoint, value=VALUE)
+        store = open_store(self.config.checkpoint, value=VALUE, patience=Patience(heeds_sigterm=True))
         mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
         resumes, say = self.config.resume == "auto", self.log.print
-        self.hold = once_reachable(lambda: holds.take(store, mine, resumes=resumes, lacks=self._lacks, say=say))
+        self.hold = holds.take(store, mine, resumes=resumes, lacks=self._lacks, say=say)
         if self.hold is None:
             return FINISHED
+        # During the training the saver and the heartbeat repeat what failed: one call must not wait for minutes.
+        self.hold.store = open_store(self.config.checkpoint, value=VALUE)
         self.hold.beat()
-        every, keep = self.config.checkpoint_every, self.config.checkpoint_keep
-        self.saver = Saver(self.hold, self.buffer, keep=keep, every=every, ranks=self.world.size)
+        every, keep, max_age = self.config.checkpoint_every, self.config.checkpoint_keep, self.config.checkpoint_max_age
+        self.saver = Saver(self.hold, self.buffer, keep=keep, every=every, ranks=self.world.size, max_age=max_age)
         head = self.hold.head
         newest, since = head.checkpoint, head.since
         if newest is None:
             return None
-        found = once_reachable(
-            lambda: shelf.newest_good(
-                store, self.buffer, self.state.former, newest=newest, first_generation=since, say=say
-            )
-        )
-        if found is not None:
-            difference = manifests.difference(found.manifest.subject, self.subject)
-            if difference is not None:
-                raise _of_another(store, found.name, difference)
-        return found
+        trained = shelf.Trained(self.subject, self.state.fields(), self.state.former)
+        return shelf.newest_good(store, self.buffer, trained, newest=newest, first_generation=since, say=say)
 
     def _lacks(self, head: Head) -> str:
         """Return what a finished run does not have. Raises CheckpointError for another training."""
         if head.end is not None and head.end.subject != ending.digest(self.subject):
-            store = open_store(self.config.checkpoint, value=VALUE)
+            store = open_store(self.config.checkpoint, value=VALUE, patience=Patience(heeds_sigterm=True))
             there = shelf.subject_of(store, head.checkpoint) if head.checkpoint else None
             difference = manifests.difference(there, self.subject) if there else None
-            raise _of_another(store, head.checkpoint or FILE, difference or "the run finished with other values")
-        return ending.what_lacks(self.config, self.subject, head.end, self._name(head))
+            raise shelf.of_another(store, head.checkpoint or FILE, difference or "the run finished with other values")
+        if head.end is not None:
+            ending.require_same_data(self.config, self.subject, head.end)
+        lacking = ending.what_lacks(self.config, self.subject, head.end, self._name(head))
+        if head.end is not None and not lacking:
+            self._tell_of_more(head.end.step, head.end.samples)
+        return lacking
 
     def _name(self, head: Head) -> str:
         """Name what one generation has trained: no other has the same weights."""
@@ -199,10 +194,14 @@ class Run:
             f"resumed from {name}: step {self.position.step}, {self.position.samples} samples, "
             f"on {self.world.size} ranks (before {manifest.ranks})"
         )
-        if ending.steps_left(self.config, self.subject, step=self.position.step, samples=self.position.samples) < 0:
+        self._tell_of_more(self.position.step, self.position.samples)
+
+    def _tell_of_more(self, step: int, samples: int) -> None:
+        """Say so where more steps are made than the values ask for."""
+        if ending.steps_left(self.config, self.subject, step=step, samples=samples) < 0:
             self.log.print(
-                f"trains no further: {ending.length_of(self.config)}, and step {self.position.step} "
-                f"({self.position.samples} samples) is made already; the model is that step's"
+                f"trains no further: {ending.length_of(self.config)}, and step {step} ({samples} samples) is made "
+                "already; the model is that step's"
             )
 
     def _share(self, size: int) -> None:
@@ -253,6 +252,7 @@ class Run:
             self.saver.seconds_left = self.pace.after_step()
             self._tell()
             if may_save and self.saver.is_due():
+                self.state.wait()  # Or the copy would, and count the step's own time as what a checkpoint costs.
                 self.saver.save(self._snapshot)
 
     def _prepare(self) -> None:
@@ -297,8 +297,8 @@ class Run:
     def _let_go(self) -> str:
         assert self.hold is not None
         try:
-            self.hold.end(STOPPED)
-        except (FencedError, StorageError) as error:
+            self.hold.end(STOPPED, max_age=self.config.checkpoint_max_age)
+        except (FencedError, StorageError, TimeoutError) as error:
             return str(error)
         return ""
 
@@ -312,7 +312,7 @@ class Run:
     def finish(self) -> None:
         """Save the last state and mark the run as finished, once its outcome is written.
 
-        By all ranks, before the last barrier. Raises FencedError.
+        By all ranks, before the last barrier. Raises FencedError, and UnavailableError where a write never returns.
         """
         if self.hold is None or self.saver is None:
             return
@@ -320,10 +320,12 @@ class Run:
             self._save_end(self.saver)
         self.saver.close()
         self._tell()
-        begun = time.monotonic()
+        begun, end = time.monotonic(), End.of(self.position, self.subject, self.config.data)
         while True:
             try:
-                self.hold.end(FINISHED, End.of(self.position, self.subject))
+                self.hold.end(FINISHED, end, max_age=self.config.checkpoint_max_age)
+            except TimeoutError as error:
+                raise UnavailableError(f"checkpoint.maxAge: the training is over, but {error}") from None
             except StorageError as error:
                 if time.monotonic() - begun > SECONDS_TO_FINISH:
                     self.log.print(f"checkpoint: the end of the training is not marked ({error})")
@@ -332,10 +334,3 @@ class Run:
             else:
                 self.log.print(f"finished: {self.position.step} steps, {self.position.samples} samples")
                 return
-
-
-def _of_another(store: Store, name: str, difference: str) -> CheckpointError:
-    return CheckpointError(
-        f"{VALUE}: {store.path(name)} is of another training: {difference}; "
-        f"correct that, set {VALUE} to another place, or checkpoint.resume to never"
-    )

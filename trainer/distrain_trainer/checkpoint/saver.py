@@ -11,19 +11,20 @@ from dataclasses import dataclass
 
 from distrain_trainer.checkpoint import shelf
 from distrain_trainer.checkpoint.arrays import Buffer, Part
+from distrain_trainer.checkpoint.head import FILE
 from distrain_trainer.checkpoint.hold import Hold
 from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, interval
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
 from distrain_trainer.checkpoint.trouble import Trouble
 from distrain_trainer.data.position import Position
-from distrain_trainer.errors import FencedError, StorageError
+from distrain_trainer.errors import FencedError, StorageError, UnavailableError
 from distrain_trainer.results import LoggedStep
 
 # Between attempts to save where the store fails: twice as long each time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # How long the last one is tried where the store fails: Kubernetes ends what does not stop.
 SECONDS_FOR_LAST = 20.0
-SECONDS_TO_CLOSE = 60.0
+SECONDS_BETWEEN_LOOKS = 0.1
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,11 @@ class Saver:
     There is one buffer, so a snapshot is taken when no earlier one is being written.
     """
 
-    def __init__(self, hold: Hold, buffer: Buffer, *, keep: int, every: float | None, ranks: int) -> None:
+    def __init__(
+        self, hold: Hold, buffer: Buffer, *, keep: int, every: float | None, ranks: int, max_age: float = math.inf
+    ) -> None:
         self._hold, self._buffer, self._keep, self._every, self._ranks = hold, buffer, keep, every, ranks
+        self._max_age = max_age
         self._given: Snapshot | None = None
         self._change = threading.Condition()
         # Held while the buffer is read or written. `_given` is what lies in it.
@@ -64,6 +68,8 @@ class Saver:
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
         self.saved_samples = -1
+        # Of the checkpoint in HEAD: it is saved, though older ones may still have to be deleted.
+        self._samples_in_head = -1
         self.seconds_left = math.inf
         """The training's, as far as it can be told."""
         self.lines: deque[str] = deque()
@@ -105,7 +111,7 @@ class Saver:
             if self._hold.is_fenced:
                 return self._hold.fenced_by
             if self._is_hopeless(samples, begun):
-                return self.trouble.reason
+                return "" if self._samples_in_head == samples else self.trouble.reason
             with self._change:
                 self._change.wait_for(lambda: self.saved_samples == samples, 0.1)
         return ""
@@ -119,18 +125,31 @@ class Saver:
         return is_taken
 
     def _is_hopeless(self, samples: int, begun: float) -> bool:
-        """Tell whether this very state has failed since then, for long enough. A write that is on is waited for."""
+        """Tell whether this very state has failed since then, for long enough. A write that is on is waited for.
+
+        But not for longer than checkpoint.maxAge, if it never returns.
+        """
         with self._change:
             of, when = self._failed
             has_failed = of == samples and when >= begun and not self._is_busy
-        return has_failed and time.monotonic() - begun > SECONDS_FOR_LAST
+        return self._hangs or (has_failed and time.monotonic() - begun > SECONDS_FOR_LAST)
+
+    @property
+    def _hangs(self) -> bool:
+        return self.trouble.silence > self._max_age
 
     def close(self) -> None:
-        """Save nothing more, and wait for what is being written: an exit amidst a framework's code may abort."""
+        """Save nothing more, and wait for what is being written: an exit amidst a framework's code may abort.
+
+        Raises UnavailableError where a write never returns.
+        """
         with self._change:
             self._is_closed = True
             self._change.notify_all()
-        self._thread.join(SECONDS_TO_CLOSE)
+        while self._thread.is_alive():
+            if self._hangs:
+                raise UnavailableError(f"checkpoint.maxAge: the training is over, but {self.trouble.reason}")
+            self._thread.join(SECONDS_BETWEEN_LOOKS)
 
     def _work(self) -> None:
         pause = 0.0
@@ -159,10 +178,24 @@ class Saver:
             return not self._is_closed
 
     def _write(self, snapshot: Snapshot) -> None:
-        checkpoint = snapshot.checkpoint(self._hold.head.generation, self._buffer)
-        shelf.write(self._hold.store, checkpoint, self._buffer)
-        self._hold.change(checkpoint=checkpoint.name)
-        shelf.prune(self._hold.store, keep=self._keep, current=checkpoint.name)
+        checkpoint, store = snapshot.checkpoint(self._hold.head.generation, self._buffer), self._hold.store
+        tell = self.trouble.note
+        try:
+            # Where HEAD was deleted, another job may have begun with the same generation, and so with the same names.
+            tell(f"writing {store.path(FILE)}")
+            self._hold.change()
+            shelf.write(store, checkpoint, self._buffer, tell)
+            tell(f"writing {store.path(FILE)}")
+            self._hold.change(checkpoint=checkpoint.name)
+            self._samples_in_head = snapshot.position.samples
+            shelf.prune(store, keep=self._keep, current=checkpoint.name, tell=tell)
+        except StorageError as error:
+            # A server that does not answer deletes nothing either.
+            if not isinstance(error, UnavailableError):
+                shelf.delete_torn(store, up_to=checkpoint.name, tell=tell)
+            raise
+        finally:
+            self.trouble.rest()
 
     def _fail(self, snapshot: Snapshot, error: Exception) -> None:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from distrain_trainer.storage.folder import FolderStore
-from distrain_trainer.storage.retry import Patience, once_reachable
+from distrain_trainer.storage.retry import Patience
 from distrain_trainer.storage.s3 import S3Store, connect
 from distrain_trainer.storage.store import Store
 
-__all__ = ["FolderStore", "Patience", "S3Store", "Store", "once_reachable", "open_store"]
+__all__ = ["FolderStore", "Patience", "S3Store", "Store", "open_store"]
 
 
 def open_store(uri: str, *, value: str, patience: Patience | None = None) -> Store:

@@ -53,7 +53,7 @@ class Body:
         try:
             answer = self._get(**asked, **({"IfMatch": self.tag} if self.tag else {}))
         except ClientError as changed:
-            codes = ("PreconditionFailed", "412", "InvalidRange")
+            codes = ("PreconditionFailed", "412", "InvalidRange", "NotImplemented")
             if not self.content or changed.response["Error"]["Code"] not in codes:
                 raise
             self._begin_again()

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,10 +24,12 @@ class FolderStore:
     def path(self, name: str) -> str:
         return f"{self.uri.rstrip('/')}/{name}"
 
-    def names(self) -> Iterator[str]:
+    def names(self, folders: str = ".*") -> Iterator[str]:
         # Data sets are often put together of links.
-        for folder, _, files in os.walk(self.uri, followlinks=True, onerror=self._cannot_list):
+        for folder, within, files in os.walk(self.uri, followlinks=True, onerror=self._cannot_list):
             below = os.path.relpath(folder, self.uri)
+            if below == ".":
+                within[:] = [name for name in within if re.fullmatch(folders, name, re.DOTALL)]
             yield from (file if below == "." else f"{below}/{file}" for file in files)
 
     def _cannot_list(self, error: OSError) -> None:

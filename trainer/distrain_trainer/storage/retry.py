@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from distrain_trainer.errors import MissingError, StorageError, UnavailableError, rank_from_environment
+from distrain_trainer.errors import (
+    MissingError,
+    StoppedError,
+    StorageError,
+    Told,
+    UnavailableError,
+    rank_from_environment,
+)
 
 T = TypeVar("T")
 
@@ -43,54 +50,64 @@ def is_waited_for() -> bool:
     return is_late or any(now - when < SECONDS_IN_VAIN for when in list(_in_vain.values()))
 
 
-def once_reachable(ask: Callable[[], T]) -> T:
-    """Return what `ask` returns, and ask again while the store does not answer. Raises StorageError."""
-    return Patience().ask("reach", ask)
-
-
 class Patience:
-    """How long a store is asked again. Its threads speak of one outage with one voice.
+    """How long a store is asked again, from a call's first failure on. Its threads speak of one outage with one voice.
 
     A refusal (wrong keys, no such bucket) ends the first call at once. What a store has allowed before is asked again,
     too: whoever took the right away may give it back, and hours of training are worth the wait.
     """
 
-    def __init__(self, seconds: float | None = None, *, allowed: tuple[str, ...] = ()) -> None:
-        """`allowed` are the verbs (list, read, write) that another object has found to be allowed."""
+    def __init__(
+        self, seconds: float | None = None, *, allowed: tuple[str, ...] = (), heeds_sigterm: bool = False
+    ) -> None:
+        """`allowed` are the verbs (list, read, write) that another object has found to be allowed.
+
+        With `heeds_sigterm` it ends where this process is told to end: for a start, which has nothing to save yet.
+        """
+        self._heeds_sigterm = heeds_sigterm
         self._seconds = SECONDS_TO_WAIT if seconds is None else seconds
         self._allowed = {*allowed}
         self._lock = threading.Lock()
-        self._is_out = self._is_told = False
+        self._is_told = False
+        self._out_since: float | None = None
         self._last_word = -math.inf
 
     def ask(self, verb: str, ask: Callable[[], T]) -> T:
-        """Return what `ask` returns. Raises StorageError; UnavailableError where the time to wait is over."""
+        """Return what `ask` returns.
+
+        Raises StorageError, UnavailableError where the time to wait is over, and StoppedError.
+        """
         try:
             if not self._seconds:
                 answer = ask()
             else:
-                with _noted() as began:
-                    answer = self._ask(verb, ask, began)
+                with _noted():
+                    answer = self._ask(verb, ask)
                 self._allowed.add(verb)
-                self._tell_end(began)
+                self._tell_end()
         except UnavailableError:
             _in_vain[id(self)] = time.monotonic()
             raise
         _in_vain.pop(id(self), None)
         return answer
 
-    def _ask(self, verb: str, ask: Callable[[], T], began: float) -> T:
-        pause = FIRST_PAUSE
+    def _ask(self, verb: str, ask: Callable[[], T]) -> T:
+        pause, failing_since = FIRST_PAUSE, math.inf
         while True:
             try:
                 return ask()
             except StorageError as error:
                 if not self._may_pass(verb, error):
                     raise
-                left = self._seconds - (time.monotonic() - began)
+                now = time.monotonic()
+                failing_since = min(failing_since, now)
+                left = self._seconds - (now - failing_since)
                 if left <= 0:
                     raise UnavailableError(str(error)) from None
-                self._tell(f"{error}; trying again for {left:.0f} s", began)
+                if self._heeds_sigterm and Told.to_end:
+                    _print(f"{error}; stopped before the training began")
+                    raise StoppedError from None
+                self._tell(f"{error}; trying again for {left:.0f} s", failing_since)
             time.sleep(pause * _chance.uniform(0.5, 1))
             pause = min(LONGEST_PAUSE, 2 * pause)
 
@@ -100,29 +117,29 @@ class Patience:
             return False
         return isinstance(error, UnavailableError) or verb in self._allowed
 
-    def _tell(self, line: str, began: float) -> None:
+    def _tell(self, line: str, failing_since: float) -> None:
         with self._lock:
-            self._is_out = True
+            self._out_since = failing_since if self._out_since is None else self._out_since
             # Where all ranks wait, rank 0 alone speaks in the first minute.
-            spoken = self._last_word if rank_from_environment() == 0 else max(began, self._last_word)
+            spoken = self._last_word if rank_from_environment() == 0 else max(failing_since, self._last_word)
             if time.monotonic() - spoken >= SECONDS_BETWEEN_WORDS:
                 self._last_word, self._is_told = time.monotonic(), True
                 _print(line)
 
-    def _tell_end(self, began: float) -> None:
+    def _tell_end(self) -> None:
         with self._lock:
-            if self._is_out and self._is_told:
-                _print(f"the storage answers again, after {time.monotonic() - began:.0f} s")
-            self._is_out = self._is_told = False
+            if self._out_since is not None and self._is_told:
+                _print(f"the storage answers again, after {time.monotonic() - self._out_since:.0f} s")
+            self._out_since, self._is_told = None, False
 
 
 @contextmanager
-def _noted() -> Iterator[float]:
+def _noted() -> Iterator[None]:
     """Note that this thread asks a store, from now on."""
-    thread, began = threading.get_ident(), time.monotonic()
-    _asking[thread] = began
+    thread = threading.get_ident()
+    _asking[thread] = time.monotonic()
     try:
-        yield began
+        yield
     finally:
         _asking.pop(thread, None)
 

@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage.body import Body, BrokenError
 from distrain_trainer.storage.retry import Patience
-from distrain_trainer.storage.s3_errors import failed, refused, unavailable
+from distrain_trainer.storage.s3_errors import failed, refused, repeats, unavailable
 from distrain_trainer.storage.store import absent
 from distrain_trainer.storage.view import View
 
@@ -43,17 +44,12 @@ class S3Store:
     def path(self, name: str) -> str:
         return f"{self.uri.rstrip('/')}/{name}"
 
-    def names(self) -> Iterator[str]:
-        after: str | None = ""
-        while after is not None:
-            page = self._ask("list", partial(self._page, after))
-            keys = [entry["Key"] for entry in page.get("Contents", [])]
-            for key in keys:
-                name = key.removeprefix(self._key(""))
-                # What some consoles make for an empty folder.
-                if name and not name.endswith("/"):
-                    yield name
-            after = keys[-1] if keys and page.get("IsTruncated") else None
+    def names(self, folders: str = ".*") -> Iterator[str]:
+        for key in chain.from_iterable(self._pages()):
+            name = key.removeprefix(self._key(""))
+            # What some consoles make for an empty folder.
+            if name and not name.endswith("/"):
+                yield name
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         found = self._ask("read", lambda: self._found(name, start, length) or self._held())
@@ -65,7 +61,8 @@ class S3Store:
         self._ask("write", lambda: self._put(name, content))
 
     def delete(self, name: str) -> None:
-        self._ask("delete", lambda: self.client.delete_object(Bucket=self.bucket, Key=self._key(name)))
+        # Without patience: only what nobody needs any more is deleted.
+        self._told("delete", lambda: self.client.delete_object(Bucket=self.bucket, Key=self._key(name)))
 
     def read_tagged(self, name: str) -> tuple[bytes, str] | None:
         held = self._tagged(name)
@@ -87,10 +84,33 @@ class S3Store:
             raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
         return held[1]
 
-    def _page(self, after: str) -> Any:
-        """List a page of keys. By name instead of by a token, which an outage may outlast."""
-        begin = {"StartAfter": after} if after else {}
-        return self.client.list_objects_v2(Bucket=self.bucket, Prefix=self._key(""), **begin)
+    def _pages(self) -> Iterator[list[str]]:
+        """Yield the keys, page by page. Raises StorageError."""
+        last, token, is_more = "", "", True
+        while is_more:
+            page, by_token = self._ask("list", partial(self._page, last, token))
+            keys = [entry["Key"] for entry in page.get("Contents", [])]
+            # A token goes on in the server's own order, which need not be sorted. StartAfter means larger keys alone.
+            if last and (last in keys if by_token else any(key <= last for key in keys)):
+                raise repeats(self)
+            yield keys
+            former, token = token, page.get("NextContinuationToken", "")
+            last = keys[-1] if keys else last
+            is_more = page.get("IsTruncated", False) and (bool(keys) or token != former)
+
+    def _page(self, last: str, token: str) -> tuple[Any, bool]:
+        """List a page of keys. Return whether it was found by its token, or by the name of the last key before it."""
+        from botocore.exceptions import ClientError
+
+        ask = partial(self.client.list_objects_v2, Bucket=self.bucket, Prefix=self._key(""))
+        if token:
+            try:
+                return ask(ContinuationToken=token), True
+            except ClientError as error:
+                # An outage may outlast a token.
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] != 400:
+                    raise
+        return ask(**({"StartAfter": last} if last else {})), False
 
     def _tagged(self, name: str) -> tuple[bytes, str] | None:
         body = self._ask("read", lambda: self._found(name))
@@ -122,13 +142,17 @@ class S3Store:
         from botocore.exceptions import ClientError
 
         condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+        put = partial(self.client.put_object, Bucket=self.bucket, Key=self._key(name), Body=content)
         try:
-            answer = self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content, **condition)
+            return str(put(**condition)["ETag"])
         except ClientError as error:
-            if error.response["Error"]["Code"] not in (*CONFLICTS, "NoSuchKey"):
+            code = error.response["Error"]["Code"]
+            if code == "NotImplemented":
+                # The server knows no conditional writes. It is used like one that ignores the condition.
+                return str(put()["ETag"])
+            if code not in (*CONFLICTS, "NoSuchKey"):
                 raise
             return None
-        return str(answer["ETag"])
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name

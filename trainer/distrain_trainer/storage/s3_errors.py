@@ -16,6 +16,8 @@ WRONG_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLoc
 # What passes by itself, whatever the status beside it.
 BUSY = ("SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "OperationAborted", "Throttling", "ThrottlingException")
 BUSY_STATUS = (408, 425, 429)
+# The server does not know the method, a header or the HTTP version: it answers the same for ever.
+FINAL_STATUS = (501, 505)
 # Of a TLS connection: that the server, or what stands before it, went away.
 CUT_OFF = ("EOF", "timed out", "reset", "closed")
 
@@ -25,7 +27,7 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
     error, where = response["Error"], store.client.meta.endpoint_url
     code, status = error.get("Code", ""), response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     answer = f"{store.value}: {where} does not {verb} {store.uri}: {code} {error.get('Message', '')}".rstrip()
-    if code in BUSY or status in BUSY_STATUS or status >= 500:
+    if code in BUSY or status in BUSY_STATUS or (status >= 500 and status not in FINAL_STATUS):
         return UnavailableError(answer)
     if code == "NoSuchBucket":
         return StorageError(
@@ -65,6 +67,14 @@ def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
 def unavailable(store: S3Store, reason: str) -> UnavailableError:
     where = store.client.meta.endpoint_url
     return UnavailableError(f"s3.endpoint: {where} cannot be reached ({reason}); correct it, or start the server")
+
+
+def repeats(store: S3Store) -> StorageError:
+    """Return the error of a server that ignores from where on it is asked to list."""
+    return StorageError(
+        f"{store.value}: {store.client.meta.endpoint_url} lists the same keys of {store.uri} again when it is asked "
+        "for the next ones (ContinuationToken, StartAfter); use another S3 server, or update this one"
+    )
 
 
 def _innermost(error: BaseException) -> str:

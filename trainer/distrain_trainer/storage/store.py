@@ -20,8 +20,11 @@ class Store(Protocol):
     def path(self, name: str) -> str:
         """Return where a file lies, to tell people."""
 
-    def names(self) -> Iterator[str]:
-        """Yield every file below, by its path from here. Raises StorageError when they cannot be listed."""
+    def names(self, folders: str = ".*") -> Iterator[str]:
+        """Yield every file below, by its path from here. Raises StorageError when they cannot be listed.
+
+        A top folder whose name does not match the regular expression `folders` may be left out.
+        """
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return a file's content, or the part of it that there is from a byte on. Raises StorageError without it."""

@@ -1,0 +1,80 @@
+"""PyTorch models with state of uncommon kinds, which each training step changes; PYTHONPATH is their folder."""
+
+from __future__ import annotations
+
+import hashlib
+from math import prod
+from typing import Any
+
+import torch
+from torch import nn
+
+from distrain_trainer.checkpoint.arrays import TYPES
+
+
+class Turning(nn.Module):
+    """A buffer of complex numbers, and a state that is no buffer."""
+
+    def __init__(self, calls: Any) -> None:
+        super().__init__()
+        self.register_buffer("angle", torch.ones(1, dtype=torch.complex64))
+        self.calls = calls
+
+    def forward(self, images: Any) -> Any:
+        if self.training:
+            self.angle *= 1j
+            self.calls += 1
+        return images
+
+    def get_extra_state(self) -> Any:
+        return self.calls
+
+    def set_extra_state(self, calls: Any) -> None:
+        self.calls = calls
+
+
+def net(shape: tuple[int, ...], classes: int, first: Any = None) -> Any:
+    first = first or Turning(torch.zeros(1))
+    return nn.Sequential(first, nn.Flatten(), nn.Linear(prod(shape), classes))
+
+
+def counted(shape: tuple[int, ...], classes: int) -> Any:
+    return net(shape, classes, Turning(0))
+
+
+class Phase(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.phase = nn.Parameter(torch.ones(1, dtype=torch.complex64))
+
+    def forward(self, images: Any) -> Any:
+        return images * self.phase.real
+
+
+def phased(shape: tuple[int, ...], classes: int) -> Any:
+    return net(shape, classes, Phase())
+
+
+class Typed(nn.Module):
+    """Buffers of every type that a checkpoint holds, drawn by each rank. Its first training step tells their digest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_told = False
+        for name in TYPES:
+            self.register_buffer(f"of_{name}", torch.randint(0, 2, (9,)).to(getattr(torch, name)))
+        self.register_buffer("scalar", torch.randint(0, 99, ()).to(torch.int16))
+        self.register_buffer("empty", torch.zeros(0, 4, dtype=torch.bfloat16))
+        self.register_buffer("transposed", torch.rand(2, 3).t())
+        self.register_buffer("conjugated", torch.view_as_complex(torch.rand(3, 2)).conj())
+
+    def forward(self, images: Any) -> Any:
+        if self.training and not self.is_told:
+            self.is_told = True
+            values = [buffer.tolist() for buffer in self.buffers()]
+            print("buffers", hashlib.sha256(repr(values).encode()).hexdigest(), flush=True)
+        return images
+
+
+def typed(shape: tuple[int, ...], classes: int) -> Any:
+    return net(shape, classes, Typed())
