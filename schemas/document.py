@@ -13,9 +13,9 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "values.md"
 HEAD = """# Values
 
 Every value of the chart, its type and limits, its default, and what it does. `make schema` writes this page from
-schemas/values.schema.yaml. A key that is not listed here is refused, but for keys that start with `x-`, which are
-yours. charts/distrain/values.yaml says more about the effects. An editor that knows YAML schemas shows all this while
-you type, in a file that begins as those in values/ do.
+schemas/values.schema.yaml. A key that is not listed here is refused, but for keys at the top of a file that start
+with `x-`, which are yours. charts/distrain/values.yaml says more about the effects. An editor that knows YAML schemas
+shows all this while you type, in a file that begins as those in values/ do.
 """
 COLUMNS = ("value", "type and limits", "default", "what it does", "examples")
 

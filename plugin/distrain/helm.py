@@ -91,6 +91,9 @@ class _ValuesRun:
             return refusal
         except HelmError as unreadable:
             error = unreadable
+        if not str(error):
+            # No Helm fails without a word.
+            refuse_old(self._helm)
         return ValuesError(f"values: {error}; correct the file or the flag")
 
 

@@ -52,18 +52,35 @@ def check(values: Mapping[str, Any], chart: Path) -> None:
     schema = json.loads(path.read_text())
     # Helm takes a schema that names no draft for 2020-12.
     validator = validator_for(schema, default=Draft202012Validator)(schema)
-    faults = sorted((_fault(error) for error in validator.iter_errors(values)), key=lambda fault: fault.path)
+    faults = sorted((_fault(error, schema) for error in validator.iter_errors(values)), key=lambda fault: fault.path)
     messages = [message for fault in faults for message in _messages(fault, schema)]
     if messages:
         raise ValuesError(*dict.fromkeys(messages))
 
 
-def _fault(error: ValidationError) -> Fault:
+def _fault(error: ValidationError, schema: Schema) -> Fault:
     in_name = "propertyNames" in error.absolute_schema_path
-    entry: Any = error.schema
+    own: Any = error.schema
+    entry = {**own, **_notes(error, schema)}
     return Fault(
         _dotted(error.absolute_path), error.instance, str(error.validator), error.validator_value, entry, in_name
     )
+
+
+def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
+    """Return what stands beside the $ref through which the value has its rule: its own description and examples."""
+    at: Any = schema
+    notes: dict[str, Any] = {}
+    for part in error.absolute_schema_path:
+        while part not in at:
+            if "$ref" not in at:
+                return {}
+            notes = {**{key: at[key] for key in ("description", "examples", "default") if key in at}, **notes}
+            at = schema["$defs"][at["$ref"].rpartition("/")[2]]
+        if part == error.validator:
+            return notes
+        notes, at = {}, at[part]
+    return notes
 
 
 def _messages(fault: Fault, schema: Schema) -> Iterator[str]:
@@ -73,7 +90,7 @@ def _messages(fault: Fault, schema: Schema) -> Iterator[str]:
         missing = [_join(fault.path, key) for key in fault.limit if key not in fault.found]
         yield from (f"{path}: is missing, or null took its default away; give it a value" for path in missing)
     elif fault.in_name:
-        yield f"{fault.path}: {_shown(fault.found)} is no name that may stand here; correct it"
+        yield f"{fault.path}: {_shown(fault.found)} is no name that may stand here; {_renamed(fault.entry)}"
     else:
         yield f"{fault.path or 'values'}: {_finding(fault)}"
 
@@ -142,6 +159,11 @@ def _hint(found: object, choices: list[Any]) -> str:
     names = [str(choice) for choice in choices]
     close = get_close_matches(str(found), names, n=1)
     return f"did you mean {close[0]}?" if close else f"use {' or '.join(names)}"
+
+
+def _renamed(entry: Schema) -> str:
+    example = _example(entry)
+    return f"use one such as {example}" if example else "correct it"
 
 
 def _described(entry: Schema) -> str:

@@ -88,6 +88,8 @@ def fit_roles(values: Values, form: Form, chance: random.Random) -> None:
 
 def fit_sizes(values: Values, form: Form, chance: random.Random) -> None:
     workers = group(values, "workers")
+    if form.kind == "TFJob" and not values.get("command"):
+        workers["gpus"] = min(workers.get("gpus", 1), 1)
     replicas, gpus = workers.get("replicas", 2), workers.get("gpus", 1)
     if values.get("gpus") is not None:
         values["gpus"] = replicas * gpus

@@ -102,6 +102,40 @@ def test_aliases_that_are_alike_share_nothing(
     assert checkpoints[0] != checkpoints[1]
 
 
+def make_nested(folder: Path, alias: str | None) -> Path:
+    """Make a chart above two charts that each have ours."""
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["version"]
+    own: dict[str, Yaml] = {"name": "distrain", "version": version, **({"alias": alias} if alias else {})}
+    middles = [{"name": name, "version": "1.0.0"} for name in ("a", "b")]
+    for middle in middles:
+        shutil.copytree(CHART, folder / "charts" / middle["name"] / "charts" / "distrain")
+        about = {"apiVersion": "v2", **middle, "dependencies": [own]}
+        (folder / "charts" / middle["name"] / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
+    about = {"apiVersion": "v2", "name": "top", "version": "1.0.0", "dependencies": middles}
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
+    values = {each["name"]: {alias or "distrain": VALUES} for each in middles}
+    (folder / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("alias", [None, "same", "plain_2"])
+@pytest.mark.parametrize("release", ["run1", 53 * "r"])
+def test_two_charts_of_the_chart_above_share_nothing(
+    helm: Path, tmp_path: Path, alias: str | None, release: str
+) -> None:
+    top = make_nested(tmp_path / "top", alias)
+
+    done = run.__wrapped__(helm, "template", release, str(top), *REAL_CLUSTER)
+
+    assert done.returncode == 0, done.stderr
+    objects = parse(done.stdout)
+    names = [(one["kind"], one["metadata"]["name"]) for one in objects]
+    assert len(names) == len(set(names)) >= 30
+    both = jobs(objects)
+    assert len({str(re.findall("--(?:checkpoint|output)=[^']*", str(job))) for job in both}) == len(both) == 2
+    assert len({job["metadata"]["labels"]["app.kubernetes.io/instance"] for job in both}) == 2
+
+
 def test_alias_and_longest_release_fit(helm: Path, umbrella: Path) -> None:
     both = rendered(helm, umbrella, 53 * "r")
 
@@ -109,6 +143,17 @@ def test_alias_and_longest_release_fit(helm: Path, umbrella: Path) -> None:
         for one in found:
             assert one["kind"].startswith("ClusterRole") or len(one["metadata"]["name"]) <= 63
             assert len(one["metadata"]["labels"]["app.kubernetes.io/instance"]) <= 63
+
+
+@pytest.mark.parametrize("alias", ["plain", "left-plain"])
+def test_alias_that_may_be_the_name_of_a_plain_run_is_refused(helm: Path, tmp_path: Path, alias: str) -> None:
+    umbrella = make_umbrella(tmp_path, "left", alias)
+
+    done = run.__wrapped__(helm, "template", "run1", str(umbrella))
+    mended = run.__wrapped__(helm, "template", "run1", str(umbrella), "--set", f"{alias}.nameOverride=bare")
+
+    assert f'distrain: nameOverride: names that end in "{alias}" may be those of another run' in done.stderr
+    assert mended.returncode == 0, mended.stderr
 
 
 def jobs(found: list[Yaml]) -> list[Yaml]:

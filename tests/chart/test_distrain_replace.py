@@ -70,6 +70,7 @@ def run(kube: Kube, **options: str) -> subprocess.CompletedProcess[str]:
 
 def test_job_of_another_content_is_ended_and_waited_for(kube: Kube) -> None:
     kube.answer = cluster = Cluster({MPIJOB: job("MPIJob", "run1", "old")})
+    (kube.folder / "message").touch()
 
     done = run(kube)
 
@@ -79,6 +80,12 @@ def test_job_of_another_content_is_ended_and_waited_for(kube: Kube) -> None:
     assert cluster.jobs == {}
     # kubectl describe and Helm show it when the log is gone.
     assert (kube.folder / "message").read_text() == done.stdout
+
+
+def test_message_is_left_only_where_kubernetes_takes_one_from(kube: Kube) -> None:
+    assert run(kube).returncode == 0
+
+    assert not (kube.folder / "message").exists()
 
 
 def test_job_of_the_same_content_is_left_alone(kube: Kube) -> None:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart import pods
 from tests.chart.launching import follow
-from tests.chart.pods import SCRIPTS, load, wait_for
+from tests.chart.pods import SCRIPTS, load
 from tests.chart.supervising import COUNT, Bench
 
 TRAINING = "trap 'echo saving; exit 143' TERM; echo training; while ! test -e finish; do sleep 0.05; done"
@@ -169,17 +168,6 @@ def test_program_of_another_architecture_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_step_at_which_the_program_stopped_is_said(bench: Bench) -> None:
-    stops = "trap 'echo \"stopped at step 1970 (31520 samples) after SIGTERM; resumes there\"; exit 143' TERM"
-    process = bench.start(f"{stops}; echo training; while :; do sleep 0.05; done")
-    follow(process, "training")
-
-    process.terminate()
-
-    assert process.wait(timeout=5) == 143
-    assert bench.cause == "distrain: stopped by SIGTERM at step 1970"
-
-
 def test_program_that_fails_when_it_should_stop_is_said(bench: Bench) -> None:
     process = bench.start("trap 'exit 9' TERM; echo training; while :; do sleep 0.05; done")
     follow(process, "training")
@@ -188,30 +176,6 @@ def test_program_that_fails_when_it_should_stop_is_said(bench: Bench) -> None:
 
     assert process.wait(timeout=5) == 143
     assert bench.cause == "distrain: stopped by SIGTERM; sh ended with exit code 9"
-
-
-def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -> None:
-    process = bench.start(f"{COUNT}; test $try = 1 && exit 1; {TRAINING}", "--max-restarts=2")
-    follow(process, "training")
-
-    os.kill(wait_for(lambda: next(iter(pods.children(process.pid)), 0)), signal.SIGKILL)
-
-    follow(process, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
-    follow(process, "training")
-    # What process 1 of a pod would have ended.
-    (bench.folder / "finish").touch()
-    assert process.wait(timeout=5) == 0
-
-
-def test_sigterm_reaches_the_program_and_is_waited_for(bench: Bench) -> None:
-    process = bench.start(TRAINING, "--max-restarts=9")
-    follow(process, "training")
-
-    process.terminate()
-
-    follow(process, "saving")
-    assert process.wait(timeout=5) == 143
-    assert bench.cause == "distrain: stopped by SIGTERM"
 
 
 def test_program_that_stops_with_another_pods_starts_again(bench: Bench) -> None:
@@ -246,18 +210,6 @@ def test_program_that_is_halted_for_a_moment_goes_on(bench: Bench) -> None:
     assert process.wait(timeout=5) == 0
 
 
-def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
-    process = bench.start(f"{COUNT}; test $try = 2 && exit 0; {TRAINING}", "--max-restarts=1")
-    follow(process, "training")
-
-    os.kill(wait_for(lambda: next(iter(pods.children(process.pid)), 0)), signal.SIGKILL)
-
-    follow(process, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
-    assert process.wait(timeout=5) == 0
-    # What process 1 of a pod would have ended.
-    (bench.folder / "finish").touch()
-
-
 def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> None:
     """torchrun's ranks are in sessions of their own."""
     outlives = "setsid sleep 60 & echo $! >rank; kill -9 $$"
@@ -266,10 +218,3 @@ def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> Non
     code, output = bench.run(program, "--max-restarts=1", before=["unshare", "--pid", "--fork", "--kill-child"])
 
     assert code == 0, output
-
-
-def test_command_line_without_a_program_is_refused() -> None:
-    done = subprocess.run([sys.executable, str(SCRIPTS / "distrain-run")], capture_output=True, text=True, check=False)
-
-    assert done.returncode == 2
-    assert "needs a program after --" in done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -127,17 +125,6 @@ def test_image_without_torchrun_is_named_with_what_to_change() -> None:
     )
 
 
-def test_step_at_which_the_ranks_stopped_is_said(bench: Bench) -> None:
-    stops = "trap 'echo \"stopped at step 7 (56 samples) after SIGTERM; resumes there\"; exit 1' TERM"
-    process = bench.start(f"{stops}; echo training; while :; do sleep 0.05; done")
-    follow(process, "training")
-
-    process.terminate()
-
-    assert process.wait(timeout=5) == 143
-    assert bench.cause == "distrain: stopped by SIGTERM at step 7"
-
-
 def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
     line = "stopped at step 7 (56 samples) after another job asked for the run; resumes there"
     process = bench.start(f"trap 'exit 1' TERM; echo '{line}'; echo training; while :; do sleep 0.05; done")
@@ -147,20 +134,6 @@ def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
 
     assert process.wait(timeout=5) == 143
     assert bench.cause == "distrain: stopped by SIGTERM"
-
-
-def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -> None:
-    program = "echo $PPID >pid; echo training; while ! test -e finish; do sleep 0.05; done"
-    process = bench.start(f"{COUNT}; test $try = 1 && exit 1; {program}", "--max-restarts=2")
-    follow(process, "training")
-
-    os.kill(int((bench.folder / "pid").read_text()), signal.SIGKILL)
-
-    follow(process, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
-    follow(process, "training")
-    # What process 1 of a pod would have ended.
-    (bench.folder / "finish").touch()
-    assert process.wait(timeout=5) == 0
 
 
 def test_pod_that_alone_cannot_reach_the_storage_lets_the_others_go_on(bench: Bench) -> None:
@@ -182,17 +155,6 @@ def test_lost_torchrun_is_started_again(bench: Bench) -> None:
     assert "starting again (restart 1 of 1 in 3600 s): sh ended with exit code 137" in output
 
 
-def test_sigterm_reaches_torchrun_and_is_waited_for(bench: Bench) -> None:
-    process = bench.start("trap 'echo saving; exit 1' TERM; echo training; while :; do sleep 0.05; done")
-    follow(process, "training")
-
-    process.terminate()
-
-    follow(process, "saving")
-    assert process.wait(timeout=5) == 143
-    assert bench.cause == "distrain: stopped by SIGTERM"
-
-
 def test_meeting_point_without_an_address_is_waited_for(bench: Bench) -> None:
     process = bench.start("echo training", PET_RDZV_ENDPOINT="worker-0.invalid:23456")
 
@@ -210,23 +172,3 @@ def test_meeting_point_whose_torchrun_has_yet_to_start_is_not_waited_for(bench: 
 
     follow(process, "training")
     assert process.wait(timeout=5) == 0
-
-
-def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
-    program = "echo $PPID >pid; echo training; while ! test -e finish; do sleep 0.05; done"
-    process = bench.start(f"{COUNT}; test $try = 2 && exit 0; {program}", "--max-restarts=1")
-    follow(process, "training")
-
-    os.kill(int((bench.folder / "pid").read_text()), signal.SIGKILL)
-
-    follow(process, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
-    assert process.wait(timeout=5) == 0
-    # What process 1 of a pod would have ended.
-    (bench.folder / "finish").touch()
-
-
-def test_command_line_without_a_program_is_refused() -> None:
-    done = subprocess.run([sys.executable, SCRIPTS / "distrain-torchrun"], capture_output=True, text=True, check=False)
-
-    assert done.returncode == 2
-    assert "needs a program after --" in done.stderr

@@ -31,12 +31,19 @@ CASES = {
     ),
     "pytorchjob-of-tensorflow": (
         ("job.kind=PyTorchJob",),
-        "job.kind: PyTorchJob does not run tensorflow with strategy allreduce; --set job.kind=auto, or to MPIJob",
+        "job.kind: PyTorchJob does not run tensorflow with strategy allreduce; "
+        "--set job.kind=auto or --set job.kind=MPIJob",
         ("job.kind=PyTorchJob", PYTORCH),
     ),
     "mpijob-with-servers": (
         ("job.kind=MPIJob", *TFJOB),
-        "job.kind: MPIJob does not run tensorflow with strategy parameter-server; --set job.kind=auto, or to TFJob",
+        "job.kind: MPIJob does not run tensorflow with strategy parameter-server; "
+        "--set job.kind=auto or --set job.kind=TFJob",
+        ("job.kind=TFJob", *TFJOB),
+    ),
+    "tfjob-without-servers": (
+        ("job.kind=TFJob",),
+        "--set job.kind=MPIJob or --set job.kind=Plain, or --set strategy=parameter-server",
         ("job.kind=TFJob", *TFJOB),
     ),
     "mxjob-of-tensorflow": (
@@ -46,7 +53,8 @@ CASES = {
     ),
     "plain-with-servers": (
         (PLAIN, *MXJOB),
-        "job.kind: Plain does not run mxnet with strategy parameter-server; --set job.kind=auto, or to MXJob",
+        "job.kind: Plain does not run mxnet with strategy parameter-server; "
+        "--set job.kind=auto or --set job.kind=MXJob",
         (PLAIN, "framework=mxnet"),
     ),
     "version-of-another-kind": (
@@ -103,6 +111,18 @@ CASES = {
         (*TFJOB, "launcher.workersTimeout=60"),
         "launcher.workersTimeout: 60 is set, but the Chief of a TFJob waits for its workers as long as it takes",
         ("launcher.workersTimeout=60",),
+    ),
+    "gpus-that-a-tfjob-leaves-idle": (
+        (*TFJOB, "workers.gpus=4", "workers.replicas=3", "gpus=12"),
+        "workers.gpus: 4, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus=1,workers.replicas=12",
+        (*TFJOB, "workers.gpus=1", "workers.replicas=12", "gpus=12"),
+    ),
+    "gpus-that-a-large-tfjob-leaves-idle": (
+        (*TFJOB, "workers.gpus=2", "workers.replicas=501"),
+        "workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus=1,workers.replicas=1000, as 1000 workers are the most; or --set strategy=allreduce",
+        (*TFJOB, "workers.gpus=4", "command={train}"),
     ),
     "time-to-live": (
         (PYTORCH, "job.ttlSecondsAfterFinished=60"),

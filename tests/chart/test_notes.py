@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.chart.documents import RUN1
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.notes import notes
-from tests.chart.rendering import render, set_arguments
+from tests.chart.rendering import REPOSITORY, render, set_arguments
 
 LOGS = {
     "mpijob-v2beta1": "job/JOB-launcher",
@@ -181,3 +182,17 @@ def test_notes_tell_what_one_should_know(
 
     assert words in told
     assert words not in not_told
+
+
+def test_no_kubectl_command_lists_kinds_that_a_cluster_may_lack() -> None:
+    # kubectl does nothing at all when the cluster does not serve one of them.
+    texts = [path for path in REPOSITORY.glob("[cdp]*/**/*") if path.suffix in (".md", ".txt", ".yaml")]
+
+    lists = [
+        path.name
+        for path in texts
+        if re.search("kubectl[^`]*(mpi|pytorch|mx|tf)jobs?,", path.read_text(encoding="utf-8"))
+    ]
+
+    assert texts
+    assert lists == []

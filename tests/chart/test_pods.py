@@ -441,11 +441,13 @@ def test_null_is_as_good_as_empty(helm3: Path, kind: str) -> None:
 
 @every_kind
 def test_ranks_are_told_how_many_gpus_their_pod_asked_for(helm: Path, kind: str) -> None:
-    with_gpus = render_with(helm, (*KINDS[kind], "workers.gpus=3")).pods()
+    # The trainer uses no more in a TFJob.
+    gpus = "1" if kind == "tfjob" else "3"
+    with_gpus = render_with(helm, (*KINDS[kind], f"workers.gpus={gpus}")).pods()
     without = render_with(helm, (*KINDS[kind], "workers.gpus=0")).pods()
 
     told = {role: told_gpus(pod) for role, pod in with_gpus.items()}
-    assert told == {role: {"3"} if role in TRAINS else set() for role in with_gpus}
+    assert told == {role: {gpus} if role in TRAINS else set() for role in with_gpus}
     assert not [role for role, pod in without.items() if told_gpus(pod)]
 
 

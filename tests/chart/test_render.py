@@ -26,6 +26,7 @@ GOLDEN_CHANGES = {
     "mpijob-v1alpha2": (),
     "plain": (),
     "mxjob-v1beta1": (*WITHOUT_MPI, "job.activeDeadlineSeconds=null"),
+    "tfjob": (*WITHOUT_MPI, "workers.replicas=8", "workers.gpus=1"),
 }
 
 
@@ -165,6 +166,13 @@ def test_dev_shm_has_the_size_asked_for(helm: Path) -> None:
     assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}} in rendered.pod("Worker")["volumes"]
 
 
+@pytest.mark.parametrize(("memory", "size"), [("null", "1Gi"), ("512Mi", "512Mi"), ("1Gi", "1Gi"), ("1.5G", "1Gi")])
+def test_dev_shm_is_by_default_no_larger_than_a_small_memory(helm: Path, memory: str, size: str) -> None:
+    rendered = render(helm, *set_arguments(f"workers.memory={memory}"))
+
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}} in rendered.pod("Worker")["volumes"]
+
+
 def test_scripts_are_mounted_executable_and_unchanged(helm: Path) -> None:
     rendered = render(helm)
     modules = ("keepers", "message", "output", "program", "root", "sigterm", "watch", "workers")
@@ -199,7 +207,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
 
     assert program == [
         "python3", "-m", "distrain_trainer", "--framework=tensorflow", "--strategy=allreduce", "--model=vgg16",
-        "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-5",
+        "--batch-size=64", "--epochs=1500000", "--precision=bf16", "--optimizer=adam", "--learning-rate=1e-05",
         "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
         "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-max-age=900",
         "--checkpoint-keep=5", "--checkpoint-at-end", "--resume=never", "--max-bad-steps=0", "--max-bad-share=0.01",

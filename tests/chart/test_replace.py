@@ -98,7 +98,7 @@ def test_pod_has_the_script_of_its_own_revision(helm: Path) -> None:
     assert pod["spec"]["containers"][0]["command"] == ["/opt/distrain/bin/distrain-replace"]
     assert data == {
         name: (CHART / "files" / name).read_text(encoding="utf-8")
-        for name in ("distrain-replace", "distrain_kube.py", "distrain_sigterm.py")
+        for name in ("distrain-replace", "distrain_kube.py", "distrain_message.py", "distrain_sigterm.py")
     }
 
 

@@ -272,11 +272,13 @@ CASES = [
     ("fullnameOverride", "pattern", "1st", "first"),
     ("fullnameOverride", "maxLength", 54 * "a", 53 * "a"),
     ("preflight.image", "pattern", "an image", "registry.example.com/distrain/tensorflow:0.1.0"),
+    ("preflight.image", "pattern", "https://r.example.com/tensorflow", "r.example.com:5000/tensorflow:1@sha256:abc"),
     ("rbac.kinds", "uniqueItems", ["MPIJob", "MPIJob"], ["MPIJob", "TFJob"]),
     ("monitoring.path", "pattern", "metrics", "/metrics"),
     ("monitoring.interval", "pattern", "30", "30s"),
     ("monitoring.interval", "pattern", "0s", "500ms"),
     ("global", "pattern", {"imageRegistry": "a b"}, {"imageRegistry": "registry.example.com:5000/team"}),
+    ("global", "pattern", {"imageRegistry": "https://r.example.com/team"}, {"imageRegistry": "r.example.com/team/"}),
     ("global", "required", {"imagePullSecrets": [{"key": "a"}]}, {"imagePullSecrets": [{"name": "a"}, "b"]}),
 ]  # fmt: skip
 

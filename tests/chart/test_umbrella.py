@@ -80,6 +80,24 @@ def test_registry_of_the_chart_above_takes_the_place_of_the_images_own(helm: Pat
     assert f"mirror.example.com/hub/{found}" in images
 
 
+def test_null_of_the_chart_above_is_nothing(helm: Path) -> None:
+    nulls = ("--set-json", 'global={"imageRegistry": null, "imagePullSecrets": null}')
+
+    assert render(helm, *nulls).text == render(helm).text
+
+
+@pytest.mark.parametrize("image", ["Team/App", "team/app/", "a//b", "registry.example.com/Team/app", "team/app-"])
+def test_image_that_no_kubelet_takes_is_refused(helm: Path, image: str) -> None:
+    assert "/image/repository" in refusal(helm, *set_arguments(f"image.repository={image}"))
+
+
+@pytest.mark.parametrize(
+    "image", ["", "app", "localhost/a_b/c__d", "Registry.example.com:5000/a/b-c.d", "10.0.0.1:5000/x"]
+)
+def test_image_that_a_kubelet_takes_is_accepted(helm: Path, image: str) -> None:
+    render_with(helm, (f"image.repository={image}",))
+
+
 def test_pull_secrets_of_the_chart_above_may_be_maps(helm: Path) -> None:
     rendered = render_with(helm, ("global.imagePullSecrets[0].name=mirror",))
 

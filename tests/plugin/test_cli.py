@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,16 @@ def test_helm_that_is_too_old_is_named(
 
     assert cli.run(["check"]) == 4
     assert capsys.readouterr().err.startswith(f"distrain: helm: {old} {words}")
+
+
+def test_helm_that_fails_without_a_word_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = shutil.which("false")
+    monkeypatch.setenv("HELM_BIN", str(silent))
+
+    assert cli.run(["check"]) == 4
+    assert f"distrain: helm: {silent} does not tell its version" in capsys.readouterr().err
 
 
 def test_ctrl_c_says_that_nothing_was_changed(

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from distrain.errors import ValuesError
 from distrain.values import check
+from schemas import build
+
+SOURCE = build.read()
+CHART = build.TARGET.parent
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -190,3 +197,55 @@ def test_all_mistakes_are_named_at_once(chart: Path) -> None:
 
 def test_chart_without_a_schema_checks_nothing(tmp_path: Path) -> None:
     check({"any": "thing"}, tmp_path)  # raises nothing
+
+
+def _patterns(entry: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield each value of ours that has a pattern, with its entry and what it refers to."""
+    known = build.resolved(entry, SOURCE["$defs"])
+    if "pattern" in known:
+        yield path, known
+    for name, inner in known.get("properties", {}).items():
+        if not entry.get("$ref", "").rpartition("/")[2][:1].isupper() or "examples" in inner:
+            yield from _patterns(inner, f"{path}.{name}".removeprefix("."))
+
+
+@pytest.mark.parametrize(("path", "entry"), [pytest.param(*one, id=one[0]) for one in _patterns(SOURCE, "")])
+def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]) -> None:
+    values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    *parents, last = path.split(".")
+    inner = values
+    for parent in parents:
+        inner = inner.setdefault(parent, {})
+    inner[last] = "! @:\n"
+
+    with pytest.raises(ValuesError) as refused:
+        check(values, CHART)
+
+    assert re.search(rf"^{path}: .*Write it as .+", str(refused.value), re.MULTILINE)
+    assert "examples" in entry
+
+
+@pytest.mark.parametrize(
+    ("value", "found", "words"),
+    [
+        ("workers.shm", "4GB", 'Size of /dev/shm in each worker; null is 1Gi, or workers.memory where that is less. '
+         'Write it as "8Gi".'),
+        ("workers.memory", 16, 'it needs text or null, such as "16Gi"'),
+        ("launcher.memory", "1gi", 'Write it as "1Gi".'),
+        ("workers.cpu", "2.5x", 'Write it as "500m".'),
+        ("checkpoint.uri", "gs://b", "Write it as "),
+        ("workers.nodeSelector", {"a b": "c"}, 'is no name that may stand here; use one such as "team"'),
+        ("workers.nodeSelector", {"a": "b c"}, 'workers.nodeSelector.a: "b c" does not have the right form. '
+         'Write it as "vision".'),
+        ("image.repository", "Team/App", 'Write it as "registry.example.com:5000/team/tensorflow".'),
+        ("image.repository", "team/app/", 'Write it as "registry'),
+        ("image.repository", "a//b", 'Write it as "registry'),
+    ],
+)  # fmt: skip
+def test_common_slip_is_answered_with_the_next_step(value: str, found: object, words: str) -> None:
+    group, key = value.split(".")
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    values[group][key] = found
+
+    with pytest.raises(ValuesError, match=re.escape(words)):
+        check(values, CHART)

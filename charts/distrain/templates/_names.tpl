@@ -5,7 +5,7 @@ that was refused would leave the running job to nobody.
 
   distrain.names.base            what all names begin with, uncut
   distrain.names.full            the same, short enough for every object's name
-  distrain.names.alias           the alias of this chart in an umbrella chart; nothing where it has none
+  distrain.names.alias           the alias of this chart in an umbrella chart, or its place far below; else nothing
   distrain.names.run             the run's own folder below checkpoint.uri and output.uri
   distrain.names.instance        label app.kubernetes.io/instance
   distrain.names.job             name of the job resource
@@ -59,13 +59,16 @@ distrain.names.full
 {{- /*
 distrain.names.alias
   Takes the root context. Helm gives a chart that has an alias the alias as its name. Names of objects take lower case,
-  digits and dashes alone; a hash keeps apart aliases that are alike in those.
+  digits and dashes alone; a hash keeps apart aliases that are alike in those. Below a chart that is itself below another,
+  the names of all charts but the first stand for the alias: two such charts may each have this one.
 */}}
 {{- define "distrain.names.alias" -}}
-{{- if ne .Chart.Name "distrain" -}}
-{{- $name := .Chart.Name | lower | replace "_" "-" | trimAll "-" -}}
-{{- if ne $name .Chart.Name -}}
-{{- $name = printf "%s-%s" $name (sha256sum .Chart.Name | trunc 4) | trimPrefix "-" -}}
+{{- $path := .Template.BasePath | trimSuffix "/templates" | splitList "/charts/" | rest | join "/" -}}
+{{- $own := contains "/" $path | ternary $path .Chart.Name -}}
+{{- if ne $own "distrain" -}}
+{{- $name := regexReplaceAll "[^a-z0-9-]" (lower $own) "-" | trimAll "-" -}}
+{{- if ne $name $own -}}
+{{- $name = printf "%s-%s" $name (sha256sum $own | trunc 4) | trimPrefix "-" -}}
 {{- end -}}
 {{- $name -}}
 {{- end -}}

@@ -36,7 +36,7 @@ distrain.role.request
 {{- if or (eq $given nil) (eq .role "keygen") -}}
 {{- $given = get (ternary $cpu $memory (eq .of "cpu")) .role -}}
 {{- end -}}
-{{- $given | default "" -}}
+{{- eq .of "cpu" | ternary (include "distrain.text.number" $given) $given | default "" -}}
 {{- end }}
 
 {{- define "distrain.role.trains" -}}

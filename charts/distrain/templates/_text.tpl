@@ -2,6 +2,7 @@
 Values as text.
 
   distrain.text.scalar  a string, number or boolean
+  distrain.text.number  a number, or the text that --set makes of one
   distrain.text.list    a list of them, as a list of strings
   distrain.text.bytes   how many bytes a quantity such as 16Gi is
 */}}
@@ -13,6 +14,19 @@ distrain.text.scalar
 {{- define "distrain.text.scalar" -}}
 {{- if and (kindIs "float64" .) (eq (floor .) .) -}}
 {{- int64 . -}}
+{{- else -}}
+{{- . -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.text.number
+  Takes the value. A values file gives 0.10 as a number and --set gives it as text: both are the same job. Text that is no
+  number, such as 500m, stays.
+*/}}
+{{- define "distrain.text.number" -}}
+{{- if regexMatch "^[0-9.]+([eE][-+]?[0-9]+)?$" (toString .) -}}
+{{- float64 . -}}
 {{- else -}}
 {{- . -}}
 {{- end -}}

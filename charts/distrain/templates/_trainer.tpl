@@ -36,7 +36,7 @@ distrain.trainer.arguments
 - {{ include "distrain.trainer.length" $trainer }}
 - --precision={{ $trainer.precision }}
 - --optimizer={{ $trainer.optimizer }}
-- --learning-rate={{ $trainer.learningRate }}
+- --learning-rate={{ include "distrain.text.number" $trainer.learningRate }}
 - --warmup={{ int64 $trainer.warmup }}
 - --seed={{ int64 $trainer.seed }}
 - --log-every={{ int64 $trainer.logEvery }}
@@ -61,7 +61,7 @@ distrain.trainer.arguments
 - --max-bad-steps={{ int64 $trainer.maxBadSteps }}
 {{- end }}
 {{- if ne .Values.data.maxBadShare nil }}
-- --max-bad-share={{ .Values.data.maxBadShare }}
+- --max-bad-share={{ include "distrain.text.number" .Values.data.maxBadShare }}
 {{- end }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}

@@ -5,6 +5,7 @@ Rules on the job's kind, and on what each kind can do.
   distrain.validate.apiVersion  the kind has that version
   distrain.validate.cluster     the cluster serves it
   distrain.validate.replicas    how many workers an elastic job may have
+  distrain.validate.workerGpus  GPUs that the trainer would leave idle
   distrain.validate.roles       values for roles that the kind lacks
   distrain.validate.runPolicy   what its operator does when the job ends
   distrain.validate.rescale     whether another size can be live, and who waits for a lost worker
@@ -23,7 +24,9 @@ Rules on the job's kind, and on what each kind can do.
 {{- printf "distrain: strategy: %s is for tensorflow and mxnet, not for %s; --set strategy=allreduce\n" .Values.strategy .Values.framework -}}
 {{- end -}}
 {{- if not (has .Values.job.kind (append $fits "auto")) -}}
-{{- printf "distrain: job.kind: %s does not run %s with strategy %s; --set job.kind=auto, or to %s\n" .Values.job.kind .Values.framework .Values.strategy (join " or " $fits) -}}
+{{- $server := get (dict "TFJob" "tensorflow" "MXJob" "mxnet") .Values.job.kind -}}
+{{- $other := and (eq .Values.strategy "allreduce") (eq $server .Values.framework) | ternary ", or --set strategy=parameter-server" "" -}}
+{{- printf "distrain: job.kind: %s does not run %s with strategy %s; --set job.kind=auto or --set job.kind=%s%s\n" .Values.job.kind .Values.framework .Values.strategy (join " or --set job.kind=" $fits) $other -}}
 {{- end -}}
 {{- end }}
 
@@ -75,6 +78,15 @@ distrain.validate.cluster
 {{- if or (lt $replicas $min) (gt $replicas $max) -}}
 {{- printf "distrain: workers.replicas: %d is not between workers.minReplicas and workers.maxReplicas, %d and %d; change one of them\n" $replicas $min $max -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.workerGpus" -}}
+{{- $gpus := int .Values.workers.gpus -}}
+{{- if and (eq (include "distrain.job.kind" .) "TFJob") (gt $gpus 1) (not .Values.command) -}}
+{{- $replicas := mul $gpus .Values.workers.replicas -}}
+{{- $more := le $replicas 1000 | ternary (printf ",workers.replicas=%d" $replicas) ",workers.replicas=1000, as 1000 workers are the most; or --set strategy=allreduce for more GPUs" -}}
+{{- printf "distrain: workers.gpus: %d, but the trainer uses one GPU in each worker of a TFJob; --set workers.gpus=1%s\n" $gpus $more -}}
 {{- end -}}
 {{- end }}
 

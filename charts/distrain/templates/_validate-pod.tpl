@@ -39,7 +39,7 @@ distrain.validate.sizes
 {{- printf "distrain: %s: %q is less than 1Mi; did you mean %sGi or %sMi?\n" $path $size $number $number -}}
 {{- end -}}
 {{- end -}}
-{{- if and $workers.memory (not $small) (gt (include "distrain.text.bytes" $workers.shm | float64) (include "distrain.text.bytes" $workers.memory | float64)) -}}
+{{- if and $workers.memory $workers.shm (not $small) (gt (include "distrain.text.bytes" $workers.shm | float64) (include "distrain.text.bytes" $workers.memory | float64)) -}}
 {{- printf "distrain: workers.shm: %q is more than workers.memory, %q, in which it counts; lower workers.shm, or raise workers.memory\n" $workers.shm $workers.memory -}}
 {{- end -}}
 {{- end }}

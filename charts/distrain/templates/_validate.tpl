@@ -17,14 +17,14 @@ line for each mistake that it finds. A line names the value, what was found and 
 {{- $_ := set $group (last .) dict -}}
 {{- end -}}
 {{- end -}}
-{{- $lines := include "distrain.validate.lines" (dict "root" . "rules" (list "release" "enabled" "rbac")) -}}
+{{- $lines := include "distrain.validate.lines" (dict "root" . "rules" (list "release" "names" "enabled" "rbac")) -}}
 {{- if .Values.job.enabled -}}
 {{- $noKind := include "distrain.validate.kind" . -}}
 {{- $noKind = $noKind | default (include "distrain.validate.apiVersion" .) -}}
 {{- $rules := list "gpus" "length" "data" "folders" "volumes" "volumeMounts" "sizes" "security" "podMonitor" "preflight" "test" -}}
 {{- if not $noKind -}}
 {{- /* Other rules would only tell what a kind that cannot be has not. */ -}}
-{{- $rules = concat (list "cluster" "replicas" "roles" "runPolicy" "rescale" "gang" "mpi" "interfaces" "ssh") $rules -}}
+{{- $rules = concat (list "cluster" "replicas" "workerGpus" "roles" "runPolicy" "rescale" "gang" "mpi" "interfaces" "ssh") $rules -}}
 {{- $rules = concat $rules (list "containers" "podSpec" "env" "podMetadata") -}}
 {{- end -}}
 {{- $lines = print $lines $noKind (include "distrain.validate.lines" (dict "root" . "rules" $rules)) -}}
@@ -51,6 +51,17 @@ distrain.validate.release
 {{- define "distrain.validate.release" -}}
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" .Release.Name) -}}
 {{- printf "distrain: release name: %q cannot be the host name of a pod; start it with a letter and use only a-z, 0-9 and -\n" .Release.Name -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.names
+  A run of job.kind Plain without an alias is called <release>-plain.
+*/}}
+{{- define "distrain.validate.names" -}}
+{{- $name := .Values.nameOverride | default (include "distrain.names.alias" .) -}}
+{{- if and (regexMatch "(^|-)plain$" $name) (not .Values.fullnameOverride) -}}
+{{- printf "distrain: nameOverride: names that end in %q may be those of another run, of job.kind Plain; set nameOverride to another name\n" $name -}}
 {{- end -}}
 {{- end }}
 

@@ -3,6 +3,7 @@ Volumes of the pods and where they are mounted.
 
   distrain.volumes.all     volumes of a role's pods
   distrain.volumes.mounts  mounts of its first container
+  distrain.volumes.shm     size of /dev/shm
   distrain.volumes.user    whether the role's pods get the user's volumes
   distrain.volumes.checkpoints  whether they get a folder for checkpoints, as the user has none
 
@@ -41,7 +42,7 @@ distrain.volumes.all
 - name: shm
   emptyDir:
     medium: Memory
-    sizeLimit: {{ .root.Values.workers.shm | quote }}
+    sizeLimit: {{ include "distrain.volumes.shm" .root | quote }}
 {{- end }}
 {{- if include "distrain.volumes.checkpoints" . }}
 - name: checkpoints
@@ -84,6 +85,21 @@ distrain.volumes.all
 {{ toYaml . }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /*
+distrain.volumes.shm
+  Takes the root context.
+*/}}
+{{- define "distrain.volumes.shm" -}}
+{{- $workers := .Values.workers -}}
+{{- $default := "1Gi" -}}
+{{- with $workers.memory -}}
+{{- if lt (include "distrain.text.bytes" . | float64) (include "distrain.text.bytes" $default | float64) -}}
+{{- $default = . -}}
+{{- end -}}
+{{- end -}}
+{{- $workers.shm | default $default -}}
 {{- end }}
 
 {{- /*

@@ -21,7 +21,7 @@ from distrain.derive import commented
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import MeasuredNodes, measured
 from distrain.derive.room import StatedNodes
-from distrain.errors import DistrainError, UnreachableError, ValuesError
+from distrain.errors import DistrainError, HelmError, UnreachableError, ValuesError
 from distrain.helm import Helm, find
 from distrain.helm_run import Source
 from distrain.init.beginning import Wish, models, text
@@ -36,6 +36,7 @@ KINDS = ("auto", "MPIJob", "Plain")
 FRAMEWORKS = ("tensorflow", "pytorch")
 # The chart's refusals name values as Helm sets them; these have flags of their own here.
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
+DATA = re.compile("/.|s3://[a-z0-9]")
 
 
 class Ground(Struct, frozen=True):
@@ -69,6 +70,10 @@ class Maker(Struct, frozen=True):
                 self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities).manifest()
             except ValuesError as error:
                 refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
+            except HelmError:
+                # Helm fails too where the schema refuses a value; `values` then raises it in the user's words.
+                self.helm.values(source)
+                raise
             else:
                 return wish
         raise refusals[0]
@@ -115,7 +120,7 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
         _refuse_unknown(flag, getattr(options, flag), entry["enum"])
     if options.model and ":" not in options.model:
         _refuse_unknown("model", options.model, models(), ", or module:function, which makes one of your own")
-    if options.data and not options.data.startswith(("s3://", "/")):
+    if options.data and not DATA.match(options.data):
         words = "is neither s3://bucket/path nor the absolute path of a folder; leave it out for random data"
         raise ValuesError(f"--data: {options.data} {words}")
 

@@ -92,15 +92,15 @@ def trainer_of(job: Job) -> Trainer | None:
 
 def figures(size: Size, trainer: Trainer | None) -> list[Figure]:
     """Return label and words of each figure that is known."""
-    lines = [("world size", _world(size, trainer))]
+    lines = [("world size", _world(size))]
     if trainer:
         lines += [*_of_steps(size, trainer), *_of_gradients(size, trainer)]
     return lines
 
 
-def _world(size: Size, trainer: Trainer | None) -> str:
+def _world(size: Size) -> str:
     workers = f"{size.workers} worker{'s' if size.workers != 1 else ''}"
-    where = ", on CPUs" if not size.gpus else ", on one GPU of each" if trainer and size.gpus > size.slots else ""
+    where = "" if size.gpus else ", on CPUs"
     return f"{size.ranks} = {workers} x {size.slots} rank{'s' if size.slots != 1 else ''}{where}"
 
 

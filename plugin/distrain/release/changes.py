@@ -46,6 +46,8 @@ VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
 # Values that may hold what nobody is to see, and long ones, are named without their content.
 SECRETIVE = ("env", "command", "s3", "trainer.extraArgs", "workers.podSpec", "launcher.podSpec")
 SHOWN = 60
+# The chart renders these as numbers, though --set makes text of a fraction.
+NUMBERS = re.compile(r"trainer\.learningRate|data\.maxBadShare|(workers|launcher|servers|scheduler)\.cpu")
 
 
 class Change(Struct, frozen=True):
@@ -130,7 +132,15 @@ def of_job(resource: Resource, old: Object, new: Object) -> Iterator[Change]:
 
 def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     """Return each changed value's path and how it changes."""
-    return {path: _step(path, before, after) for path, before, after in _differences(old, new)}
+    found = [one for one in _differences(old, new) if not _is_same_number(*one)]
+    return {path: _step(path, before, after) for path, before, after in found}
+
+
+def _is_same_number(path: str, before: Any, after: Any) -> bool:
+    try:
+        return bool(NUMBERS.fullmatch(path)) and float(before) == float(after)
+    except (TypeError, ValueError):
+        return False
 
 
 def named(resource: Resource) -> str:

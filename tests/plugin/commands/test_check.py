@@ -182,7 +182,7 @@ BESIDE = "2 workers of 4 nvidia.com/gpu each"
             id="mxnet",
         ),
         pytest.param(
-            "framework=tensorflow,strategy=parameter-server",
+            "framework=tensorflow,strategy=parameter-server,command={train}",
             f"{BESIDE}, 1 ps of 1 cpu and 2Gi memory and 1 chief of 100m cpu and 2Gi memory",
             id="tensorflow",
         ),

@@ -263,14 +263,28 @@ def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path)
         ),
         pytest.param(
             ["--framework", "mxnet", "--kind", "PyTorchJob"],
-            "job.kind: PyTorchJob does not run mxnet with strategy allreduce; --kind auto, or to MPIJob or Plain",
+            "job.kind: PyTorchJob does not run mxnet with strategy allreduce; --kind auto or --kind MPIJob or "
+            "--kind Plain",
             id="kind",
+        ),
+        pytest.param(
+            ["--framework", "tensorflow", "--kind", "TFJob"],
+            "job.kind: TFJob does not run tensorflow with strategy allreduce; --kind auto or --kind MPIJob or "
+            "--kind Plain, or --strategy parameter-server",
+            id="kind-of-another-strategy",
         ),
         pytest.param(
             ["--data", "images"],
             "--data: images is neither s3://bucket/path nor the absolute path of a folder; leave it out for",
             id="data",
         ),
+        pytest.param(
+            ["--data", "s3://"],
+            "--data: s3:// is neither s3://bucket/path nor the absolute path of a folder; leave it out for",
+            id="no-bucket",
+        ),
+        pytest.param(["--image", "a b"], 'image.repository: "a b" does not have the right form. ', id="image"),
+        pytest.param(["--model", "mine:"], 'trainer.model: "mine:" does not have the right form. ', id="own-model"),
         pytest.param(
             ["--gpus", "some"], '--gpus: "some" is no number of GPUs: write 8; see `distrain init --help`', id="gpus"
         ),

@@ -191,7 +191,8 @@ def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None
     assert (trainer.workers["replicas"], trainer.workers["gpus"], trainer.err) == (4, 1, "")
     assert "#   learning rate     0.00125 = trainer.learningRate 0.01 x 32 / 256, as each worker's" in trainer.out
     assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
-    assert "#   world size        2 = 2 workers x 1 rank, on one GPU of each\n" in more.out
+    assert (more.code, more.out) == (2, "")
+    assert more.err.startswith("distrain: workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; ")
     # One task of TF_CONFIG; how many GPUs the user's own program takes is not known.
     assert own.out.endswith("#   world size        1 = 1 worker x 1 rank\n")
 

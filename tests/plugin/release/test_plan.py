@@ -89,6 +89,25 @@ def test_job_of_another_size_goes_on() -> None:
     refuse_traps(found, before)
 
 
+@pytest.mark.parametrize(
+    ("value", "before", "after", "found"),
+    [
+        pytest.param(("trainer", "learningRate"), 5e-05, "0.00005", {}, id="file-and-set"),
+        pytest.param(("data", "maxBadShare"), "0.10", "0.1", {}, id="two-spellings"),
+        pytest.param(("workers", "cpu"), 2.5, "2.50", {}, id="cpu"),
+        pytest.param(("workers", "cpu"), 2, "2m", {"workers.cpu": "2 -> 2m"}, id="unit"),
+        pytest.param(("trainer", "learningRate"), 0.1, None, {"trainer.learningRate": "0.1 -> unset"}, id="unset"),
+        pytest.param(("mpi", "mca"), {"a": 1.1}, {"a": "1.10"}, {"mpi.mca.a": "1.1 -> 1.10"}, id="word"),
+    ],
+)
+def test_same_number_spelt_otherwise_is_no_change(
+    value: tuple[str, str], before: object, after: object, found: dict[str, str]
+) -> None:
+    group, key = value
+
+    assert changes.of_values({group: {key: before}}, {group: {key: after}}) == found
+
+
 def test_job_of_another_name_is_replaced_by_helm_itself() -> None:
     before = _before(mpi_job(), SERVICE_ACCOUNT)
 
