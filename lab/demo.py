@@ -29,7 +29,7 @@ WANTED_ACCURACY = 0.95
 MORE_WORKERS = 3
 # Enough for the third worker to come. Other machines may be many times faster than two cores, and where pods may not be
 # patched, kubelet takes a minute and a half to tell of it.
-EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 60, 600
+EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
 STEP = re.compile(r"\d+\timages/sec: ")
 RESUMED = re.compile(r"resumed from .*")
 VALUES = REPOSITORY / "values" / "mnist.yaml"

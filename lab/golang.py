@@ -6,6 +6,7 @@ lies in the cache under a key made of all that it is built from.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -106,7 +107,12 @@ def binary(name: str) -> Path:
     program = PROGRAMS[name]
     target = CACHE_DIR / "bin" / _key(program) / name
     if not target.exists():
-        _build(program, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may need the same one now.
+        with target.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                _build(program, target)
     return target
 
 
@@ -143,7 +149,6 @@ def _key(program: Program) -> str:
 def _build(program: Program, target: Path) -> None:
     print(f"building {program.name} (once; seconds to some minutes) ...", file=sys.stderr, flush=True)
     started = time.monotonic()
-    target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_suffix(".part")
     flags = "-s -w " + " ".join(f"-X {stamp}" for stamp in program.stamps)
     done = _go(

@@ -19,7 +19,7 @@ from lab.paths import CACHE_DIR, KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster import made_pods
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
-from tests.cluster.training import remove_checkpoints, upgrade, wait_for_checkpoint
+from tests.cluster.training import Say, remove_checkpoints, upgrade, wait_for_checkpoint
 
 FOLDER = Path(__file__).parent
 # What a test module names the operators by that it wants, if not the usual ones.
@@ -37,6 +37,17 @@ def _turn(item: pytest.Item) -> tuple[bool, bool, bool]:
     takes_down = "restored_lab" in getattr(item, "fixturenames", ())
     wants_others = hasattr(getattr(item, "module", None), OPERATORS)
     return item.path.parent == FOLDER, not takes_down, not wants_others
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    """Print a measured figure, as a line of a table."""
+
+    def told(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n| {text} |", end="")
+
+    return told
 
 
 @contextlib.contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,15 @@ import pytest
 from lab import client, faults
 from lab.errors import LabError
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import Head, head, live_pod, upgrade, wait_for_checkpoint
+from tests.cluster.training import (
+    Say,
+    head,
+    live_pod,
+    seconds_to_step,
+    upgrade,
+    wait_for_checkpoint,
+    wait_for_restart,
+)
 
 TRAINER = "distrain_trainer"
 # Until it has been noticed, which takes half a minute, and the next start meets it too.
@@ -28,18 +37,27 @@ def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[
     module_namespace.helm(helm4, "uninstall", "run1", "--wait")
 
 
-def _goes_on(namespace: Namespace, before: Head, *, starts_again: bool = True) -> None:
-    """Hold that the run has saved more than before, twice, and lost nothing that was saved."""
-    once = wait_for_checkpoint(namespace, before)
-    twice = wait_for_checkpoint(namespace, once)
-    assert (twice.generation > before.generation) == starts_again
-    assert twice.state == "training"
+GoesOn = Callable[..., None]
 
 
-def _before(namespace: Namespace) -> Head:
-    found = head(namespace)
-    assert found
-    return found
+@pytest.fixture
+def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
+    """Hold that the run saves more than it had when the test began, and has started again for that where it should."""
+    before, since = head(run), datetime.now(timezone.utc)
+    assert before
+
+    def hold(*, starts_again: bool = True) -> None:
+        if starts_again:
+            wait_for_restart(run, before)
+            say(f"mpijob: {request.node.name} | {seconds_to_step(run, since):.1f} s to the next step")
+        else:
+            wait_for_checkpoint(run, wait_for_checkpoint(run, before))
+        found = head(run)
+        assert found
+        assert (found.generation > before.generation) == starts_again
+        assert found.state == "training"
+
+    return hold
 
 
 @pytest.mark.parametrize(
@@ -51,55 +69,44 @@ def _before(namespace: Namespace) -> Head:
         pytest.param("launcher", ("distrain-launch",), id="launcher"),
     ],
 )
-def test_killed_process_is_made_good(run: Namespace, role: str, words: tuple[str, ...]) -> None:
-    before = _before(run)
-
+def test_killed_process_is_made_good(run: Namespace, goes_on: GoesOn, role: str, words: tuple[str, ...]) -> None:
     faults.send(signal.SIGKILL, live_pod(run, role)["metadata"]["uid"], *words)
 
-    _goes_on(run, before, starts_again=words[0] != "sshd")
+    goes_on(starts_again=words[0] != "sshd")
 
 
 @pytest.mark.parametrize("role", ["worker", "launcher"])
-def test_deleted_pod_is_made_good(run: Namespace, role: str) -> None:
-    before = _before(run)
-
+def test_deleted_pod_is_made_good(run: Namespace, goes_on: GoesOn, role: str) -> None:
     client.kubectl("-n", run.name, "delete", "pod", live_pod(run, role)["metadata"]["name"], "--wait=false")
 
-    _goes_on(run, before)
+    goes_on()
 
 
-def test_hung_rank_is_made_good(run: Namespace) -> None:
-    before = _before(run)
-
+def test_hung_rank_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
     with faults.halted(live_pod(run, "worker", 1)["metadata"]["uid"], TRAINER):
-        _goes_on(run, before)
+        goes_on()
 
 
-def test_cut_network_between_workers_is_made_good(run: Namespace) -> None:
-    before = _before(run)
+def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
     one, other = live_pod(run, "worker", 0), live_pod(run, "worker", 1)
 
     with faults.cut(one["metadata"]["uid"], other["status"]["podIP"]), contextlib.suppress(LabError):
-        wait_for_checkpoint(run, before, seconds=SECONDS_CUT)
-    _goes_on(run, before)
+        wait_for_checkpoint(run, head(run), seconds=SECONDS_CUT)
+    goes_on()
 
 
 # With the whole matrix, in which nothing else uses the lab meanwhile.
 @pytest.mark.full
 @pytest.mark.parametrize("component", ["kubelet", "containerd"])
-def test_restarted_component_disturbs_nothing(run: Namespace, component: str) -> None:
-    before = _before(run)
-
+def test_restarted_component_disturbs_nothing(goes_on: GoesOn, component: str) -> None:
     faults.restart(component)
 
-    _goes_on(run, before, starts_again=False)
+    goes_on(starts_again=False)
 
 
 @pytest.mark.full
-def test_restarted_operator_disturbs_nothing(run: Namespace) -> None:
-    before = _before(run)
-
+def test_restarted_operator_disturbs_nothing(goes_on: GoesOn) -> None:
     client.kubectl("-n", "mpi-operator", "rollout", "restart", "deployment")
     client.kubectl("-n", "mpi-operator", "rollout", "status", "deployment", "--timeout=120s")
 
-    _goes_on(run, before, starts_again=False)
+    goes_on(starts_again=False)

@@ -7,6 +7,7 @@ import functools
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,15 @@ from lab.errors import LabError
 from lab.waiting import wait_until
 from tests.cluster.runs_of_kinds import KINDS, install
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import head, live_pod, remove_checkpoints, wait_for_checkpoint, wait_for_restart
+from tests.cluster.training import (
+    Say,
+    head,
+    live_pod,
+    remove_checkpoints,
+    seconds_to_step,
+    wait_for_checkpoint,
+    wait_for_restart,
+)
 
 # The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
 POD_SECURITY = "baseline"
@@ -154,13 +163,17 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "fault"), CASES)
-def test_all_go_on_together_after(runs: Callable[[str], Namespace], kind: str, fault: Fault) -> None:
+def test_all_go_on_together_after(
+    runs: Callable[[str], Namespace], kind: str, fault: Fault, request: pytest.FixtureRequest, say: Say
+) -> None:
     run = runs(kind)
     # It trains, whatever the fault before has left.
     before = wait_for_checkpoint(run, head(run), seconds=SECONDS)
+    since = datetime.now(timezone.utc)
 
     with fault(run):
         wait_for_restart(run, before)
+        say(f"{request.node.callspec.id} | {seconds_to_step(run, since):.1f} s to the next step")
 
 
 @pytest.mark.full

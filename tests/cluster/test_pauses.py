@@ -5,60 +5,34 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import pytest
 
 from lab import client, faults
-from lab.errors import LabError
-from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import RESUMED, STEP, live_pod, rescale, wait_for_step
+from tests.cluster.training import (
+    FIRST_STEP,
+    RESUMED,
+    STEP,
+    Line,
+    Say,
+    live_pod,
+    rescale,
+    seconds_to_step,
+    timed_log,
+    wait_for_step,
+)
 
 pytestmark = pytest.mark.full
 # Horovod's own: what is measured is a run as users have it.
 RUN = {"mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
-FIRST_STEP = re.compile(r"^went on with step \d+, ")
 # After a failure within a minute of another one distrain-launch waits before it starts the ranks again.
 SECONDS_BETWEEN_FAILURES = 61
 # A look takes processor time from the ranks, and when they made their steps is in the log.
 SECONDS_BETWEEN_LOOKS = 4
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of the launcher's log, and when it was written."""
-
-    at: datetime
-    words: str
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print a measured figure, as a line of a table."""
-
-    def told(text: str) -> None:
-        with capsys.disabled():
-            print(f"\n| {text} |", end="")
-
-    return told
-
-
-def _log(namespace: Namespace) -> list[Line]:
-    selector = "app.kubernetes.io/component=launcher"
-    try:
-        log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
-    except LabError:  # Its container is being made.
-        return []
-    # Of a container that has just gone it says in words that there is no log.
-    parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
-    # In nanoseconds, of which Python knows a thousandth.
-    return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
 
 def _pauses(lines: list[Line]) -> list[tuple[int, int, float]]:
@@ -84,17 +58,7 @@ def _cold_start(lines: list[Line]) -> float:
 @pytest.fixture(scope="module")
 def cold_start(long_run: Namespace) -> float:
     """The run's first one, before anything was done to it."""
-    return _cold_start(_log(long_run))
-
-
-def _seconds_to_step(namespace: Namespace, since: datetime) -> float:
-    """Wait for the first step of the ranks that have started again since then, and return how long that took."""
-
-    def first_steps() -> list[datetime]:
-        return [line.at for line in _log(namespace) if FIRST_STEP.match(line.words) and line.at > since]
-
-    wait_until("a step", lambda: bool(first_steps()), seconds=300, pause=0.5)
-    return (first_steps()[0] - since).total_seconds()
+    return _cold_start(timed_log(long_run))
 
 
 @pytest.mark.parametrize(("role", "words"), [("worker", "distrain_trainer"), ("launcher", "mpirun")])
@@ -106,7 +70,7 @@ def test_killed_process_costs_no_more_than_half_a_cold_start_more(
 
     faults.send(signal.SIGKILL, live_pod(long_run, role)["metadata"]["uid"], words)
 
-    took = _seconds_to_step(long_run, since)
+    took = seconds_to_step(long_run, since)
     say(f"killed {words} | {took:.1f} s | {took / cold_start:.2f} of a cold start of {cold_start:.1f} s")
     assert took <= 1.5 * cold_start
 
@@ -119,7 +83,7 @@ def test_deleted_pod_costs_no_more_than_30_s_beyond_that(
 
     client.kubectl("-n", long_run.name, "delete", "pod", live_pod(long_run, role)["metadata"]["name"], "--wait=false")
 
-    took = _seconds_to_step(long_run, since)
+    took = seconds_to_step(long_run, since)
     say(f"deleted {role} | {took:.1f} s | {took - 1.5 * cold_start:.1f} s beyond 1.5 of a cold start")
     assert took <= 1.5 * cold_start + 30
     wait_for_step(long_run, ranks=2)
@@ -132,7 +96,7 @@ def test_training_pauses_for_less_than_15_s_at_each_new_size(long_run: Namespace
         rescale(long_run, size)
         wait_for_step(long_run, ranks=size, pause=SECONDS_BETWEEN_LOOKS)
 
-    found = _pauses(_log(long_run))[-len(sizes) :]
+    found = _pauses(timed_log(long_run))[-len(sizes) :]
     for before, after, seconds in found:
         say(f"{before} -> {after} | {seconds:.1f} s")
     assert [(before, after) for before, after, _ in found] == [(2, 4), (4, 1), (1, 3)]

@@ -9,20 +9,31 @@ import pytest
 from lab import client
 from lab.paths import CHART
 from lab.waiting import wait_until
+from tests.cluster.syncing import sync
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
 
+# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+POD_SECURITY = "baseline"
 KINDS = "mpijobs,pytorchjobs,jobs,pods,services,secrets,configmaps,serviceaccounts,roles,rolebindings"
 RUN = ["run1", str(CHART), "-f", str(VALUES / "vgg16.yaml")]
 SLEEPS = {"command": ["sleep", "600"], "workers.gpus": 3, "workers.replicas": 2, "preflight.enabled": True}
 # Another job, which does not fit on the lab's 8 GPUs; and one that does.
 TOO_LARGE = {**SLEEPS, "workers.gpus": 4, "workers.replicas": 3}
 ANOTHER = {**SLEEPS, "workers.gpus": 4}
+PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch", "job.elastic": False}
 FORMS = [
     pytest.param({}, "mpijobs", id="mpijob"),
     pytest.param({"job.kind": "Plain"}, "jobs", id="plain"),
-    pytest.param({"framework": "pytorch"}, "pytorchjobs", id="pytorchjob", marks=pytest.mark.full),
+    pytest.param(PYTORCH, "pytorchjobs", id="pytorchjob", marks=pytest.mark.full),
 ]
+
+
+@pytest.fixture
+def images_of(form: dict[str, str], request: pytest.FixtureRequest) -> None:
+    """The lab holds TensorFlow's image alone from the start."""
+    if "framework" in form:
+        request.getfixturevalue("all_images")
 
 
 def _objects(namespace: Namespace) -> set[str]:
@@ -47,13 +58,18 @@ def _helm(namespace: Namespace, helm: Path, *arguments: str, works: bool = True)
 
 
 def _wait_for_workers(namespace: Namespace) -> None:
-    wait_until("two workers", lambda: sum("-worker-" in name for name in namespace.running_pods()) == 2, seconds=120)
+    """Wait until both run; of a PyTorchJob the first is its master."""
+
+    def have_both() -> bool:
+        return sum("-worker-" in name or "-master-" in name for name in namespace.running_pods()) == 2
+
+    wait_until("two workers", have_both, seconds=120)
 
 
 @pytest.mark.parametrize("helm", one_of(["helm3", "helm4"]), indirect=True)
 @pytest.mark.parametrize(("form", "kind"), FORMS)
 def test_running_job_stays_whatever_follows_and_goes_with_its_release(
-    namespace: Namespace, helm: Path, form: dict[str, str], kind: str
+    namespace: Namespace, helm: Path, form: dict[str, str], kind: str, images_of: None
 ) -> None:
     before = _objects(namespace)
     _helm(namespace, helm, "install", *RUN, *settings({**SLEEPS, **form}))
@@ -73,3 +89,23 @@ def test_running_job_stays_whatever_follows_and_goes_with_its_release(
     _helm(namespace, helm, "upgrade", *RUN, *settings({**TOO_LARGE, **form}), works=False)
     _helm(namespace, helm, "uninstall", "run1")
     wait_until("the end of all of it", lambda: _objects(namespace) == before, seconds=90, pause=0.5)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("form", "kind"), FORMS)
+def test_running_job_stays_after_a_sync_that_was_refused_and_is_replaced_by_one_that_was_not(
+    namespace: Namespace, helm4: Path, form: dict[str, str], kind: str, images_of: None
+) -> None:
+    assert sync(namespace, helm4, *RUN, *settings({**SLEEPS, **form}))
+    _wait_for_workers(namespace)
+    running = _uids(namespace, kind)
+
+    assert not sync(namespace, helm4, *RUN, *settings({**TOO_LARGE, **form}))
+    assert _uids(namespace, kind) == running
+    assert sync(namespace, helm4, *RUN, *settings({**SLEEPS, **form}))
+    assert _uids(namespace, kind) == running
+
+    assert sync(namespace, helm4, *RUN, *settings({**ANOTHER, **form}))
+    _wait_for_workers(namespace)
+    assert not _uids(namespace, kind) & running
+    client.kubectl("-n", namespace.name, "delete", kind, "--all")

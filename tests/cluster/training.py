@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lab import cluster
+from lab import client, cluster
 from lab.errors import LabError
 from lab.paths import CHART
 from lab.waiting import wait_until
@@ -33,6 +35,8 @@ MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", 
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
+FIRST_STEP = re.compile(r"^(?:.*: ?)?went on with step \d+, ")
+Say = Callable[[str], None]
 # A default kubelet tells the launcher of new workers within this time.
 GROWING = 240
 
@@ -163,3 +167,34 @@ def assert_no_step_was_lost(namespace: Namespace) -> None:
     resumed = [found[1] for found in RESUMED.findall(log)]
     assert resumed
     assert STOPPED.findall(log)[: len(resumed)] == resumed
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a pod's log, and when it was written."""
+
+    at: datetime
+    words: str
+
+
+def timed_log(namespace: Namespace, selector: str = "app.kubernetes.io/component=launcher") -> list[Line]:
+    """Return what the pods' containers have logged, nothing where one of them is being made."""
+    try:
+        log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
+    except LabError:
+        return []
+    # Of a container that has just gone it says in words that there is no log.
+    parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
+    # In nanoseconds, of which Python knows a thousandth.
+    return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
+
+
+def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:
+    """Wait for the first step of the ranks that have started again since then, and return how long that took."""
+
+    def first_steps() -> list[datetime]:
+        lines = timed_log(namespace, "app.kubernetes.io/instance=run1")
+        return sorted(line.at for line in lines if FIRST_STEP.match(line.words) and line.at > since)
+
+    wait_until("a step", lambda: bool(first_steps()), seconds=seconds, pause=0.5)
+    return (first_steps()[0] - since).total_seconds()
