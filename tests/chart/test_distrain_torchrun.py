@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from lab.waiting import wait_until
 from tests.chart.launching import follow
 from tests.chart.pods import SCRIPTS
 from tests.chart.supervising import COUNT, Bench
@@ -133,6 +135,20 @@ def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
     process.terminate()
 
     assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+def test_step_of_an_earlier_stop_that_nobody_reads_yet_is_not_the_last_ones(bench: Bench) -> None:
+    # Nobody reads this pod's log, so the write of what holds the line waits: SIGTERM comes before the look at it.
+    lines = "printf '%060000d\\n' 1; sleep 1; printf 'stopped at step 7 (56 samples)\\n%060000d\\n' 1"
+    process = bench.start(f"trap 'exit 1' TERM; {lines}; touch written; while :; do sleep 0.05; done")
+    wait_until("both are written", (bench.folder / "written").exists, seconds=10)
+    time.sleep(0.5)
+
+    process.terminate()
+    time.sleep(0.5)
+    process.communicate(timeout=5)
+
     assert bench.cause == "distrain: stopped by SIGTERM"
 
 

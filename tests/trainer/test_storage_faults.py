@@ -121,9 +121,11 @@ def test_wrong_tags_spoil_no_content(store: Store, s3_proxy: Proxy) -> None:
 
 def test_server_that_is_away_is_waited_for(store: Store, s3_proxy: Proxy) -> None:
     s3_proxy.stop()
-    threading.Timer(5, s3_proxy.start).start()
+    timer = threading.Timer(5, s3_proxy.start)
+    timer.start()
 
     assert store.read("a.tar") == CONTENT
+    timer.join()
 
 
 def test_server_that_stays_away_is_given_up(store: Store, s3_proxy: Proxy) -> None:

@@ -62,7 +62,7 @@ class Program:
             start_new_session=True,
         )  # fmt: skip
         self.cause, self.rest, self.is_open = "", b"", True
-        self.killer, self.halted_since = None, None
+        self.killer, self.halted_since, self.was_told = None, None, False
 
     def pass_on_output(self, seconds: float) -> bool:
         """Copy what comes within so many seconds, unfinished lines too. Return whether the program goes on."""
@@ -70,6 +70,9 @@ class Program:
             time.sleep(min(seconds, 0.1))
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
+        if self.was_told:
+            # SIGTERM may have come between a line's read and the look at it. What is read now was written after it.
+            self.found.step, self.was_told = "", False
         if not readable:
             # A process that it has left behind may hold the pipe open for ever.
             return self.process.poll() is None
@@ -116,7 +119,7 @@ class Program:
         def tell(*_: object) -> None:
             told.append(True)
             # torchrun's ranks may have stopped before, and have gone on.
-            self.found.step = ""
+            self.found.step, self.was_told = "", True
             self.process.terminate()
 
         signal.signal(signal.SIGTERM, tell)
