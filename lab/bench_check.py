@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from distrain.check.capacity import BUDGET, Judgement, judge
-from distrain.check.compact import compact
-from distrain.check.decision import decide
-from distrain.check.problem import Apart, Near, Node, Role, Spread
-from distrain.check.reduction import reduced
+from distrain.solver.capacity import BUDGET, Judgement, judge
+from distrain.solver.decide import decide
+from distrain.solver.node_classes import compact
+from distrain.solver.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.reduce import reduced
 
 NODES, WORKERS, GPUS = 5_000, 1_024, 4
 ROUNDS = 5

@@ -18,7 +18,7 @@ GIVEN = Path(__file__).with_name("golden") / "given.yaml"
 CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.api.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
-CHECK = {"distrain.check", "distrain.derive.measured"}
+CHECK = {"distrain.check", "distrain.solver", "distrain.derive.measured"}
 # What typing_extensions would bring, of which msgspec wants nothing that typing has not.
 SPARED = {"inspect"}
 WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
@@ -47,7 +47,7 @@ def test_check_of_a_manifest_imports_nothing_that_runs_helm_or_derives(tmp_path:
 
     imported = _imported(["check", "--manifest", str(manifest), "--offline", "--assume-nodes", "1x8"])
 
-    assert "distrain.check.capacity" in imported
+    assert "distrain.solver.capacity" in imported
     assert {name for name in imported if name.startswith(("distrain.helm", "distrain.derive"))} == set()
 
 

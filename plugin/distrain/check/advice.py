@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from distrain import kube
 from distrain.amounts import Units, allocatable_of, rounded_down, text
-from distrain.check import capacity
 from distrain.check.admission import NO_MATCH, OTHER_NAME, UNTOLERATED, untolerated
-from distrain.check.capacity import Judgement
 from distrain.check.marks import NO_DOMAIN, NOT_APART, NOT_NEAR, REPELLED
 from distrain.check.ports import NO_FREE_PORTS
 from distrain.check.snapshot import Snapshot
 from distrain.check.volumes import IN_USE, NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
 from distrain.job import Job, PodRole
+from distrain.solver import capacity
+from distrain.solver.capacity import Judgement
 from distrain.wording import Wording, asked, listed
 
 # What keeps pods off nodes that are large enough: the scheduler's words, the value, and ours.

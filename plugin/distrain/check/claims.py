@@ -13,11 +13,11 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.check.late import together
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
-from distrain.check.problem import Near
 from distrain.check.surroundings import Surroundings
 from distrain.check.volumes import IN_USE, BoundVolume, UnboundVolume, VolumeRule, claims_of
 from distrain.job import Job, PodRole
 from distrain.kube.policy import PersistentVolumeClaim
+from distrain.solver.problem import Near
 from distrain.wording import Wording
 
 BOUND = "pv.kubernetes.io/bind-completed"

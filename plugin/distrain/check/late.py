@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct, field
 
-from distrain.check.problem import Near
 from distrain.check.volumes import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
 from distrain.job import Job, PodRole
 from distrain.kube.policy import PersistentVolume
+from distrain.solver.problem import Near
 
 
 class Late(Struct):

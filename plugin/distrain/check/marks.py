@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.check import labels
 from distrain.check.labels import Labels
-from distrain.check.problem import Near, Spread
 from distrain.check.rules import JobRules, RoleRules, Term
 from distrain.kube.pods import CountedPod
+from distrain.solver.problem import Near, Spread
 
 REPELLED = "node(s) didn't satisfy existing pods anti-affinity rules"
 NOT_NEAR = "node(s) didn't match pod affinity rules"

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from distrain import kube
-from distrain.check import capacity
 from distrain.check.admission import refusal
 from distrain.check.marks import NOT_APART, NOT_NEAR, UNEVEN
 from distrain.check.ports import in_words
-from distrain.check.problem import Node, Role
 from distrain.check.snapshot import Snapshot
 from distrain.job import Job, PodRole
+from distrain.solver import capacity
+from distrain.solver.problem import Node, Role
 
 
 class Reason(Struct, frozen=True):

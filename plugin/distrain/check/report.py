@@ -15,14 +15,15 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.amounts import Units, text
-from distrain.check import advice, capacity, surroundings
+from distrain.check import advice, surroundings
 from distrain.check.candidates import candidates, unread
-from distrain.check.capacity import Judgement
 from distrain.check.obstacle import IMPOSSIBLE, Obstacle
 from distrain.check.obstacles import Prepared, prepare, with_quotas
 from distrain.check.reasons import Reason, reasons
 from distrain.check.snapshot import Snapshot, take
 from distrain.job import Job
+from distrain.solver import capacity
+from distrain.solver.capacity import Judgement
 from distrain.wording import listed
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from distrain.check import labels
 from distrain.check.admission import labels_match, untolerated
 from distrain.check.labels import Labels
 from distrain.check.ports import HostPort, PortResources, host_ports
-from distrain.check.problem import Near
 from distrain.check.volumes import VolumeRule
 from distrain.job import Job, PodRole
+from distrain.solver.problem import Near
 
 # Kubernetes gives each namespace this label.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"

@@ -13,10 +13,10 @@ from distrain.check import marks as other_pods
 from distrain.check import volumes
 from distrain.check.admission import recovered, refusal
 from distrain.check.load import EVERYWHERE, Counts, Load, Loads, summed
-from distrain.check.problem import Apart, Node, Role
 from distrain.check.rules import JobRules, RoleRules
 from distrain.job import PodRole
 from distrain.kube.pods import CountedPod
+from distrain.solver.problem import Apart, Node, Role
 
 # Gives what one makes of all pods, whoever has read them.
 OverPods = Callable[[Callable[[Iterable[CountedPod]], Loads]], Loads]

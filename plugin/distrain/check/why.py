@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from distrain import kube
 from distrain.amounts import allocatable, text
-from distrain.check import capacity
 from distrain.check.admission import untolerated
 from distrain.check.ports import PREFIX, in_words
-from distrain.check.problem import Node, Role
 from distrain.check.reasons import between_pods
 from distrain.check.snapshot import Snapshot
 from distrain.errors import ValuesError
 from distrain.job import Job, PodRole
+from distrain.solver import capacity
+from distrain.solver.problem import Node, Role
 from distrain.wording import listed
 
 

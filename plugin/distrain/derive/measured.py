@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.amounts import Units, allocatable_of, text
-from distrain.check.problem import Node
 from distrain.check.report import judge
 from distrain.check.rules import rules_of
 from distrain.check.snapshot import OverPods, Snapshot, take
 from distrain.derive.room import GIBIBYTE
 from distrain.derive.split import MOST_WORKERS, Split
 from distrain.job import MASTER, WORKER, Job, PodRole
+from distrain.solver.problem import Node
 
 if TYPE_CHECKING:
     from distrain.api.cluster import Cluster

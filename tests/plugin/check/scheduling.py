@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from distrain.check.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.problem import Apart, Near, Node, Role, Spread
 
 KEYS = ("host", "zone", "rack")
 # Per role and node, how many pods stand there.

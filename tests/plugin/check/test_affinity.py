@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from distrain.check.marks import NOT_APART, NOT_NEAR, REPELLED
-from distrain.check.problem import Apart, Near, Role
 from distrain.job import Job
+from distrain.solver.problem import Apart, Near, Role
 from tests.plugin.check.judging import examined, job_of
 from tests.plugin.objects import Object, batch_job, node, pod
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from distrain.check.capacity import BUDGET, Judgement, beside, copies, judge, room, shortages, with_pod
-from distrain.check.problem import Node, Role
+from distrain.solver.capacity import BUDGET, Judgement, beside, copies, judge, room, shortages, with_pod
+from distrain.solver.problem import Node, Role
 
 LAUNCHER = {"pods": 1, "cpu": 1}
 

@@ -7,13 +7,13 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from distrain.check import bounds
-from distrain.check.capacity import Judgement, judge
-from distrain.check.compact import compact
-from distrain.check.problem import Apart, Near, Node, Role, Spread
-from distrain.check.reduction import reduced
-from distrain.check.search import Search
-from distrain.check.tally import Budget
+from distrain.solver import bounds
+from distrain.solver.budget import Budget
+from distrain.solver.capacity import Judgement, judge
+from distrain.solver.node_classes import compact
+from distrain.solver.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.reduce import reduced
+from distrain.solver.search import Search
 from tests.plugin.check.scheduling import outcomes, play, question
 
 WORKERS = frozenset({"worker"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distrain.check.problem import Near
+from distrain.solver.problem import Near
 from tests.plugin.check.judging import chart_job, examined, judged
 from tests.plugin.check.test_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
 from tests.plugin.objects import Object, node, pod

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from distrain.check.marks import NO_DOMAIN
-from distrain.check.problem import Role, Spread
 from distrain.job import Job
+from distrain.solver.problem import Role, Spread
 from tests.plugin.check.judging import examined, job_of
 from tests.plugin.objects import Object, batch_job, node, pod, tainted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distrain.check.capacity import Judgement
 from distrain.check.report import gpus_of
+from distrain.solver.capacity import Judgement
 from tests.plugin.check.judging import GPU, GPU_TAINT, chart_job, job_of, judged, said
 from tests.plugin.objects import (
     Object,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from distrain.check.compact import NOWHERE, Compact, Rules
-from distrain.check.tally import Vector
-from distrain.check.vectors import Vectors
+from distrain.solver.node_classes import NOWHERE, Compact, Rules
+from distrain.solver.packing import Vectors
+from distrain.solver.pareto import Vector
 
 
 class Spot(NamedTuple):

@@ -14,9 +14,9 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.check.compact import MANY, NOWHERE, Compact, Kind, NearRule, Rules, SpreadRule
-from distrain.check.counting import Slot, less, packed, shutting_out
-from distrain.check.tally import Budget, ExhaustedError
+from distrain.solver.budget import Budget, ExhaustedError
+from distrain.solver.closed_form import Slot, less, packed, shutting_out
+from distrain.solver.node_classes import MANY, NOWHERE, Compact, Kind, NearRule, Rules, SpreadRule
 
 
 class Decision(Struct, frozen=True):

@@ -10,8 +10,8 @@ from functools import cache
 from itertools import product
 from math import prod
 
-from distrain.check.compact import MANY, Compact, Kind
-from distrain.check.tally import Vector
+from distrain.solver.node_classes import MANY, Compact, Kind
+from distrain.solver.pareto import Vector
 
 
 class Vectors:

@@ -1,7 +1,7 @@
 """Count whole pods over nodes where pods matter to each other by the room that they take, and by nothing else.
 
 A placement is then open to every order, and a node that is full stays full. Both answers are counted over the nodes
-(see tally), by how many pods of the other roles stand there:
+(see pareto), by how many pods of the other roles stand there:
 
 - The most pods of the main role beside all the others: with each number of others on a node go so many main ones.
 - The fewest pods of the main role that shut a pod of some role out of every node, the job's other pods being placed
@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from distrain.check.tally import Budget, Options, Vector, fewest, most
+from distrain.solver.budget import Budget
+from distrain.solver.pareto import Options, Vector, fewest, most
 
 
 class Slot(Struct, frozen=True):

@@ -19,12 +19,12 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.check.compact import Compact, compact
-from distrain.check.counting import Case, packed, sure
-from distrain.check.decision import decide
-from distrain.check.problem import Node, Role
-from distrain.check.reduction import asked, reduced
-from distrain.check.tally import Budget, ExhaustedError
+from distrain.solver.budget import Budget, ExhaustedError
+from distrain.solver.closed_form import Case, packed, sure
+from distrain.solver.decide import decide
+from distrain.solver.node_classes import Compact, compact
+from distrain.solver.problem import Node, Role
+from distrain.solver.reduce import asked, reduced
 
 TOO_MANY_PODS = "Too many pods"
 # Steps of one search; some seconds.

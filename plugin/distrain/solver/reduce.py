@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from distrain.check.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.problem import Apart, Near, Node, Role, Spread
 
 # Per topology key, the nodes that have it and their values.
 Labels = Mapping[str, Mapping[str, str]]

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.check.counting import Case, Slot
-from distrain.check.problem import Node, Role
-from distrain.check.reduction import asked, labels
-from distrain.check.tally import Vector
+from distrain.solver.closed_form import Case, Slot
+from distrain.solver.pareto import Vector
+from distrain.solver.problem import Node, Role
+from distrain.solver.reduce import asked, labels
 
 # More pods than a node ever holds.
 MANY = 1_000_000

@@ -11,26 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from distrain.solver.budget import Budget
+
 Vector = tuple[int, ...]
 Options = dict[Vector, int]
 Counted = Iterable[tuple[Options, int]]
 Add = Callable[[Options, Options], Options]
-
-
-class ExhaustedError(Exception):
-    """The search has used up its budget."""
-
-
-class Budget:
-    """The steps that a search may still take."""
-
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-
-    def spend(self, steps: int) -> None:
-        self._steps -= steps
-        if self._steps < 0:
-            raise ExhaustedError
 
 
 def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from distrain.check import bounds
-from distrain.check.bounds import Decision
-from distrain.check.compact import Compact
-from distrain.check.search import Search
-from distrain.check.tally import Budget, ExhaustedError, Vector
+from distrain.solver import bounds
+from distrain.solver.bounds import Decision
+from distrain.solver.budget import Budget, ExhaustedError
+from distrain.solver.node_classes import Compact
+from distrain.solver.pareto import Vector
+from distrain.solver.search import Search
 
 # A part of a job is looked at with a part of the budget.
 PARTS = 4

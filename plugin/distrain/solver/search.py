@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from math import prod
 
-from distrain.check.compact import Compact
-from distrain.check.prospects import Prospects
-from distrain.check.states import State, States
-from distrain.check.tally import Budget, ExhaustedError
+from distrain.solver.budget import Budget, ExhaustedError
+from distrain.solver.node_classes import Compact
+from distrain.solver.prune import Prospects
+from distrain.solver.states import State, States
 
 WALKS = 24
 # A node's vectors of pods are walked through one by one, and kinds of nodes with each step.

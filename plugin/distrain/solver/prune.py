@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from distrain.check.compact import MANY, Rules, SpreadRule
-from distrain.check.states import Place, Spot, State, States
+from distrain.solver.node_classes import MANY, Rules, SpreadRule
+from distrain.solver.states import Place, Spot, State, States
 
 
 class Prospects:

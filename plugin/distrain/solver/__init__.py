@@ -1,0 +1,1 @@
+"""Count the pods of a job that fit on nodes: numbers in, counts out. Knows nothing of Kubernetes."""
