@@ -37,7 +37,7 @@ lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh
 
 package: ## write dist/distrain-VERSION.tgz, the plugin with its chart; KEY=NAME signs it with GnuPG
-	@python3 -m lab.package $(KEY)
+	@python3 -m lab.builds.package $(KEY)
 
 images: setup ## build the trainer's images for the lab
 	@$(PYTHON) -m lab images

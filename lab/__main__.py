@@ -7,9 +7,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from lab import bench, cluster, demo, golang, images, operators
+from lab.bench import suite
+from lab.builds import golang, images
+from lab.cluster import lifecycle, operators
+from lab.cluster.operators import DEFAULT, Operators
+from lab.demo import story
 from lab.errors import LabError
-from lab.operators import DEFAULT, Operators
 from lab.paths import CACHE_DIR, KUBECONFIG
 
 
@@ -17,23 +20,23 @@ def up(mpijob: str | None = None) -> None:
     """Start the cluster; one that runs gets the operators that are asked for."""
     started = time.monotonic()
     chosen = DEFAULT if mpijob is None else Operators("", training=False) if mpijob == "none" else Operators(mpijob)
-    was_up = cluster.is_ready()
-    cluster.up(chosen)
+    was_up = lifecycle.is_ready()
+    lifecycle.up(chosen)
     if was_up and mpijob:
         operators.switch(chosen)
     print(
         f"the cluster is ready after {time.monotonic() - started:.1f} s: export KUBECONFIG={KUBECONFIG}\n"
-        f"kubectl and helm lie in {cluster.BIN_DIR}: export PATH={cluster.BIN_DIR}:$PATH"
+        f"kubectl and helm lie in {lifecycle.BIN_DIR}: export PATH={lifecycle.BIN_DIR}:$PATH"
     )
 
 
 def status() -> None:
-    for name, state in cluster.status():
+    for name, state in lifecycle.status():
         print(f"{name:25} {state}")
 
 
 def down() -> None:
-    cluster.down()
+    lifecycle.down()
     print(f"the cluster is gone; builds and images stay in {CACHE_DIR}")
 
 
@@ -66,8 +69,8 @@ COMMANDS = {
     "down": down,
     "build": build,
     "images": build_images,
-    "demo": demo.main,
-    "bench": bench.main,
+    "demo": story.main,
+    "bench": suite.main,
 }
 
 

@@ -1,8 +1,8 @@
 """Write schemas/kubernetes.json: the parts of a pod that values take, from Kubernetes' own OpenAPI description.
 
-Run `python -m schemas.kubernetes` when lab/go/kubernetes moves to another release; the result is committed, so that
-`make schema` needs neither Go nor the network. Unknown fields are refused, which the API server does not do: it drops
-them, or passes them on inside a custom resource.
+Run `python -m schemas.kubernetes` when lab/builds/go/kubernetes moves to another release; the result is committed, so
+that `make schema` needs neither Go nor the network. Unknown fields are refused, which the API server does not do: it
+drops them, or passes them on inside a custom resource.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lab import golang
+from lab.builds import golang
 
 TARGET = Path(__file__).with_name("kubernetes.json")
 ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodResourceClaim", "Toleration", "Volume",

@@ -11,8 +11,9 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from lab import golang, s3
-from lab.s3_proxy import Proxy, proxy_before
+from lab.builds import golang
+from lab.s3.proxy import Proxy, proxy_before
+from lab.s3.server import Server, on_loopback
 from tests.matrix import leave_each_to_one
 
 # The lab, Helm and kubectl are programs of Go, which take up to a fifth of their time to collect garbage.
@@ -102,14 +103,14 @@ def helm(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.Server]:
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A real S3 server on loopback."""
-    with s3.on_loopback(tmp_path_factory.mktemp("s3") / "s3") as server:
+    with on_loopback(tmp_path_factory.mktemp("s3") / "s3") as server:
         yield server
 
 
 @pytest.fixture
-def s3_proxy(s3_server: s3.Server) -> Iterator[Proxy]:
+def s3_proxy(s3_server: Server) -> Iterator[Proxy]:
     """A proxy before the S3 server, for what networks and busy servers do to requests."""
     with proxy_before(s3_server.endpoint) as proxy:
         yield proxy

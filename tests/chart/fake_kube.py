@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from tests.chart.rendering import CHART
 
 Object = dict[str, Any]

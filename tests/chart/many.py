@@ -1,4 +1,4 @@
-"""Render the chart with thousands of values: lab/go/render does what both `helm template`s do, in one process."""
+"""Render the chart with thousands of values: one process of lab/builds/go/render does what both `helm template`s do."""
 
 from __future__ import annotations
 

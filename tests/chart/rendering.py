@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from lab import golang
+from lab.builds import golang
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "charts" / "distrain"
@@ -151,7 +151,7 @@ def template(
 ) -> subprocess.CompletedProcess[str]:
     """Return what `helm template RELEASE CHART` says to the arguments; of our chart, what it would say.
 
-    One process of lab/go/render answers for both Helms in a fraction of the time; test_many.py holds it to them.
+    One process of lab/builds/go/render answers for both Helms in a fraction of the time; test_many.py holds it to them.
     """
     if chart != CHART:
         return run(helm, "template", release, str(chart), *arguments)
@@ -172,7 +172,7 @@ def _renderer() -> subprocess.Popen[str]:
 
 
 def start_renderer() -> subprocess.Popen[str]:
-    """Start lab/go/render on the chart; it ends when its input does, so at the latest with this process."""
+    """Start lab/builds/go/render on the chart; it ends when its input does, so at the latest with this process."""
     command = [golang.binary("render"), CHART]
     environment = {**os.environ, "GOGC": "800"}  # Memory is there, and collecting garbage takes a fifth of the time.
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)

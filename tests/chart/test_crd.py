@@ -13,13 +13,13 @@ import jsonschema
 import pytest
 import yaml
 
-from lab import golang
+from lab.builds import golang
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.rendering import VALUES, Rendered, Yaml, render, render_with
 
 Schema = dict[str, Any]
 
-# The operator that serves a kind, as pinned under lab/go, and the file with its CRD.
+# The operator that serves a kind, as pinned under lab/builds/go, and the file with its CRD.
 TRAINING_OPERATOR = ("training-operator", "github.com/kubeflow/training-operator")
 CRDS = {
     "MPIJob v2beta1": (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab import golang
+from lab.builds import golang
 from tests.chart.documents import documents
 from tests.chart.rendering import REPOSITORY
 

@@ -1,4 +1,4 @@
-"""lab/go/render: says byte for byte what `helm template` says, so that the tests with thousands of values mean it."""
+"""lab/builds/go/render prints the same bytes as `helm template`, which the tests with thousands of values rely on."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import scanners
+from lab.builds import scanners
 from tests.chart import expansion
 
 EXCEPTIONS: dict[str, dict[str, str]] = yaml.safe_load(

@@ -14,7 +14,9 @@ from typing import TextIO
 import pytest
 from pytest_helm_charts.clusters import Cluster
 
-from lab import client, cluster, digits, images, operators
+from lab.builds import images
+from lab.cluster import client, lifecycle, operators
+from lab.datasets import digits
 from lab.paths import CACHE_DIR, KUBECONFIG
 from lab.waiting import wait_until
 from tests.cluster import made_pods
@@ -63,15 +65,15 @@ def lab() -> Iterator[None]:
     """A running lab that holds the trainer's image; one that the tests started goes with the last of them."""
     with locked("use", fcntl.LOCK_SH) as use:
         with locked("start"):
-            was_up = cluster.is_ready()
-            cluster.up()
+            was_up = lifecycle.is_ready()
+            lifecycle.up()
         client.load_image(images.trainer_image("tensorflow"))
-        os.environ["PATH"] = f"{cluster.BIN_DIR}:{os.environ['PATH']}"
+        os.environ["PATH"] = f"{lifecycle.BIN_DIR}:{os.environ['PATH']}"
         os.environ["KUBECONFIG"] = str(KUBECONFIG)
         yield
         if not was_up:
             fcntl.flock(use, fcntl.LOCK_EX)
-            cluster.down()
+            lifecycle.down()
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def restored_lab(lab: None) -> Iterator[None]:
     """A lab that the module may take down, while no other process uses it."""
     with locked("start"), locked("operators"):
         yield
-        cluster.up()
+        lifecycle.up()
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,7 @@ def digits_settings(on_s3: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def on_s3(lab: None) -> list[str]:
     """The arguments that fit a values file for digits to the lab, whose S3 server holds them."""
-    server = cluster.s3_server()
+    server = lifecycle.s3_server()
     s3 = server.boto3_client()
     with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # a lab that was up before
         s3.create_bucket(Bucket=BUCKET)
@@ -139,8 +141,8 @@ def on_s3(lab: None) -> list[str]:
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
     """A namespace that enforces the Pod Security Standard which the module names as POD_SECURITY."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
-    cluster.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
-    cluster.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
+    lifecycle.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
+    lifecycle.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
     yield Namespace(name, kube_cluster)
     client.kubectl("delete", "namespace", name, "--wait=false")
 

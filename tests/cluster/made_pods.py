@@ -24,7 +24,7 @@ from distrain.amounts import all_units
 from distrain.derive.figures import size_of
 from distrain.job import INSTANCE_LABEL, ROLE_LABEL, Job, PodRole, from_manifest
 from distrain.pod_amounts import pod_request
-from lab import client
+from lab.cluster import client
 from tests.chart import pods as scripts
 from tests.chart.expansion import documents, templates
 from tests.chart.many import Request, render_many

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from lab import client
+from lab.cluster import client
 from lab.errors import LabError
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace

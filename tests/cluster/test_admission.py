@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import yaml
 
-from lab import client
+from lab.cluster import client
 from lab.errors import LabError
 from tests.chart.many import Rendering, render_many
 from tests.chart.random_values import random_requests

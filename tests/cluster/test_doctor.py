@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab import client
+from lab.cluster import client
 from lab.paths import CHART
 from tests.cluster.testbed import Namespace
 from tests.matrix import one_of

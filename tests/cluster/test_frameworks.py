@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lab import cluster
+from lab.cluster import lifecycle
+from lab.datasets.pictures import photographs, write_image_folder
 from lab.paths import CHART
-from lab.pictures import photographs, write_image_folder
 from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
 
 # The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
@@ -56,7 +56,7 @@ def test_pictures_are_streamed_from_s3(
     namespace: Namespace, helm3: Path, on_s3: list[str], all_images: None, tmp_path: Path
 ) -> None:
     write_image_folder(tmp_path, photographs(16, size=224, classes=2), ".jpg")
-    client = cluster.s3_server().boto3_client()
+    client = lifecycle.s3_server().boto3_client()
     for path in tmp_path.rglob("*.jpg"):
         client.upload_file(str(path), BUCKET, f"pictures/{path.relative_to(tmp_path)}")
     size = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.operators import Operators
+from lab.cluster.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster import made_pods

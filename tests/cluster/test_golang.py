@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import golang
+from lab.builds import golang
 
 
 def test_program_that_two_need_at_once_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import client
+from lab.cluster import client
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings

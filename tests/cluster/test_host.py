@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from lab import host
+from lab.cluster import host
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
@@ -32,7 +32,7 @@ def test_missing_capability_is_one_line_with_the_remedy() -> None:
         "-net_admin",
         sys.executable,
         "-c",
-        "from lab import host; host.check_root()",
+        "from lab.cluster import host; host.check_root()",
     ]
 
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)

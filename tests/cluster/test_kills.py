@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import client, faults
+from lab.cluster import client, faults
 from lab.errors import LabError
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (

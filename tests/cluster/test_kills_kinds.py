@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import client, faults
+from lab.cluster import client, faults
 from lab.errors import LabError
 from lab.waiting import wait_until
 from tests.cluster.runs_of_kinds import KINDS, install

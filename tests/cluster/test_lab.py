@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab import cluster, golang
-from lab.namespaces import LINK
+from lab.builds import golang
+from lab.cluster import lifecycle
+from lab.cluster.namespaces import LINK
 from lab.paths import REPOSITORY, STATE_DIR
 from lab.waiting import wait_until
 
@@ -39,16 +40,16 @@ def _processes() -> list[str]:
 
 
 def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
-    cluster.up()
+    lifecycle.up()
     assert _leftovers() != []  # the search sees a cluster that runs
 
-    cluster.down()
+    lifecycle.down()
 
     assert _leftovers() == []
 
 
 def test_ctrl_c_during_the_start_leaves_nothing(restored_lab: None) -> None:
-    cluster.down()
+    lifecycle.down()
     start = subprocess.Popen(
         [sys.executable, "-m", "lab", "up"],
         cwd=REPOSITORY,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import client
+from lab.cluster import client
 from tests.cluster.testbed import Namespace
 
 USER = "reader"

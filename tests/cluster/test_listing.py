@@ -14,7 +14,7 @@ from distrain.api.target import choose
 from distrain.kube import pods_protobuf
 from distrain.kube.pods import CountedPod
 from distrain.pod_amounts import held
-from lab import client
+from lab.cluster import client
 from lab.paths import KUBECONFIG
 from tests.cluster.testbed import Namespace
 

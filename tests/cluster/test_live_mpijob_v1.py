@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import client, faults
-from lab.operators import Operators
+from lab.cluster import client, faults
+from lab.cluster.operators import Operators
 from tests.cluster.runs_of_kinds import KINDS, assert_live, install
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import images
-from lab.operators import Operators
+from lab.builds import images
+from lab.cluster.operators import Operators
 from lab.paths import CHART
 from tests.cluster import made_pods
 from tests.cluster.testbed import Namespace, settings

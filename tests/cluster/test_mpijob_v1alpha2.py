@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lab.operators import Operators
+from lab.cluster.operators import Operators
 from lab.paths import CHART
 from tests.cluster import made_pods
 from tests.cluster.testbed import Namespace

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import client, images
+from lab.builds import images
+from lab.cluster import client
 from lab.paths import CHART
 from tests.cluster.testbed import PROBE_VALUES, Namespace, settings
 

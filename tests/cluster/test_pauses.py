@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from lab import client, faults
+from lab.cluster import client, faults
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (
     FIRST_STEP,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import client
-from lab.operators import Operators
+from lab.cluster import client
+from lab.cluster.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings

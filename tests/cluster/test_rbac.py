@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pytest_helm_charts.clusters import Cluster
 
-from lab import client, cluster
-from lab.operators import Operators
+from lab.cluster import client, lifecycle
+from lab.cluster.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
@@ -37,7 +37,7 @@ def test_operator_is_no_administrator(lab_operators: Operators) -> None:
 
 def _operator_may(verb: str, kind: str) -> str:
     operator = "--as=system:serviceaccount:mpi-operator:mpi-operator"
-    question = [str(cluster.BIN_DIR / "kubectl"), "auth", "can-i", verb, kind, operator]
+    question = [str(lifecycle.BIN_DIR / "kubectl"), "auth", "can-i", verb, kind, operator]
     return subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
 
 
@@ -89,7 +89,7 @@ def test_hand_edit_of_an_aggregated_role_is_lost(lab_operators: Operators) -> No
 
 def _may(verb: str, kind: str, namespace: Namespace, *flags: str) -> bool:
     question = [
-        str(cluster.BIN_DIR / "kubectl"),
+        str(lifecycle.BIN_DIR / "kubectl"),
         "-n",
         namespace.name,
         "auth",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import client
+from lab.cluster import client
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import RESUMED, STOPPED, head, upgrade, wait_for_checkpoint, wait_for_step

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lab import client, faults
-from lab.cluster import S3_PORT
-from lab.namespaces import NODE_ADDRESS
+from lab.cluster import client, faults
+from lab.cluster.lifecycle import S3_PORT
+from lab.cluster.namespaces import NODE_ADDRESS
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import cluster, demo
+from lab.cluster import lifecycle
+from lab.demo import story
 from lab.paths import CHART, REPOSITORY
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
@@ -19,7 +20,7 @@ from tests.matrix import one_of
 VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 1, "trainer.steps": 2, "trainer.logEvery": 1})
 
 
-@pytest.mark.parametrize("framework", one_of(demo.RUNS))
+@pytest.mark.parametrize("framework", one_of(story.RUNS))
 def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: None, framework: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "lab", "demo"],
@@ -36,12 +37,12 @@ def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: N
     assert f"test accuracy {results['accuracy']:.4f} on 3 ranks" in told.stdout
     assert " samples, on 3 ranks (before 2)\n" in told.stdout
     assert "total images/sec:" in _stored("log.txt").decode()
-    assert len(_stored(demo.RUNS[framework][-1])) > 100_000
+    assert len(_stored(story.RUNS[framework][-1])) > 100_000
 
 
 def _stored(name: str) -> bytes:
-    key = f"models/distrain-demo/{demo.RELEASE}/{name}"
-    body: bytes = cluster.s3_server().boto3_client().get_object(Bucket="distrain-demo", Key=key)["Body"].read()
+    key = f"models/distrain-demo/{story.RELEASE}/{name}"
+    body: bytes = lifecycle.s3_server().boto3_client().get_object(Bucket="distrain-demo", Key=key)["Body"].read()
     return body
 
 

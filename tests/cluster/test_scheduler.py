@@ -17,7 +17,7 @@ import yaml
 from pykube import HTTPClient, Job, Pod
 
 from distrain import cli
-from lab import client
+from lab.cluster import client
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 

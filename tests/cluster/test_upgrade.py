@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from lab import client
+from lab.cluster import client
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings

@@ -15,7 +15,7 @@ import requests
 import yaml
 from pytest_helm_charts.clusters import Cluster
 
-from lab import client, cluster
+from lab.cluster import client, lifecycle
 from lab.errors import LabError
 from lab.paths import KUBECONFIG, REPOSITORY
 from lab.waiting import wait_until
@@ -165,7 +165,7 @@ class Namespace:
 
     def results(self) -> dict[str, Any]:
         """Return the run's record, as it lies in S3."""
-        s3 = cluster.s3_server().boto3_client()
+        s3 = lifecycle.s3_server().boto3_client()
         found = s3.get_object(Bucket=BUCKET, Key=f"models/{self.name}/run1/results.json")
         results: dict[str, Any] = json.load(found["Body"])
         return results

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lab import client, cluster
+from lab.cluster import client, lifecycle
 from lab.errors import LabError
 from lab.paths import CHART
 from lab.waiting import wait_until
@@ -56,7 +56,7 @@ class Head:
 
 def head(namespace: Namespace) -> Head | None:
     """Return what the run's HEAD says, None where there is none."""
-    s3 = cluster.s3_server().boto3_client()
+    s3 = lifecycle.s3_server().boto3_client()
     try:
         body = s3.get_object(Bucket=BUCKET, Key=f"checkpoints/{namespace.name}/run1/HEAD")["Body"].read()
     except s3.exceptions.NoSuchKey:
@@ -68,7 +68,7 @@ def head(namespace: Namespace) -> Head | None:
 
 def remove_checkpoints(namespace: Namespace) -> None:
     """Let the next run begin anew."""
-    s3 = cluster.s3_server().boto3_client()
+    s3 = lifecycle.s3_server().boto3_client()
     # Of a lab that is new nobody may have wanted a bucket yet.
     with contextlib.suppress(s3.exceptions.NoSuchBucket):
         found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"checkpoints/{namespace.name}/")

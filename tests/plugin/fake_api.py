@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from lab import protobuf
+from lab.static_api import protobuf
 
 Object = dict[str, Any]
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from distrain.amounts import Units, allocatable, rounded_down, text, units
 from distrain.kube import pods_protobuf
 from distrain.kube.pods_json import JsonPod
 from distrain.pod_amounts import held, pod_limits
-from lab import protobuf
+from lab.static_api import protobuf
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from distrain.api.target import Target
 from distrain.errors import UnreachableError
 from distrain.kube.answers import PROTOBUF
 from distrain.kube.pods import CountedPod
-from lab import protobuf
+from lab.static_api import protobuf
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import Object, node, pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from distrain.kube import pods_protobuf
 from distrain.kube.pods import CountedPod
-from lab import protobuf
+from lab.static_api import protobuf
 from tests.plugin.objects import Object, pods
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

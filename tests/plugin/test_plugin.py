@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import golang, package
-from lab.installed import unpacked
+from lab.builds import golang, package
+from lab.builds.installed import unpacked
 from lab.paths import REPOSITORY
 
 PLUGIN = REPOSITORY / "plugin"

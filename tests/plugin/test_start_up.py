@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distrain import cli
-from lab import golang
+from lab.builds import golang
 from lab.paths import REPOSITORY
 
 GIVEN = Path(__file__).with_name("golden") / "given.yaml"

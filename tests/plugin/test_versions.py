@@ -19,10 +19,13 @@ def test_chart_image_and_plugin_carry_the_package_s_version() -> None:
 
 
 def test_doctor_calls_tested_what_the_lab_runs() -> None:
-    modules = {name: (REPOSITORY / "lab" / "go" / name / "go.mod").read_text() for name in ("helm3", "helm4")}
+    modules = {
+        name: (REPOSITORY / "lab" / "builds" / "go" / name / "go.mod").read_text() for name in ("helm3", "helm4")
+    }
     helms = [re.search(r"helm\.sh/helm/v\d v(\d+)\.(\d+)", text) for text in modules.values()]
     kubernetes = re.search(
-        r"k8s\.io/kubernetes v(\d+)\.(\d+)", (REPOSITORY / "lab" / "go" / "kubernetes" / "go.mod").read_text()
+        r"k8s\.io/kubernetes v(\d+)\.(\d+)",
+        (REPOSITORY / "lab" / "builds" / "go" / "kubernetes" / "go.mod").read_text(),
     )
 
     assert {int(found[1]): int(found[2]) for found in helms if found} == doctor.TESTED_HELM

@@ -22,9 +22,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lab.digits import write_digits
+from lab.datasets.digits import write_digits
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
-from lab.s3 import Server, on_loopback
+from lab.s3.server import Server, on_loopback
 
 from .chaos import CASES, IN_FOLDERS, Case, Kill, Outcome, Place, in_faulty_s3, random_plan, train
 from .conftest import SCRIPTS

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.paths import CHART
-from lab.s3 import Server
-from lab.s3_proxy import Fault, proxy_before
+from lab.s3.proxy import Fault, proxy_before
+from lab.s3.server import Server
 
 from . import saved_state
 from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_in_image

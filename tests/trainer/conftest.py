@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from lab import images
-from lab.digits import write_digits
+from lab.builds import images
+from lab.datasets.digits import write_digits
 from tests.matrix import leave_each_to_one
 
 DIGITS_IN_IMAGE = "/data/digits"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.s3_proxy import Fault
+from lab.s3.proxy import Fault
 
 FAULTS: dict[str, dict[str, Fault]] = {
     "cut": {"Every": 5, "Cut": 500},

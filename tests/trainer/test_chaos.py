@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab.s3 import Server
-from lab.s3_proxy import Fault
+from lab.s3.proxy import Fault
+from lab.s3.server import Server
 
 from .chaos import CASES, Case, in_faulty_s3, random_plan, steps_for, train
 from .faults import FAULTS

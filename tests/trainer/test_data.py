@@ -14,7 +14,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, count_steps, load, train_batches
 from distrain_trainer.data.idx import Arrays, parse_idx
 from distrain_trainer.errors import DataError, StorageError
-from lab.digits import write_idx
+from lab.datasets.digits import write_idx
 
 SYNTHETIC = Config(steps=100, batch_size=8)
 

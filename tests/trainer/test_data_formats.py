@@ -15,8 +15,8 @@ import pytest
 from distrain_trainer.data import evaluation_batches, load, train_batches
 from distrain_trainer.errors import DataError, StorageError
 from distrain_trainer.storage import S3Store, open_store
-from lab.digits import write_idx
-from lab.pictures import encode, numbered, write_image_folder, write_shards
+from lab.datasets.digits import write_idx
+from lab.datasets.pictures import encode, numbered, write_image_folder, write_shards
 
 from .reading import config_of, epoch_of, numbers_in
 

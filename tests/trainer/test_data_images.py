@@ -12,7 +12,7 @@ from PIL import Image
 
 from distrain_trainer.data import evaluation_batches, load, train_batches
 from distrain_trainer.errors import DataError
-from lab.pictures import encode, numbered, photographs, write_image_folder
+from lab.datasets.pictures import encode, numbered, photographs, write_image_folder
 
 from .reading import config_of, go_through
 

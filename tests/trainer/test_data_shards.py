@@ -15,7 +15,7 @@ from distrain_trainer.data.dealing import Segment, deal_epoch
 from distrain_trainer.data.shards import Shard, Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
-from lab.pictures import add, numbered, photographs, write_shards
+from lab.datasets.pictures import add, numbered, photographs, write_shards
 
 from .reading import config_of, epoch_of, go_through, numbers_in
 

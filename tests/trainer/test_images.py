@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 
-from lab import images
+from lab.builds import images
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lab.digits import write_idx
+from lab.datasets.digits import write_idx
 
 from .conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, tried_by
 

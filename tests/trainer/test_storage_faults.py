@@ -12,7 +12,7 @@ import pytest
 
 from distrain_trainer.errors import UnavailableError
 from distrain_trainer.storage import Patience, Store, open_store
-from lab.s3_proxy import Fault, Proxy
+from lab.s3.proxy import Fault, Proxy
 
 CONTENT = os.urandom(1_000_000)
 # What happens to requests, but for what no server that is asked again would heal: each passes at last.

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.pictures import encode, numbered, write_image_folder, write_shards
+from lab.datasets.pictures import encode, numbered, write_image_folder, write_shards
 
 from .conftest import ProgramInImage, assert_refused
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lab.pictures import photographs, write_image_folder
-from lab.s3_proxy import Fault, Proxy
+from lab.datasets.pictures import photographs, write_image_folder
+from lab.s3.proxy import Fault, Proxy
 from lab.waiting import wait_until
 
 from .conftest import ProgramInImage

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.digits import write_idx
+from lab.datasets.digits import write_idx
 
 from .conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS, ProgramInImage, Run, assert_refused, tried_by
 

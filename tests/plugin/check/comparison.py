@@ -21,7 +21,7 @@ from typing import Any
 
 from distrain.check import offline
 from distrain.job import from_manifest
-from lab import golang
+from lab.builds import golang
 from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
 # States of a gang on its way that the real scheduler is put into before the answer is incomplete.
@@ -33,7 +33,7 @@ WHOLE = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace
 
 
 class RealScheduler:
-    """A process of lab/go/schedule; it ends when its input does, so at the latest with this process."""
+    """A process of lab/builds/go/schedule; it ends when its input does, so at the latest with this process."""
 
     def __init__(self) -> None:
         command = [golang.binary("schedule")]
@@ -43,7 +43,7 @@ class RealScheduler:
         )
 
     def ask(self, case: Case, *, explain: bool = False) -> dict[str, Any]:
-        """Return what the program answers; see lab/go/schedule/main.go."""
+        """Return what the program answers; see lab/builds/go/schedule/main.go."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

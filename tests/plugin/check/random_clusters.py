@@ -76,7 +76,7 @@ class Case:
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": self.gang})
 
     def request(self, budget: int, *, explain: bool = False) -> str:
-        """Return the question as lab/go/schedule reads it."""
+        """Return the question as lab/builds/go/schedule reads it."""
         cluster = {"items": self.items}
         asked = {"cluster": cluster, "gang": self.gang, "namespace": self.namespace, "budget": budget}
         return json.dumps({**asked, "explain": explain})

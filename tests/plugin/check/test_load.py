@@ -14,7 +14,7 @@ from distrain.check.load import Loads, summed
 from distrain.check.rules import JobRules
 from distrain.job import from_manifest
 from distrain.kube import pods_protobuf
-from lab import protobuf
+from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 
 CASES = 400

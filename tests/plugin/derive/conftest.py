@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import golang
+from lab.builds import golang
 from tests.plugin.derive.deriving import Derive, deriver
 
 

@@ -1,4 +1,7 @@
-"""A proxy before an S3 server that delays, cuts, stalls and refuses requests; lab/go/s3-proxy/fault.go says how."""
+"""A proxy in front of an S3 server that delays, cuts, stalls and refuses requests.
+
+The program is lab/builds/go/s3-proxy; its fault.go lists the faults.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lab import golang
+from lab.builds import golang
 from lab.waiting import free_port, wait_for_port
 
 HOST = "127.0.0.1"

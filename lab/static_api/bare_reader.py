@@ -1,6 +1,7 @@
-"""What reading all pods takes at least: two processes ask for every other page, in protobuf, and do not look at it.
+"""Measure the least time that reading all pods takes: two processes fetch every other page as protobuf, undecoded.
 
-`python -m lab.bare_reading URL AUTHORITY` asks `static_api`, which needs no token of the page before.
+`python -m lab.static_api.bare_reader URL AUTHORITY` asks `lab.static_api.server`, where pages need no continue token of
+the page before.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from multiprocessing import Process
 from typing import cast
 from urllib.parse import urlsplit
 
-from lab.many_objects import NODES, PODS_PER_NODE
-from lab.protobuf import MAGIC, MEDIA_TYPE
+from lab.static_api.objects import NODES, PODS_PER_NODE
+from lab.static_api.protobuf import MAGIC, MEDIA_TYPE
 
 PROCESSES = 2
 PAGE_SIZE = 500

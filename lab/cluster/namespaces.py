@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lab import golang
+from lab.builds import golang
 from lab.errors import LabError
 from lab.paths import LOG_DIR, STATE_DIR
 

@@ -13,19 +13,21 @@ from typing import Any
 
 import yaml
 
-from lab import components, golang, host, images, namespaces, operators, s3
-from lab.client import apply, kubectl, load_image
+from lab.builds import golang, images
+from lab.builds.golang import binary
+from lab.cluster import components, host, namespaces, operators
+from lab.cluster.client import apply, kubectl, load_image
+from lab.cluster.namespaces import NODE_ADDRESS
+from lab.cluster.operators import Operators
 from lab.errors import LabError
-from lab.golang import binary
-from lab.namespaces import NODE_ADDRESS
-from lab.operators import Operators
 from lab.paths import CACHE_DIR, LOG_DIR, STATE_DIR
+from lab.s3.server import Server
 from lab.waiting import wait_for_port, wait_until
 
 S3_PORT = 7070
 S3_KEYS = STATE_DIR / "s3.json"
 BIN_DIR = STATE_DIR / "bin"
-MANIFEST = Path(__file__).parent / "cluster.yaml"
+MANIFEST = Path(__file__).parent / "roles.yaml"
 
 FAILED_LOG_DIR = CACHE_DIR / "logs" / "failed-start"
 
@@ -83,9 +85,9 @@ def status() -> list[tuple[str, str]]:
     return states
 
 
-def s3_server() -> s3.Server:
+def s3_server() -> Server:
     """Return the running cluster's S3 server."""
-    return s3.Server.load(S3_KEYS)
+    return Server.load(S3_KEYS)
 
 
 def prepare_namespace(name: str, s3_secret: str, pod_security: str = "restricted") -> None:
@@ -136,7 +138,7 @@ def _launch(name: str, keys: components.Credentials) -> None:
 
 
 def _start_s3() -> None:
-    server = s3.Server.new(f"{NODE_ADDRESS}:{S3_PORT}")
+    server = Server.new(f"{NODE_ADDRESS}:{S3_PORT}")
     server.save(S3_KEYS)
     namespaces.start("versitygw", server.command(STATE_DIR / "s3"), server.environment())
     wait_for_port(NODE_ADDRESS, S3_PORT)

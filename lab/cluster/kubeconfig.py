@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from lab.certificates import Pair
+from lab.cluster.certificates import Pair
 
 
 def write(path: Path, server: str, authority: Pair, client: Pair) -> Path:

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.golang import binary
-from lab.installed import installed
+from lab.builds.golang import binary
+from lab.builds.installed import installed
 from lab.paths import REPOSITORY
 
 ROUNDS = 20

@@ -1,7 +1,7 @@
 """How fast the trainer's data layer delivers by itself, and whether it keeps a model fed.
 
 By itself no model takes part, so a training can be no faster. A fed model trains on real data from S3 as fast as on
-synthetic images of the same size, which are there already. `PYTHONPATH=trainer python -m lab.bench_data` prints both.
+synthetic images of the same size, which are there already. `PYTHONPATH=trainer python -m lab.bench.data` prints both.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import numpy as np
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import load, train_batches
-from lab import images, s3
-from lab.digits import write_digits, write_idx
+from lab.builds import images
+from lab.datasets.digits import write_digits, write_idx
+from lab.datasets.pictures import photographs, write_image_folder, write_shards
 from lab.errors import LabError
-from lab.pictures import photographs, write_image_folder, write_shards
+from lab.s3.server import Server
 from lab.waiting import wait_for_port
 
 BATCH = 32
@@ -51,7 +52,7 @@ def main() -> None:
         _tell_feeding(server)
 
 
-def _tell_delivery(folder: Path, names: Mapping[str, str], server: s3.Server) -> None:
+def _tell_delivery(folder: Path, names: Mapping[str, str], server: Server) -> None:
     """Print the images per second that one rank is given, by format and place."""
     with _environment(server):
         for what, name in names.items():
@@ -59,7 +60,7 @@ def _tell_delivery(folder: Path, names: Mapping[str, str], server: s3.Server) ->
                 print(f"data layer, {what}, {place}: {_images_per_second(f'{uri}/{name}'):8.0f} images/sec", flush=True)
 
 
-def _tell_feeding(server: s3.Server) -> None:
+def _tell_feeding(server: Server) -> None:
     """Print how fast each model trains on data from S3, as a share of its speed on synthetic images."""
     for framework in images.FRAMEWORKS:
         for model, (name, size) in FED.items():
@@ -72,7 +73,7 @@ def _tell_feeding(server: s3.Server) -> None:
             print(f"{framework}, {model}, {name} from S3: {told}", flush=True)
 
 
-def _rate(framework: str, options: Sequence[str], server: s3.Server) -> float:
+def _rate(framework: str, options: Sequence[str], server: Server) -> float:
     command = ["mpirun", "-np", "1", "--bind-to", "none", "python3", "-m", "distrain_trainer", *options]
     done = images.run_trainer(framework, command, env=_variables(server), timeout=600)
     if done.returncode != 0:
@@ -115,11 +116,11 @@ def _images_per_second(uri: str) -> float:
 
 
 @contextmanager
-def _s3_server(folder: Path) -> Iterator[s3.Server]:
+def _s3_server(folder: Path) -> Iterator[Server]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    server = s3.Server.new(f"127.0.0.1:{port}")
+    server = Server.new(f"127.0.0.1:{port}")
     quiet = subprocess.DEVNULL
     with subprocess.Popen(server.command(folder), env=server.environment(), stdout=quiet, stderr=quiet) as process:
         try:
@@ -129,7 +130,7 @@ def _s3_server(folder: Path) -> Iterator[s3.Server]:
             process.terminate()
 
 
-def _upload(server: s3.Server, folder: Path) -> None:
+def _upload(server: Server, folder: Path) -> None:
     client = server.boto3_client()
     client.create_bucket(Bucket="bench")
     for path in folder.rglob("*"):
@@ -138,7 +139,7 @@ def _upload(server: s3.Server, folder: Path) -> None:
 
 
 @contextmanager
-def _environment(server: s3.Server) -> Iterator[None]:
+def _environment(server: Server) -> Iterator[None]:
     before = dict(os.environ)
     os.environ.update(_variables(server))
     try:
@@ -148,7 +149,7 @@ def _environment(server: s3.Server) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _variables(server: s3.Server) -> dict[str, str]:
+def _variables(server: Server) -> dict[str, str]:
     """Return what the chart sets in a pod for S3."""
     return {
         "AWS_ENDPOINT_URL_S3": server.endpoint,

@@ -1,7 +1,7 @@
 """Build the cluster's programs from pinned Go modules, once.
 
-Each folder under lab/go holds a go.mod and a go.sum that pin upstream modules, most without any code of ours. A build
-lies in the cache under a key made of all that it is built from.
+Each folder under lab/builds/go pins upstream modules in its go.mod and go.sum; most hold no code of ours. The cache
+stores a build under the hash of its Program and of every file in its folder, wherever that folder is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GO_VERSION = (1, 25)
 
 @dataclass(frozen=True)
 class Program:
-    """A Go program: the module folder under lab/go that pins it, its package, and the variables stamped into it."""
+    """A Go program: its folder under lab/builds/go, its package, and the variables that the linker stamps into it."""
 
     name: str
     module: str
@@ -130,12 +130,12 @@ def build_all() -> None:
 
 
 def module_dir(module: str, path: str) -> Path:
-    """Return the folder of an upstream module's source, as pinned by lab/go/<module>."""
+    """Return the folder of an upstream module's source, as pinned by lab/builds/go/<module>."""
     done = _go(["mod", "download", path], MODULES / module)
     if done.returncode == 0:
         done = _go(["list", "-m", "-f", "{{.Dir}}", path], MODULES / module)
     if done.returncode != 0:
-        raise LabError(f"lab/go/{module}: cannot fetch {path}: {done.stderr.strip()}")
+        raise LabError(f"lab/builds/go/{module}: cannot fetch {path}: {done.stderr.strip()}")
     return Path(done.stdout.strip())
 
 
@@ -155,7 +155,7 @@ def _build(program: Program, target: Path) -> None:
         ["build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), program.package], MODULES / program.module
     )
     if done.returncode != 0:
-        raise LabError(f"lab/go/{program.module}: {program.name} does not build: {done.stderr.strip()[-2000:]}")
+        raise LabError(f"lab/builds/go/{program.module}: {program.name} does not build: {done.stderr.strip()[-2000:]}")
     unfinished.rename(target)
     print(f"built {program.name} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 

@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 
+from lab.cluster.namespaces import HOST_ADDRESS, LINK
 from lab.errors import LabError
-from lab.namespaces import HOST_ADDRESS, LINK
 from lab.paths import CACHE_DIR
 
 COMMANDS = ("containerd", "runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "buildah", "mmdebstrap")

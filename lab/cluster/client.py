@@ -7,9 +7,10 @@ from typing import Any
 
 import yaml
 
-from lab import components, images, namespaces
+from lab.builds import images
+from lab.builds.golang import binary
+from lab.cluster import components, namespaces
 from lab.errors import LabError
-from lab.golang import binary
 from lab.paths import KUBECONFIG
 
 

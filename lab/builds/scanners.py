@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lab.builds.golang import binary
 from lab.errors import LabError
-from lab.golang import binary
 from lab.paths import CACHE_DIR, REPOSITORY
 
 LOCK = REPOSITORY / "requirements-scanners.txt"

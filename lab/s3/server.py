@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import golang
+from lab.builds import golang
 from lab.waiting import free_port, wait_for_port
 
 

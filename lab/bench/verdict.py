@@ -1,4 +1,4 @@
-"""How long the verdict alone takes, nodes and pods being read: `PYTHONPATH=plugin python -m lab.bench_check`.
+"""How long the verdict alone takes, nodes and pods being read: `PYTHONPATH=plugin python -m lab.bench.verdict`.
 
 5,000 nodes in three zones and 100 racks hold other pods of many sizes; a gang of 1,024 workers and its launcher come
 with the rules that people give them.

@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from lab import kubeconfig
-from lab.certificates import Authority, Pair, write_key
-from lab.golang import binary
-from lab.namespaces import CGROUP, NODE_ADDRESS
+from lab.builds.golang import binary
+from lab.cluster import kubeconfig
+from lab.cluster.certificates import Authority, Pair, write_key
+from lab.cluster.namespaces import CGROUP, NODE_ADDRESS
 from lab.paths import CACHE_DIR, KUBECONFIG, STATE_DIR
 
 NODE = "distrain-lab"

@@ -15,9 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab import bench_start, client, cluster, images
+from lab.bench import plugin_start
+from lab.builds import images
+from lab.builds.golang import binary
+from lab.cluster import client, lifecycle
 from lab.errors import LabError
-from lab.golang import binary
 from lab.paths import CHART, KUBECONFIG, REPOSITORY
 from lab.waiting import wait_until
 
@@ -34,18 +36,18 @@ def main() -> None:
     """Measure, and print a line per figure."""
     for helm in ("helm3", "helm4"):
         print(f"{helm} template: {_rendering(helm):.2f} x a chart of one ConfigMap (median of {RENDERINGS} pairs)")
-    bench_start.main()
+    plugin_start.main()
     random_values = ["-m", "pytest", "-q", "tests/chart/test_random_values.py"]
     subprocess.run([sys.executable, *random_values], env={**os.environ, "RANDOM_VALUES": "10000"}, check=True)
     data = {**os.environ, "PYTHONPATH": "trainer"}
-    subprocess.run([sys.executable, "-m", "lab.bench_data"], cwd=REPOSITORY, env=data, check=True)
+    subprocess.run([sys.executable, "-m", "lab.bench.data"], cwd=REPOSITORY, env=data, check=True)
     subprocess.run([sys.executable, "-m", "tests.trainer.bench_checkpoint"], cwd=REPOSITORY, env=data, check=True)
-    subprocess.run([sys.executable, "-m", "lab.bench_reading"], cwd=REPOSITORY, check=True)
+    subprocess.run([sys.executable, "-m", "lab.bench.reading"], cwd=REPOSITORY, check=True)
     plugin = {**os.environ, "PYTHONPATH": "plugin"}
-    subprocess.run([sys.executable, "-m", "lab.bench_check"], cwd=REPOSITORY, env=plugin, check=True)
+    subprocess.run([sys.executable, "-m", "lab.bench.verdict"], cwd=REPOSITORY, env=plugin, check=True)
     starts = [_start() for _ in range(STARTS)]
     print(f"cluster ready, warm: {statistics.median(starts):.1f} s (median of {STARTS}, at most {max(starts):.1f} s)")
-    cluster.prepare_namespace(NAMESPACE, "s3")
+    lifecycle.prepare_namespace(NAMESPACE, "s3")
     for framework in images.FRAMEWORKS:
         client.load_image(images.trainer_image(framework))
         rates = {workers: _images_per_second(framework, workers) for workers in WORKERS}
@@ -74,9 +76,9 @@ def _seconds(helm: str, *chart: str) -> float:
 
 
 def _start() -> float:
-    cluster.down()
+    lifecycle.down()
     started = time.monotonic()
-    cluster.up()
+    lifecycle.up()
     return time.monotonic() - started
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from lab.client import apply, kubectl, load_image
+from lab.builds.golang import binary, module_dir
+from lab.builds.images import scratch_image
+from lab.cluster.client import apply, kubectl, load_image
 from lab.errors import LabError
-from lab.golang import binary, module_dir
-from lab.images import scratch_image
 from lab.paths import STATE_DIR
 from lab.waiting import wait_until
 

@@ -1,6 +1,6 @@
 """What reading a large cluster takes: `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench_reading` prints the times, the memory, how soon the first question is asked, and what reading alone
+`python -m lab.bench.reading` prints the times, the memory, how soon the first question is asked, and what reading alone
 takes. The plugin is the packaged one, installed as Helm installs it.
 """
 
@@ -24,12 +24,12 @@ from typing import Any
 
 import yaml
 
-from lab.certificates import Authority
+from lab.builds.installed import installed
+from lab.cluster.certificates import Authority
+from lab.cluster.kubeconfig import write
 from lab.errors import LabError
-from lab.installed import installed
-from lab.kubeconfig import write
 from lab.paths import REPOSITORY
-from lab.static_api import FIRST
+from lab.static_api.server import FIRST
 
 RUNS = 5
 WORKERS = 1024
@@ -101,7 +101,7 @@ def _tell_of_bare_reading(seconds: list[float], ratios: list[float]) -> None:
 
 def _bare_reading(server: Server) -> float:
     """Return the seconds that are not ours to shorten, at the speed that the machine has at the moment."""
-    command = [sys.executable, "-m", "lab.bare_reading", server.url, str(server.authority)]
+    command = [sys.executable, "-m", "lab.static_api.bare_reader", server.url, str(server.authority)]
     started = time.monotonic()
     subprocess.run(command, cwd=REPOSITORY, check=True)
     return time.monotonic() - started
@@ -142,7 +142,7 @@ def _server(folder: Path) -> Iterator[Server]:
     authority = Authority(folder / "pki")
     pair = authority.server("server", ["localhost"], ["127.0.0.1"])
     (folder / "server.pem").write_bytes(pair.key.read_bytes() + pair.certificate.read_bytes())
-    command = [sys.executable, "-m", "lab.static_api", str(folder)]
+    command = [sys.executable, "-m", "lab.static_api.server", str(folder)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         try:

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lab.golang import binary
+from lab.builds.golang import binary
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"

@@ -19,7 +19,9 @@ from typing import Any
 import boto3
 import botocore.exceptions
 
-from lab import client, cluster, digits, golang, images
+from lab.builds import golang, images
+from lab.cluster import client, lifecycle
+from lab.datasets import digits
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 
@@ -103,10 +105,10 @@ def main() -> None:
 
 def _lab_site(framework: str) -> Site:
     _say("Start a Kubernetes on this machine", "make cluster")
-    cluster.up()
+    lifecycle.up()
     _say("Build the trainer's image", "make images")
     client.load_image(images.trainer_image(framework))
-    server = cluster.s3_server()
+    server = lifecycle.s3_server()
     site = Site(
         framework=framework,
         kubeconfig=str(KUBECONFIG),
@@ -117,7 +119,7 @@ def _lab_site(framework: str) -> Site:
         secret="s3",
         image=f"distrain/{framework}",
     )
-    cluster.prepare_namespace(site.namespace, site.secret)
+    lifecycle.prepare_namespace(site.namespace, site.secret)
     return site
 
 
@@ -262,7 +264,7 @@ def _prefix(site: Site, folder: str) -> str:
 
 
 def _next_steps(site: Site) -> str:
-    path = f" PATH={cluster.BIN_DIR}:$PATH" if site.is_lab else ""
+    path = f" PATH={lifecycle.BIN_DIR}:$PATH" if site.is_lab else ""
     cluster_too = "\n  make clean   # the whole cluster; builds and images stay" if site.is_lab else ""
     return f"""
 It works. Look around:

@@ -1,7 +1,7 @@
-"""An API server that holds a large cluster, for measuring what reading one costs: `python -m lab.static_api FOLDER`.
+"""Serve a large cluster's objects as kube-apiserver would, to measure how long a client takes to read them.
 
-It serves the objects of `many_objects` over TLS, a page at a time, all or by node, pods as JSON or in protobuf, as
-kube-apiserver would, and nothing else. It prints its port once it listens; FOLDER holds its certificate.
+`python -m lab.static_api.server FOLDER` serves the objects of `lab.static_api.objects` over TLS: nodes as JSON, pods as
+JSON or protobuf, in pages, all or by node. FOLDER holds `server.pem`. The server prints its port once it listens.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from lab import protobuf
-from lab.many_objects import NODES, PODS_PER_NODE, Items, node_name, nodes, pods, pods_in_protobuf
+from lab.static_api import protobuf
+from lab.static_api.objects import NODES, PODS_PER_NODE, Items, node_name, nodes, pods, pods_in_protobuf
 
 PODS = "/api/v1/pods"
 GROUP = "kubeflow.org"

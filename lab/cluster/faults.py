@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lab import cluster, namespaces, s3
+from lab.cluster import lifecycle, namespaces
+from lab.cluster.namespaces import NODE_ADDRESS
 from lab.errors import LabError
-from lab.namespaces import NODE_ADDRESS
 from lab.paths import LOG_DIR
+from lab.s3.server import Server
 from lab.waiting import wait_for_port, wait_until
 
 
@@ -76,7 +77,7 @@ def restart(component: str) -> None:
     if component == "kubelet":
         # It takes no pod with GPUs before their plugin is back.
         wait_until("the device plugin", lambda: _registered() > registered, pause=0.1)
-        wait_until("the node's GPUs", cluster.has_gpus, pause=0.2)
+        wait_until("the node's GPUs", lifecycle.has_gpus, pause=0.2)
 
 
 def _registered() -> int:
@@ -87,7 +88,7 @@ def _registered() -> int:
 @contextmanager
 def refusing_s3(port: int) -> Iterator[None]:
     """Serve S3 on the node, to nobody who has the lab's keys."""
-    name, server = "refusing-s3", s3.Server.new(f"{NODE_ADDRESS}:{port}")
+    name, server = "refusing-s3", Server.new(f"{NODE_ADDRESS}:{port}")
     with tempfile.TemporaryDirectory() as folder:
         namespaces.start(name, server.command(Path(folder) / "s3"), server.environment())
         try:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import protobuf
 from lab.paths import CACHE_DIR
+from lab.static_api import protobuf
 
 NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
 GPUS = 8
@@ -59,12 +59,17 @@ def node_name(number: int) -> str:
 
 
 def _stored(name: str, objects: Iterator[bytes]) -> Items:
-    key = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
-    folder = CACHE_DIR / "many-objects" / key
+    folder = CACHE_DIR / "many-objects" / _key()
     if not (folder / f"{name}.offsets").is_file():
         _discard_others(folder)
         _write(folder, name, objects)
     return Items(folder / name, _read(folder / f"{name}.offsets"), _read(folder / f"{name}.sizes"))
+
+
+def _key() -> str:
+    """Hash what the files are made of: their counts, a node with GPUs and one without, and the pods' templates."""
+    parts = [repr((NODES, GPU_NODES, PODS_PER_NODE)).encode(), _node(0), _node(GPU_NODES), *map(_json, _templates())]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def _discard_others(folder: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from lab import package
+from lab.builds import package
 from lab.paths import CACHE_DIR
 
 

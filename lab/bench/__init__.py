@@ -1,0 +1,1 @@
+"""The benchmarks of `make bench`, a module each."""

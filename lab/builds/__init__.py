@@ -1,0 +1,1 @@
+"""What the lab builds, and keeps in the cache: Go programs, container images, the plugin's archive."""
