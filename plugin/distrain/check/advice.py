@@ -1,22 +1,34 @@
-"""Say what a user can do when a job does not fit: one sentence that names a value, the finding and the step."""
+"""Advise the user whose job does not fit: name a value, the finding and the next step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from distrain import kube
-from distrain.amounts import Units, allocatable_of, rounded_down, text
-from distrain.check.admission import NO_MATCH, OTHER_NAME, UNTOLERATED, untolerated
-from distrain.check.marks import NO_DOMAIN, NOT_APART, NOT_NEAR, REPELLED
-from distrain.check.ports import NO_FREE_PORTS
-from distrain.check.snapshot import Snapshot
-from distrain.check.volumes import IN_USE, NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
+from distrain.amounts import Units, rounded_down, text
+from distrain.check.cluster_state import ClusterState
 from distrain.job import Job, PodRole
+from distrain.scheduler.messages import (
+    IN_USE,
+    NO_DOMAIN,
+    NO_FREE_PORTS,
+    NO_MATCH,
+    NO_VOLUME,
+    NODE_CONFLICT,
+    NOT_APART,
+    NOT_NEAR,
+    OTHER_NAME,
+    OTHER_ZONE,
+    REPELLED,
+    UNTOLERATED,
+)
+from distrain.scheduler.taint_toleration import untolerated
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
+from distrain.verdict import Verdict
 from distrain.wording import Wording, asked, listed
 
-# What keeps pods off nodes that are large enough: the scheduler's words, the value, and ours.
+# For nodes that are large enough but refuse the pods: the scheduler's message, the value to change, our words.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
 _VOLUME = ("", "the volumes of its persistent volume claims", "Use claims whose volumes can be there, or add nodes.")
 _BETWEEN = ("affinity", "affinity between pods", "Correct affinity, or the labels of the pods that it is about.")
@@ -40,23 +52,21 @@ UNPLACED = (
 )
 
 
-def next_step(verdict: str, job: Job, snapshot: Snapshot, now: Judgement, emptied: Judgement, gpu_resource: str) -> str:
+def next_step(
+    verdict: Verdict, job: Job, state: ClusterState, now: Judgement, emptied: Judgement, gpu_resource: str
+) -> str:
     say = Wording(job, gpu_resource)
-    if verdict == "fits":
+    if verdict == Verdict.FITS:
         return ""
-    if verdict == "depends":
+    if verdict == Verdict.DEPENDS:
         return _depends(say, now) if now.possible and not now.undecided else _undecided(say)
-    if verdict == "busy":
+    if verdict == Verdict.BUSY:
         return _busy(say, now)
-    empty = snapshot.emptied()
+    empty = state.emptied()
     for role in (job.main, *job.others):
         if role.replicas and not capacity.room(empty.free(), empty.role(role)):
             return _nowhere(say, role, empty)
     return _too_many(say, empty, emptied)
-
-
-def total(snapshot: Snapshot, resource: str) -> int:
-    return sum(allocatable_of(node, resource) for node in snapshot.nodes)
 
 
 def _depends(say: Wording, now: Judgement) -> str:
@@ -83,7 +93,7 @@ def _busy(say: Wording, now: Judgement) -> str:
     return f"{words}; there is room for none now. Wait."
 
 
-def _too_many(say: Wording, empty: Snapshot, emptied: Judgement) -> str:
+def _too_many(say: Wording, empty: ClusterState, emptied: Judgement) -> str:
     for role in say.job.others:
         held = capacity.room(empty.free(), empty.role(role))
         if held < role.replicas:
@@ -108,7 +118,7 @@ def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> 
     )
 
 
-def _nowhere(say: Wording, role: PodRole, empty: Snapshot) -> str:
+def _nowhere(say: Wording, role: PodRole, empty: ClusterState) -> str:
     """Say why no node holds even one pod of the role, all other pods aside."""
     if not empty.nodes:
         return "The cluster has no nodes. Add one."
@@ -144,7 +154,7 @@ def _without(say: Wording, role: PodRole, resource: str) -> str:
     return "Add GPU nodes, correct workers.gpuResource, or set workers.gpus to 0 to train on the CPU."
 
 
-def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: Snapshot) -> str:
+def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: ClusterState) -> str:
     causes = {empty.refusal(node, role) or NO_FREE_PORTS for node in large}
     nodes = f"{len(large)} node{'s' if len(large) > 1 else ''} would do, but for"
     if UNTOLERATED in causes:

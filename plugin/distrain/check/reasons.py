@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from distrain import kube
-from distrain.check.admission import refusal
-from distrain.check.marks import NOT_APART, NOT_NEAR, UNEVEN
-from distrain.check.ports import in_words
-from distrain.check.snapshot import Snapshot
+from distrain.check.cluster_state import ClusterState
 from distrain.job import Job, PodRole
+from distrain.scheduler.messages import NOT_APART, NOT_NEAR, UNEVEN
+from distrain.scheduler.node_filters import first_refusal
+from distrain.scheduler.node_ports import ports_first
+from distrain.scheduler.node_resources_fit import insufficient
 from distrain.solver import capacity
 from distrain.solver.problem import Node, Role
 
@@ -24,28 +25,28 @@ class Reason(Struct, frozen=True):
     reason: str
 
 
-def reasons(job: Job, snapshot: Snapshot) -> list[Reason]:
+def reasons(job: Job, state: ClusterState) -> list[Reason]:
     """Count the nodes per cause that keeps the next pod away, once the cluster is as full with the job as it gets."""
-    roles = {role.name: snapshot.role(role) for role in job.roles}
+    roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
-    left, unplaced = capacity.beside(snapshot.free(), list(roles.values()), main)
+    left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
     blocked = unplaced or main
     role = next(role for role in job.roles if role.name == blocked.name)
-    late = list(snapshot.late_refusals(snapshot.nodes, role))
+    later = list(state.later_refusals(state.nodes, role))
     causes: Counter[str] = Counter()
-    for node, room, words in zip(snapshot.nodes, left, late, strict=True):
+    for node, room, words in zip(state.nodes, left, later, strict=True):
         causes.update(_causes(node, room, role, blocked, words))
     return [Reason(count, words) for words, count in sorted(causes.items())]
 
 
-def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, late: str | None) -> list[str]:
-    """Return what the first filter that refuses says; `late` are those after the one about room."""
-    words = refusal(node, role.spec)
+def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, later: str | None) -> list[str]:
+    """Return what the first filter that refuses says; `later` is that of the filters after NodeResourcesFit."""
+    words = first_refusal(node, role.spec)
     if words:
         return [words]
-    short = in_words(capacity.shortages(room, blocked))
-    if short or late:
-        return short or [late or ""]
+    short = ports_first(insufficient(room, blocked))
+    if short or later:
+        return short or [later or ""]
     return list(between_pods(blocked))[:1]
 
 

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from distrain.api.cluster import Capabilities, Cluster
 from distrain.api.target import Target
-from distrain.check.report import Report, check
+from distrain.check.live_cluster import check
+from distrain.check.report import Report
 from distrain.commands.cluster import connected
 from distrain.commands.derived import derived_source, texts_of
 from distrain.commands.source import source_of

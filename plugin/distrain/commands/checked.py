@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from distrain import console, kube
 from distrain.api.cluster import Cluster
 from distrain.api.target import Target, namespace_alone
-from distrain.check import offline
-from distrain.check import report as reports
-from distrain.check.assumed import assumed_nodes
-from distrain.check.obstacles import Prepared
+from distrain.check import live_cluster, snapshot_file
+from distrain.check.assumed_nodes import assumed_nodes
+from distrain.check.cluster_state import ClusterState
+from distrain.check.explain import why
+from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
-from distrain.check.snapshot import Snapshot
-from distrain.check.summary import summary
-from distrain.check.why import why
+from distrain.check.text import summary
 from distrain.commands.subject import Subject
 from distrain.job import from_manifest
 
@@ -28,11 +27,11 @@ def answer(options: argparse.Namespace, manifest: str | None, place: tuple[Targe
     """
     subject = _subject(options, manifest, place)
     more = assumed_nodes(options.assume_nodes, subject.gpus)
-    prepared, snapshot = _examined(options, subject, more)
+    prepared, state = _examined(options, subject, more)
     if options.why:
-        console.answer("\n".join(why(options.why, prepared.job, snapshot)))
+        console.answer("\n".join(why(options.why, prepared.job, state)))
         return 0
-    found = report(prepared, snapshot, subject.gpus, more)
+    found = report(prepared, state, subject.gpus, more)
     if options.output == "json":
         console.answer(json.dumps(found.as_dict(), indent=2))
     else:
@@ -56,12 +55,16 @@ def _subject(options: argparse.Namespace, manifest: str | None, place: tuple[Tar
     return described(options, _running(options) or "check")
 
 
-def _examined(options: argparse.Namespace, subject: Subject, more: Sequence[kube.Node]) -> tuple[Prepared, Snapshot]:
+def _examined(
+    options: argparse.Namespace, subject: Subject, more: Sequence[kube.Node]
+) -> tuple[PreparedJob, ClusterState]:
     running = _running(options)
     if subject.cluster:
-        return reports.examined(subject.cluster, subject.job, subject.namespace, subject.gpu_resource, running, more)
-    found = offline.read_file(options.snapshot) if options.snapshot else offline.Contents()
-    return offline.examined(found, subject.job, subject.namespace, subject.gpu_resource, running, more)
+        return live_cluster.examined(
+            subject.cluster, subject.job, subject.namespace, subject.gpu_resource, running, more
+        )
+    found = snapshot_file.read_file(options.snapshot) if options.snapshot else snapshot_file.Contents()
+    return snapshot_file.examined(found, subject.job, subject.namespace, subject.gpu_resource, running, more)
 
 
 def _running(options: argparse.Namespace) -> str | None:

@@ -82,10 +82,10 @@ def _stated(options: argparse.Namespace) -> Measure | None:
         return lambda render, gpu_resource: StatedNodes(node_gpus)
     if snapshot_file:
         from distrain.api.target import namespace_alone
-        from distrain.check import offline
-        from distrain.check.snapshot import over
+        from distrain.check import snapshot_file
+        from distrain.check.cluster_state import over
         from distrain.derive.measured import measured
 
-        found, namespace = offline.read_file(snapshot_file), namespace_alone(options.namespace)
+        found, namespace = snapshot_file.read_file(snapshot_file), namespace_alone(options.namespace)
         return lambda render, gpu_resource: measured(found.nodes, over(found.pods), namespace, render(), gpu_resource)
     return None

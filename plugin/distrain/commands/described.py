@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 
 from distrain.api.target import namespace_alone
-from distrain.check.assumed import assumed_nodes
-from distrain.check.snapshot import over
+from distrain.check.assumed_nodes import assumed_nodes
+from distrain.check.cluster_state import over
 from distrain.commands.candidate import candidate
 from distrain.commands.derived import derived_source, given
 from distrain.commands.source import source_of

@@ -13,8 +13,8 @@ from msgspec import Struct
 from distrain import console, kube
 from distrain.api.cluster import Capabilities
 from distrain.api.target import namespace_alone
-from distrain.check import offline
-from distrain.check.snapshot import OverPods, over
+from distrain.check import snapshot_file
+from distrain.check.cluster_state import OverPods, over
 from distrain.commands.arguments import meant
 from distrain.commands.cluster import connected
 from distrain.derive import commented
@@ -153,7 +153,7 @@ def _ground(options: argparse.Namespace) -> Ground:
     if options.node_gpus:
         return _usual(options.node_gpus)
     if options.snapshot:
-        found = offline.read_file(options.snapshot)
+        found = snapshot_file.read_file(options.snapshot)
         return _measured(found.nodes, over(found.pods), namespace_alone(options.namespace))
     try:
         target, cluster = connected(options)

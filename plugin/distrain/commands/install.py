@@ -8,7 +8,7 @@ from functools import partial
 
 from distrain import console
 from distrain.check.report import Report
-from distrain.check.summary import summary
+from distrain.check.text import summary
 from distrain.commands.candidate import Candidate, candidate
 from distrain.release import orphans
 from distrain.release.install import Tools, install, refuse_what_does_not_fit

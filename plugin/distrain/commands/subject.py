@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from distrain.api.cluster import Cluster
-from distrain.check.report import gpus_of
+from distrain.check.gpus import gpus_of
 from distrain.job import Job
 
 

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.amounts import Units, allocatable_of, text
-from distrain.check.report import judge
-from distrain.check.rules import rules_of
-from distrain.check.snapshot import OverPods, Snapshot, take
+from distrain.check.cluster_state import ClusterState, OverPods, judge, take
 from distrain.derive.room import GIBIBYTE
 from distrain.derive.split import MOST_WORKERS, Split
 from distrain.job import MASTER, WORKER, Job, PodRole
+from distrain.scheduler.constraints import constraints_of
 from distrain.solver.problem import Node
 
 if TYPE_CHECKING:
@@ -28,14 +27,14 @@ CORE = 1000
 class MeasuredNodes(Struct, frozen=True):
     """A cluster's nodes and what is free on them. The job's workers are of any size: only their rules count."""
 
-    snapshot: Snapshot
+    state: ClusterState
     job: Job
     gpu_resource: str
     _most: dict[tuple[bool, int], int] = field(default_factory=dict)
 
     @property
     def largest(self) -> int:
-        nodes = _offers(self.snapshot.emptied(), self.job.main, self.gpu_resource)
+        nodes = _offers(self.state.emptied(), self.job.main, self.gpu_resource)
         return max((free.get(self.gpu_resource, 0) for _, free in nodes), default=0)
 
     def fits(self, split: Split) -> bool:
@@ -50,11 +49,11 @@ class MeasuredNodes(Struct, frozen=True):
         The part is of what DaemonSets and the job's other pods leave. Of the nodes that hold workers those with the
         most are looked at, as many as it takes.
         """
-        snapshot = self.snapshot if self.fits(split) else self.snapshot.emptied()
+        state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}
         for resource, step in (("cpu", CORE), ("memory", GIBIBYTE)):
-            amount = _rounded(self._share_of(resource, split, snapshot), step)
-            if amount and self._possible(snapshot, split, amounts | {resource: amount}):
+            amount = _rounded(self._share_of(resource, split, state), step)
+            if amount and self._possible(state, split, amounts | {resource: amount}):
                 amounts[resource] = amount
         return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
@@ -62,18 +61,18 @@ class MeasuredNodes(Struct, frozen=True):
         """Return how many workers of a size find room beside the job's other pods; looked up once."""
         key = (is_emptied, gpus)
         if key not in self._most:
-            snapshot = self.snapshot.emptied() if is_emptied else self.snapshot
+            state = self.state.emptied() if is_emptied else self.state
             job = sized(self.job, Split(MOST_WORKERS, gpus), {self.gpu_resource: gpus})
-            most = judge(job, snapshot).most
+            most = judge(job, state).most
             self._most[key] = 0 if most is None else most + self.job.ranks_beside
         return self._most[key]
 
-    def _share_of(self, resource: str, split: Split, snapshot: Snapshot) -> int:
+    def _share_of(self, resource: str, split: Split, state: ClusterState) -> int:
         beside = sum(role.request.get(resource, 0) * role.replicas for role in self.job.others if role.name != MASTER)
-        always = dict(_offers(self.snapshot.emptied(), self.job.main, self.gpu_resource))
-        gpus_of = {node.metadata.name: _gpus(node, self.gpu_resource) for node in self.snapshot.nodes}
+        always = dict(_offers(self.state.emptied(), self.job.main, self.gpu_resource))
+        gpus_of = {node.metadata.name: _gpus(node, self.gpu_resource) for node in self.state.nodes}
         shares = []
-        for name, free in _offers(snapshot, self.job.main, self.gpu_resource):
+        for name, free in _offers(state, self.job.main, self.gpu_resource):
             workers = free.get(self.gpu_resource, 0) // split.gpus
             if workers:
                 part = (always[name].get(resource, 0) - beside) * split.gpus // gpus_of[name]
@@ -81,8 +80,8 @@ class MeasuredNodes(Struct, frozen=True):
         shares.sort(reverse=True)
         return shares[split.replicas - 1] if len(shares) >= split.replicas else 0
 
-    def _possible(self, snapshot: Snapshot, split: Split, amounts: Units) -> bool:
-        return judge(sized(self.job, split, {self.gpu_resource: split.gpus, **amounts}), snapshot).possible
+    def _possible(self, state: ClusterState, split: Split, amounts: Units) -> bool:
+        return judge(sized(self.job, split, {self.gpu_resource: split.gpus, **amounts}), state).possible
 
 
 def sized(job: Job, split: Split, request: Units) -> Job:
@@ -113,13 +112,13 @@ def measured(
     release: str | None = None,
 ) -> MeasuredNodes:
     """Return what the nodes hold beside the pods, less those of `release`, for a job in this namespace."""
-    return MeasuredNodes(take(nodes, over_pods, rules_of(job, namespace), release), job, gpu_resource)
+    return MeasuredNodes(take(nodes, over_pods, constraints_of(job, namespace), release), job, gpu_resource)
 
 
-def _offers(snapshot: Snapshot, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
+def _offers(state: ClusterState, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
     """Return name and free amounts of the nodes that admit the role and have GPUs at all."""
-    admitting = snapshot.role(role).nodes
-    free: list[Node] = [node for node in snapshot.free() if node.name in admitting]
+    admitting = state.role(role).nodes
+    free: list[Node] = [node for node in state.free() if node.name in admitting]
     return [(node.name, dict(node.free)) for node in free if gpu_resource in node.free]
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from distrain import kube
 from distrain.amounts import allocatable
-from distrain.check.admission import CONDITION_TAINTS, untolerated
-from distrain.check.report import GPU
-from distrain.check.snapshot import Snapshot
+from distrain.check.cluster_state import ClusterState
+from distrain.check.gpus import GPU
 from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding, counted, some
 from distrain.doctor.survey import Survey, Unread
+from distrain.scheduler.taint_toleration import CONDITION_TAINTS, untolerated
 
 SECTION = "nodes"
 # Labels that name a GPU's model, the vendors' own before the clouds'.
@@ -35,7 +35,7 @@ def findings(survey: Survey) -> list[Finding]:
     nodes = survey.nodes
     if isinstance(nodes, Unread):
         return [Finding(SECTION, name, UNKNOWN, nodes.why) for name in ("nodes", "GPUs")]
-    found = [_taking_pods(nodes), *_gpus(nodes, survey.snapshot)]
+    found = [_taking_pods(nodes), *_gpus(nodes, survey.state)]
     without = [node for node in nodes if _has_labels(node) and not offered(node)]
     return [*found, _without_plugin(without)] if without else found
 
@@ -54,7 +54,7 @@ def takes_pods(node: kube.Node) -> bool:
     return not node.spec.unschedulable and not any(taint.key in CONDITION_TAINTS for taint in node.spec.taints or ())
 
 
-def _gpus(nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> list[Finding]:
+def _gpus(nodes: Sequence[kube.Node], state: ClusterState | Unread) -> list[Finding]:
     groups: dict[tuple[str, str], list[kube.Node]] = {}
     for node in nodes:
         for resource in offered(node):
@@ -64,12 +64,12 @@ def _gpus(nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> list[Findi
     if not groups:
         words = "no node offers any"
         return [Finding(SECTION, "GPUs", MISSING, words, "add GPU nodes, or train on CPUs with workers.gpus=0")]
-    return [_group(resource, model, groups[resource, model], snapshot) for resource, model in sorted(groups)]
+    return [_group(resource, model, groups[resource, model], state) for resource, model in sorted(groups)]
 
 
-def _group(resource: str, model: str, nodes: Sequence[kube.Node], snapshot: Snapshot | Unread) -> Finding:
+def _group(resource: str, model: str, nodes: Sequence[kube.Node], state: ClusterState | Unread) -> Finding:
     total = sum(offered(node)[resource] for node in nodes)
-    free = None if isinstance(snapshot, Unread) else _free(resource, nodes, snapshot)
+    free = None if isinstance(state, Unread) else _free(resource, nodes, state)
     details = {"resource": resource, "model": model, "nodes": len(nodes), "allocatable": total, "free": free}
     amount = f"{total} GPUs, how many are free is unknown" if free is None else f"{free} of {total} GPUs free"
     found = f"{amount} on {counted(len(nodes), 'node')} of {model or 'a model that no label tells'}"
@@ -80,9 +80,9 @@ def _group(resource: str, model: str, nodes: Sequence[kube.Node], snapshot: Snap
     return Finding(SECTION, resource, OK, found, "tolerate them with workers.tolerations", details=details)
 
 
-def _free(resource: str, nodes: Iterable[kube.Node], snapshot: Snapshot) -> int:
+def _free(resource: str, nodes: Iterable[kube.Node], state: ClusterState) -> int:
     names = {node.metadata.name for node in nodes if takes_pods(node)}
-    return sum(max(0, node.free.get(resource, 0)) for node in snapshot.free() if node.name in names)
+    return sum(max(0, node.free.get(resource, 0)) for node in state.free() if node.name in names)
 
 
 def _without_plugin(nodes: Sequence[kube.Node]) -> Finding:

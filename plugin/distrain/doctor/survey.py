@@ -11,11 +11,11 @@ from msgspec import Struct
 from distrain import kube
 from distrain.api.answers import NotFoundError
 from distrain.api.cluster import Cluster
-from distrain.check import snapshot
-from distrain.check.rules import JobRules
-from distrain.check.snapshot import Snapshot
+from distrain.check import cluster_state
+from distrain.check.cluster_state import ClusterState
 from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
+from distrain.scheduler.constraints import JobConstraints
 
 # Rights are asked one by one; so many questions are under way at a time.
 QUESTIONS = 4
@@ -32,7 +32,7 @@ class Unread(Struct, frozen=True):
 class Survey(Struct, frozen=True):
     """A cluster, read for a job in one namespace. `own` is that namespace, None where there is none of that name.
 
-    `served` holds APIs as `group/version/Kind`, `snapshot` what is free on the nodes, and `allowed` those of the rights
+    `served` holds APIs as `group/version/Kind`, `state` what is free on the nodes, and `allowed` those of the rights
     asked that the caller has.
     """
 
@@ -41,7 +41,7 @@ class Survey(Struct, frozen=True):
     served: Sequence[str] | Unread
     deployments: Sequence[kube.Workload] | Unread
     nodes: Sequence[kube.Node] | Unread
-    snapshot: Snapshot | Unread
+    state: ClusterState | Unread
     storage_classes: Sequence[kube.StorageClass] | Unread
     namespaces: Sequence[kube.Named] | Unread
     own: kube.Named | Unread | None
@@ -62,14 +62,16 @@ def take(
         version = Unread(str(error))
     served = _part(lambda: [api for group in groups for api in cluster.served(group)])
     asked = rights([] if isinstance(served, Unread) else served)
-    nodes, rules = _part(cluster.nodes), JobRules(namespace)
+    nodes, constraints = _part(cluster.nodes), JobConstraints(namespace)
     return Survey(
         namespace=namespace,
         version=version,
         served=served,
         deployments=_part(cluster.deployments),
         nodes=nodes,
-        snapshot=nodes if isinstance(nodes, Unread) else _part(lambda: snapshot.take(nodes, cluster.over_pods, rules)),
+        state=nodes
+        if isinstance(nodes, Unread)
+        else _part(lambda: cluster_state.take(nodes, cluster.over_pods, constraints)),
         storage_classes=_part(cluster.storage_classes),
         namespaces=_part(cluster.namespaces),
         own=_part(lambda: _own(cluster, namespace)),

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from distrain import kube
-from distrain.check.admission import untolerated
-from distrain.check.report import GPU
+from distrain.check.gpus import GPU
 from distrain.doctor.gpus import offered, takes_pods
+from distrain.scheduler.taint_toleration import untolerated
 
 # As the chart's own default has it.
 NVIDIA = "nvidia.com/gpu"

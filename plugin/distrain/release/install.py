@@ -25,11 +25,12 @@ from distrain.release import namespace
 from distrain.release.interrupts import Interrupts
 from distrain.release.namespace import MadeNamespace
 from distrain.release.wait import Followed, until_started
+from distrain.verdict import Verdict
 
 if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` installs nothing
     from distrain.releases import Operation, Releases
 
-MAY_WAIT = ("depends", "busy")
+MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
 # What is taken back without a signal: Helm says that it failed, or the job cannot start.
 FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
 
@@ -65,7 +66,7 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
 
 def refuse_what_does_not_fit(report: Report, *, allow_busy: bool) -> None:
     """Raise DoesNotFitError unless the job fits, or may wait for room and the user lets it."""
-    if report.verdict == "fits" or (allow_busy and report.verdict in MAY_WAIT):
+    if report.verdict == Verdict.FITS or (allow_busy and report.verdict in MAY_WAIT):
         return
     wait = " To install it all the same and let it wait, add --allow-busy." if report.verdict in MAY_WAIT else ""
     raise DoesNotFitError(f"{report.verdict}: {report.next}{wait}", report.exit_code)

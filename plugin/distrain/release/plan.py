@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from distrain.check.report import Gpus
+from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError
 from distrain.job import Job, Resource
 from distrain.release import changes

@@ -26,7 +26,6 @@ from distrain.solver.node_classes import Compact, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
-TOO_MANY_PODS = "Too many pods"
 # Steps of one search; some seconds.
 BUDGET = 1_000_000
 # Smaller sizes, of which several are tried, get a part of the budget each.
@@ -127,13 +126,6 @@ def copies(node: Node, role: Role) -> int:
 def room(nodes: Iterable[Node], role: Role) -> int:
     """Count the pods of the role that the nodes can hold, other roles aside."""
     return sum(copies(node, role) for node in nodes)
-
-
-def shortages(node: Node, role: Role) -> list[str]:
-    """Say, in the scheduler's words, what the node lacks for one more pod of a role that it is filled up with."""
-    held = copies(node, role)
-    short = [name for name, amount in asked(role) if node.free.get(name, 0) - held * amount < amount]
-    return [TOO_MANY_PODS if name == "pods" else f"Insufficient {name}" for name in short]
 
 
 def with_pod(node: Node, role: Role) -> Node:

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distrain.check import offline
 from distrain.job import from_manifest
 from lab.builds import golang
+from tests.plugin.check.judging import check_snapshot
 from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
 # States of a gang on its way that the real scheduler is put into before the answer is incomplete.
@@ -95,7 +95,7 @@ def compare(case: Case, scheduler: RealScheduler) -> Outcome:
     if real.get("error"):
         raise ValueError(real["error"])
     try:
-        report = offline.check_snapshot(case.cluster, from_manifest(case.manifest, "--manifest"), case.namespace)
+        report = check_snapshot(case.cluster, from_manifest(case.manifest, "--manifest"), case.namespace)
     except Exception:
         return Outcome("", False, real, traceback.format_exc(limit=-3))
     return Outcome(report.verdict, report.undecided, real)

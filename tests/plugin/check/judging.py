@@ -7,11 +7,12 @@ from typing import Any
 
 import yaml
 
-from distrain.check import offline
-from distrain.check.obstacles import Prepared
+from distrain.check import snapshot_file
+from distrain.check.cluster_state import ClusterState
+from distrain.check.gpus import gpus_of
+from distrain.check.refusals import PreparedJob
 from distrain.check.report import Report, report
-from distrain.check.snapshot import Snapshot
-from distrain.check.summary import summary
+from distrain.check.text import summary
 from distrain.job import Job, from_manifest
 from tests.plugin.objects import Object, mpi_job
 
@@ -42,10 +43,16 @@ def kind(name: str, *objects: Object) -> list[Object]:
 
 def examined(
     job: Job, cluster: list[Object], running: list[Object], others: list[Object], release: str | None = None
-) -> tuple[Prepared, Snapshot]:
+) -> tuple[PreparedJob, ClusterState]:
     items = [*kind("Node", *cluster), *kind("Pod", *running), *ELSEWHERE, *others]
-    found = offline.contents(json.dumps({"items": items}).encode())
-    return offline.examined(found, job, NAMESPACE, release=release)
+    found = snapshot_file.contents(json.dumps({"items": items}).encode())
+    return snapshot_file.examined(found, job, NAMESPACE, release=release)
+
+
+def check_snapshot(cluster: bytes, job: Job, namespace: str) -> Report:
+    """Judge the job against the content of a file."""
+    prepared, state = snapshot_file.examined(snapshot_file.contents(cluster), job, namespace)
+    return report(prepared, state, gpus_of(job))
 
 
 def said(report: Report, job: Job) -> str:

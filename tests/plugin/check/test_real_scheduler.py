@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from distrain.check import offline
 from distrain.job import Job
 from tests.plugin.check import comparison
 from tests.plugin.check.comparison import Outcome, RealScheduler, compare_seeds, told
@@ -109,7 +108,7 @@ def test_same_answer_is_no_disagreement(checked: str, undecided: bool, real: dic
 def test_disagreement_is_told_with_the_smallest_case(monkeypatch: pytest.MonkeyPatch) -> None:
     case = _case(4, {"nodeSelector": {"zone": "nowhere"}, "hostNetwork": True})
     monkeypatch.setattr(comparison, "random_case", lambda *_: case)
-    monkeypatch.setattr(offline, "check_snapshot", _wrong_about_node_selectors)
+    monkeypatch.setattr(comparison, "check_snapshot", _wrong_about_node_selectors)
 
     text = told(7)
 

@@ -287,7 +287,7 @@ def test_same_cluster_gives_the_same_lines(cluster: FakeApi, examine: Doctor) ->
 def _survey(**parts: Any) -> Survey:
     """A cluster of which nothing could be read but the parts given."""
     unread = Unread("you may not")
-    names = ("version", "served", "deployments", "nodes", "snapshot", "storage_classes", "namespaces", "own", "user")
+    names = ("version", "served", "deployments", "nodes", "state", "storage_classes", "namespaces", "own", "user")
     return Survey(**{**dict.fromkeys([*names, "allowed"], unread), "namespace": "team", **parts})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distrain.check.report import Gpus
+from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
 from distrain.job import from_manifest
 from distrain.release import changes

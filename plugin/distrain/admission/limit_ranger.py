@@ -1,0 +1,106 @@
+"""LimitRanger: a namespace's LimitRanges give containers defaults, and refuse pods outside their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.admission.refusal import Refusal
+from distrain.amounts import text, thousandths
+from distrain.job import Job, PodRole
+from distrain.kube.policy import Limit, LimitRange
+from distrain.pod_amounts import pod_limits, pod_request, requested
+from distrain.verdict import Verdict
+from distrain.wording import Wording
+
+
+def applied(job: Job, ranges: Sequence[LimitRange]) -> Job:
+    """Return the job with the defaults of the LimitRanges in its containers."""
+    defaults = [limit for each in ranges for limit in each.spec.limits or () if limit.type == "Container"]
+    return replace(job, roles=tuple(_with_defaults(role, defaults) for role in job.roles)) if defaults else job
+
+
+def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
+    """Yield a refusal for each limit that a job breaks; the job has the defaults already."""
+    for each in ranges:
+        for role in job.roles:
+            for limit in each.spec.limits or ():
+                for words in _violations(limit, role.spec):
+                    step = f"{say.place(role)}: LimitRange {each.metadata.name} refuses its pods: {words}."
+                    yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} Change what they ask for, or the LimitRange.")
+
+
+def _with_defaults(role: PodRole, defaults: Sequence[Limit]) -> PodRole:
+    spec = role.spec
+    containers = [_filled(container, defaults) for container in spec.containers or ()]
+    init = [_filled(container, defaults) for container in spec.init_containers or ()]
+    spec = replace(spec, containers=containers, init_containers=init)
+    return replace(role, spec=spec, request=pod_request(spec))
+
+
+def _filled(container: kube.TemplateContainer, defaults: Sequence[Limit]) -> kube.TemplateContainer:
+    resources = container.resources or kube.Resources()
+    requests, limits = requested(resources), resources.limits or {}
+    for default in defaults:
+        limits = {**(default.default or {}), **limits}
+        requests = {**(default.default_request or {}), **requests}
+    return replace(container, resources=kube.Resources(requests=requests, limits=limits))
+
+
+def _violations(limit: Limit, spec: kube.TemplateSpec) -> Iterator[str]:
+    if limit.type == "Pod":
+        spec = replace(spec, overhead=None)
+        requests: kube.Amounts = {**_quantities(pod_request(spec))}
+        yield from _broken(limit, requests, {**_quantities(pod_limits(spec))})
+    if limit.type == "Container":
+        for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+            resources = container.resources or kube.Resources()
+            yield from _broken(limit, requested(resources), resources.limits or {})
+
+
+def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {resource: text(resource, amount) for resource, amount in amounts.items()}
+
+
+def _broken(limit: Limit, requests: kube.Amounts, limits: kube.Amounts) -> Iterator[str]:
+    for name, bound in sorted((limit.min or {}).items()):
+        yield from _below(limit.type, name, bound, requests, limits)
+    for name, bound in sorted((limit.max or {}).items()):
+        yield from _above(limit.type, name, bound, requests, limits)
+    for name, bound in sorted((limit.max_limit_request_ratio or {}).items()):
+        yield from _out_of_ratio(limit.type, name, bound, requests, limits)
+
+
+def _below(kind: str, name: str, bound: kube.Quantity, requests: kube.Amounts, limits: kube.Amounts) -> Iterator[str]:
+    words = f"minimum {name} usage per {kind} is {bound}"
+    if name not in requests:
+        yield f"{words}.  No request is specified"
+    elif thousandths(requests[name]) < thousandths(bound):
+        yield f"{words}, but request is {requests[name]}"
+    elif name in limits and thousandths(limits[name]) < thousandths(bound):
+        yield f"{words}, but limit is {limits[name]}"
+
+
+def _above(kind: str, name: str, bound: kube.Quantity, requests: kube.Amounts, limits: kube.Amounts) -> Iterator[str]:
+    words = f"maximum {name} usage per {kind} is {bound}"
+    if name not in limits:
+        yield f"{words}.  No limit is specified"
+    elif thousandths(limits[name]) > thousandths(bound):
+        yield f"{words}, but limit is {limits[name]}"
+    elif name in requests and thousandths(requests[name]) > thousandths(bound):
+        yield f"{words}, but request is {requests[name]}"
+
+
+def _out_of_ratio(
+    kind: str, name: str, bound: kube.Quantity, requests: kube.Amounts, limits: kube.Amounts
+) -> Iterator[str]:
+    words = f"{name} max limit to request ratio per {kind} is {bound}"
+    request, limit = thousandths(requests.get(name, 0)), thousandths(limits.get(name, 0))
+    if not request:
+        yield f"{words}, but no request is specified or request is 0"
+    elif not limit:
+        yield f"{words}, but no limit is specified or limit is 0"
+    elif limit * 1000 > thousandths(bound) * request:
+        yield f"{words}, but provided ratio is {limit / request:f}"

@@ -1,0 +1,32 @@
+"""PodSecurity: a namespace that enforces `restricted` refuses the containers that some operators add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distrain import kube
+from distrain.admission.refusal import Refusal
+from distrain.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
+from distrain.job import Job
+from distrain.kube.selectors import Labels
+from distrain.verdict import Verdict
+from distrain.wording import Wording
+
+ENFORCED = "pod-security.kubernetes.io/enforce"
+# Operators add these containers without the security context that `restricted` demands.
+UNRESTRICTED = (KUBECTL_DELIVERY.name, INIT_PYTORCH.name)
+
+
+def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator[Refusal]:
+    """Yield a refusal for each role whose operator adds such a container; `labels` are the namespace's."""
+    for role in job.roles if labels.get(ENFORCED) == "restricted" else ():
+        added = [each.name for each in role.spec.init_containers or () if _is_unrestricted(each)]
+        if added and role.replicas:
+            words = f'violates PodSecurity "restricted": container {added[0]}'
+            step = f"{say.place(role)}: namespace {namespace} refuses container {added[0]}, which the operator adds."
+            mend = "Take a namespace that enforces baseline, or another kind of job (job.kind, job.apiVersion)."
+            yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} {mend}")
+
+
+def _is_unrestricted(container: kube.Container) -> bool:
+    return container.name in UNRESTRICTED and not isinstance(container, kube.TemplateContainer)

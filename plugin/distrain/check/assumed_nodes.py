@@ -1,0 +1,53 @@
+"""The nodes that --assume-nodes describes: nodes that an autoscaler would add."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from distrain import kube
+from distrain.amounts import thousandths
+from distrain.errors import ValuesError
+
+FLAG = "--assume-nodes"
+FORM = re.compile(r"(?P<count>\d{1,5})x(?P<gpus>\d{1,4})(?::(?P<pairs>.+))?")
+AMOUNTS = ("cpu", "memory", "ephemeral-storage", "pods")
+# What the description does not mention is ample.
+ENOUGH: kube.Amounts = {"cpu": 10**9, "memory": 2**60, "ephemeral-storage": 2**60, "pods": 110}
+EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu"
+
+
+def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.Node]:
+    """Return the nodes of all descriptions; raises ValuesError when one is wrong."""
+    named = enumerate(descriptions, start=1)
+    return [node for number, words in named for node in _nodes(words, f"assumed-{number}", gpu_resource)]
+
+
+def _nodes(words: str, name: str, gpu_resource: str) -> list[kube.Node]:
+    found = FORM.fullmatch(words)
+    if not found:
+        raise ValuesError(f"{FLAG}: {words} is no number of nodes; {EXAMPLE}")
+    allocatable: kube.Amounts = {**ENOUGH, gpu_resource: int(found["gpus"])}
+    labels = {}
+    for pair in (found["pairs"] or "").split(",") if found["pairs"] else ():
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ValuesError(f"{FLAG}: {pair} in {words} has no value; {EXAMPLE}")
+        if key in AMOUNTS:
+            allocatable[key] = _amount(value, words)
+        else:
+            labels[key] = value
+    return [_node(f"{name}-{number}", labels, allocatable) for number in range(1, int(found["count"]) + 1)]
+
+
+def _node(name: str, labels: dict[str, str], allocatable: kube.Amounts) -> kube.Node:
+    given = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    return kube.Node(kube.Metadata(name, labels={**given, **labels}), status=kube.NodeStatus(allocatable))
+
+
+def _amount(value: str, words: str) -> str:
+    try:
+        thousandths(value)
+    except ValueError as error:
+        raise ValuesError(f"{FLAG}: {words}: {error}; {EXAMPLE}") from error
+    return value

@@ -1,0 +1,45 @@
+"""Choose the nodes whose pods have to be read.
+
+Most jobs can run on a few nodes of a large cluster only: those with their GPUs or their label. Pods on other nodes take
+no room from the job, and reading them is most of the work of a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distrain import kube
+from distrain.amounts import allocatable
+from distrain.job import Job, PodRole
+from distrain.scheduler.node_filters import first_refusal, recovered
+
+# Up to this number a list of pods per node pays off; beyond it one list of all pods takes fewer requests.
+FEW = 64
+
+
+def candidate_nodes(job: Job, nodes: Sequence[kube.Node]) -> list[str] | None:
+    """Name the nodes that could take a pod of the job if they were empty and healthy; None when all pods matter.
+
+    All pods matter if the job has constraints about other pods, which reach over a zone or the whole cluster.
+    """
+    if any(_depends_on_pods(role.spec) for role in job.roles):
+        return None
+    found = [node.metadata.name for node in nodes if any(_could_take(node, role) for role in job.roles)]
+    return found if len(found) <= min(FEW, len(nodes) // 2) else None
+
+
+def unread(nodes: int) -> str:
+    """Return the line of the report about the nodes whose pods were not read."""
+    return f"pods on the {nodes} nodes that take none of the job's, which an anti-affinity of theirs could reach beyond"
+
+
+def _depends_on_pods(spec: kube.PodSpec) -> bool:
+    affinity = spec.affinity or kube.Affinity()
+    return bool(affinity.pod_affinity or affinity.pod_anti_affinity or spec.topology_spread_constraints)
+
+
+def _could_take(node: kube.Node, role: PodRole) -> bool:
+    if first_refusal(recovered(node), role.spec) is not None:
+        return False
+    room = allocatable(node)
+    return all(room.get(resource, 0) >= amount for resource, amount in role.request.items())

@@ -1,0 +1,126 @@
+"""The nodes of a cluster and what pods use of them, as the solver needs both for one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.amounts import Units, allocatable
+from distrain.job import Job, PodRole
+from distrain.kube.pods import CountedPod
+from distrain.scheduler import inter_pod_affinity, pod_topology_spread, volume_binding
+from distrain.scheduler.constraints import JobConstraints, RoleConstraints
+from distrain.scheduler.messages import IN_USE
+from distrain.scheduler.node_filters import first_refusal, recovered
+from distrain.scheduler.node_usage import EVERYWHERE, ClusterUsage, PodCounts, Usage, usage_of
+from distrain.scheduler.volume_restrictions import claims_of
+from distrain.solver import capacity
+from distrain.solver.capacity import Judgement
+from distrain.solver.problem import Node, Role
+
+# Reads all pods, live or from a file, and returns what a function makes of them.
+OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsage]
+
+
+class ClusterState(Struct, frozen=True):
+    """The nodes, their usage by all pods, and by the pods that stay after every other pod has ended."""
+
+    nodes: Sequence[kube.Node]
+    taken: Usage
+    staying: Usage
+    constraints: JobConstraints
+    counts: PodCounts = field(default_factory=PodCounts)
+    _free: list[Node] = field(default_factory=list)
+    _roles: dict[str, Role] = field(default_factory=dict)
+
+    def emptied(self) -> ClusterState:
+        """Return the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned."""
+        return ClusterState([recovered(node) for node in self.nodes], self.staying, self.staying, self.constraints)
+
+    def free(self) -> list[Node]:
+        """Return the nodes with their free resources, host ports included, and the labels that constraints name."""
+        if not self._free:
+            ports = self.constraints.ports
+            keys = self.constraints.keys
+            self._free.extend(
+                Node(
+                    node.metadata.name,
+                    {**self._left(node), **ports.free(self.taken.ports.get(node.metadata.name, ()))},
+                    {key: value for key, value in (node.metadata.labels or {}).items() if key in keys},
+                )
+                for node in self.nodes
+            )
+        return self._free
+
+    def role(self, role: PodRole) -> Role:
+        """Return the role with the nodes that admit its pods, and its constraints about the job's own pods."""
+        constraints = self.constraints.roles[role.name]
+        if role.name not in self._roles:
+            self._roles[role.name] = self._solvers_role(constraints)
+        ports = self.constraints.ports.request(constraints.ports)
+        return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports})
+
+    def refusal(self, node: kube.Node, role: PodRole) -> str | None:
+        """Return the message of the first filter, besides NodeResourcesFit, that refuses the node, else None."""
+        return first_refusal(node, role.spec) or next(iter(self.later_refusals([node], role)), None)
+
+    def later_refusals(self, nodes: Iterable[kube.Node], role: PodRole) -> Iterator[str | None]:
+        """Yield for each node the message of the first refusing filter among those after NodeResourcesFit."""
+        constraints = self.constraints.roles[role.name]
+        refused = inter_pod_affinity.refused(self.taken.of(role.name), constraints, self._by_name())
+        own, in_use = set(claims_of(role.spec.volumes)), self.taken.claims
+        for node in nodes:
+            used = any(own & in_use.get(where, set()) for where in (EVERYWHERE, node.metadata.name))
+            yield (
+                (IN_USE if used else None)
+                or volume_binding.refusal(node, constraints.volumes)
+                or pod_topology_spread.refusal(node, constraints)
+                or refused.message(node)
+            )
+
+    def _solvers_role(self, constraints: RoleConstraints) -> Role:
+        role, nodes, existing = constraints.role, self._by_name(), self.taken.of(constraints.role.name)
+        taking = [node for node in self.nodes if first_refusal(node, role.spec) is None]
+        later = self.later_refusals(taking, role)
+        admitting = [node.metadata.name for node, cause in zip(taking, later, strict=True) if cause is None]
+        affinity = inter_pod_affinity.affinity(existing, constraints, self.constraints, nodes)
+        return Role(
+            role.name,
+            role.replicas,
+            role.request,
+            frozenset(admitting),
+            near=affinity or constraints.beside,
+            apart=inter_pod_affinity.anti_affinity(constraints, self.constraints),
+            spread=pod_topology_spread.spread(existing, constraints, self.constraints, nodes),
+        )
+
+    def _by_name(self) -> Mapping[str, kube.Node]:
+        return {node.metadata.name: node for node in self.nodes}
+
+    def _left(self, node: kube.Node) -> Units:
+        free = allocatable(node)
+        for resource, amount in self.taken.requests.get(node.metadata.name, {}).items():
+            free[resource] = free.get(resource, 0) - amount
+        return free
+
+
+def take(
+    nodes: Sequence[kube.Node], over_pods: OverPods, constraints: JobConstraints, release: str | None = None
+) -> ClusterState:
+    """Sum up the usage of the nodes for a job with these constraints; the pods of `release` count as free."""
+    usage = over_pods(lambda pods: usage_of(nodes, pods, constraints, release))
+    return ClusterState(nodes, usage.taken, usage.staying, constraints, usage.counts)
+
+
+def over(pods: Iterable[CountedPod]) -> OverPods:
+    """Return the OverPods of pods that have been read already."""
+    return lambda use: use(pods)
+
+
+def judge(job: Job, state: ClusterState) -> Judgement:
+    """Count the job's main pods that fit, in the worst and in the best case."""
+    roles = {role.name: state.role(role) for role in job.roles}
+    return capacity.judge(state.free(), list(roles.values()), roles[job.main.name])

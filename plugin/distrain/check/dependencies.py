@@ -1,0 +1,85 @@
+"""The objects that a job's pods depend on, besides nodes and other pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from distrain import kube
+from distrain.controllers import ObjectName
+from distrain.job import Job
+from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+from distrain.kube.selectors import Labels
+from distrain.scheduler.volume_restrictions import claims_of
+
+# The controller manager creates these in each namespace.
+GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})
+
+
+class Dependencies(Struct, frozen=True):
+    """The objects of the namespace and the cluster that decide over a job's pods.
+
+    None: the kind was not read; `unseen` names it. `missing` are the Secrets and ConfigMaps that the job's pods need
+    and that do not exist.
+    """
+
+    namespaces: Mapping[str, Labels] | None = None
+    quotas: Sequence[ResourceQuota] | None = None
+    limit_ranges: Sequence[LimitRange] | None = None
+    priority_classes: Mapping[str, PriorityClass] | None = None
+    claims: Mapping[str, PersistentVolumeClaim] | None = None
+    volumes: Mapping[str, PersistentVolume] | None = None
+    storage_classes: Mapping[str, kube.StorageClass] | None = None
+    missing: frozenset[ObjectName] = frozenset()
+    unseen: Sequence[str] = field(default_factory=list)
+
+
+def namespace_of(job: Job, namespace: str) -> str:
+    """Return the namespace that the job's manifest names, else the one given."""
+    return job.main.namespace or namespace
+
+
+def foreign_claims(job: Job) -> list[str]:
+    """Name the claims that the job's pods use and that its manifest does not create."""
+    names = {name for role in job.roles for name in claims_of(role.spec.volumes)}
+    return sorted(name for name in names if ("PersistentVolumeClaim", name) not in job.creates)
+
+
+def references(job: Job) -> list[ObjectName]:
+    """Name the Secrets and ConfigMaps that the job's pods need to start and that its manifest does not create."""
+    found = {name for role in job.roles for name in _references(role.spec)}
+    return sorted(found - job.creates - GIVEN)
+
+
+def _references(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
+    for container in (*(spec.init_containers or ()), *(spec.containers or ())):
+        # Containers that an operator adds have no env.
+        if isinstance(container, kube.TemplateContainer):
+            yield from _of_container(container)
+    for volume in spec.volumes or ():
+        if isinstance(volume, kube.TemplateVolume):
+            yield from _of_volume(volume)
+
+
+def _of_container(container: kube.TemplateContainer) -> Iterator[ObjectName]:
+    for variable in container.env or ():
+        if variable.value_from:
+            yield from _needed("Secret", variable.value_from.secret_key_ref)
+            yield from _needed("ConfigMap", variable.value_from.config_map_key_ref)
+    for variables in container.env_from or ():
+        yield from _needed("Secret", variables.secret_ref)
+        yield from _needed("ConfigMap", variables.config_map_ref)
+
+
+def _of_volume(volume: kube.TemplateVolume) -> Iterator[ObjectName]:
+    if volume.secret and not volume.secret.optional:
+        yield "Secret", volume.secret.secret_name
+    yield from _needed("ConfigMap", volume.config_map)
+    for source in (volume.projected and volume.projected.sources) or ():
+        yield from _needed("Secret", source.secret)
+        yield from _needed("ConfigMap", source.config_map)
+
+
+def _needed(kind: str, reference: kube.Reference | None) -> Iterable[ObjectName]:
+    return [(kind, reference.name)] if reference and reference.name and not reference.optional else []

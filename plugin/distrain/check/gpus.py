@@ -1,0 +1,38 @@
+"""The GPUs of a job: their resource name, and how many are needed, free and there in total."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from distrain.amounts import allocatable_of
+from distrain.check.cluster_state import ClusterState
+from distrain.job import Job
+
+# Vendors' names of their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
+GPU = re.compile(r"gpu|^nvidia\.com/")
+
+
+class Gpus(Struct, frozen=True):
+    """GPUs needed by all pods of the job, free on the nodes that admit these pods, and of all nodes in total."""
+
+    resource: str
+    needed: int
+    free: int
+    total: int
+
+
+def gpus_of(job: Job) -> str:
+    """Guess the resource name of the job's GPUs from the requests of its pods."""
+    asked = {resource for role in job.roles for resource in role.request if "/" in resource}
+    return min((resource for resource in asked if GPU.search(resource)), default="nvidia.com/gpu")
+
+
+def count_gpus(job: Job, state: ClusterState, resource: str) -> Gpus:
+    """Count the GPUs that the job needs and those of the cluster."""
+    asking = [role for role in job.roles if role.request.get(resource)] or [job.main]
+    admitting = frozenset().union(*(state.role(role).nodes for role in asking))
+    free = sum(max(0, node.free.get(resource, 0)) for node in state.free() if node.name in admitting)
+    needed = sum(role.replicas * role.request.get(resource, 0) for role in asking)
+    return Gpus(resource, needed, free, sum(allocatable_of(node, resource) for node in state.nodes))

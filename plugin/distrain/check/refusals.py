@@ -1,0 +1,89 @@
+"""Prepare a job as its namespace would, and collect what refuses its pods besides the room on the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from distrain.admission import limit_ranger, pod_security, priority, resource_quota
+from distrain.admission.priority import priority_of
+from distrain.admission.refusal import Refusal
+from distrain.amounts import Units
+from distrain.check import volume_claims
+from distrain.check.dependencies import Dependencies
+from distrain.job import Job
+from distrain.scheduler.affinity_terms import NamespaceLabels
+from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
+from distrain.scheduler.messages import GATED
+from distrain.verdict import Verdict
+from distrain.wording import Wording
+
+
+class PreparedJob(Struct, frozen=True):
+    """A job with the defaults of its namespace's LimitRanges, and with the constraints of its pods.
+
+    `refusals` stop the job whatever the nodes hold. `unseen` names what was not judged, and `open_claims` the claims
+    whose volume's place is unknown before the first pod has its node.
+    """
+
+    job: Job
+    namespace: str
+    constraints: JobConstraints
+    dependencies: Dependencies
+    refusals: tuple[Refusal, ...] = ()
+    unseen: tuple[str, ...] = ()
+    open_claims: tuple[str, ...] = ()
+
+
+def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str) -> PreparedJob:
+    """Apply the namespace's defaults to the job, and judge it by everything but nodes and other pods."""
+    job = limit_ranger.applied(job, found.limit_ranges or ())
+    say = Wording(job, gpu_resource)
+    claims = volume_claims.judge_claims(job, found, say)
+    refusals = [
+        *_gates(job, say),
+        *priority.refusals(job, found.priority_classes, say),
+        *pod_security.refusals(job, namespace, (found.namespaces or {}).get(namespace) or {}, say),
+        *limit_ranger.refusals(job, found.limit_ranges or (), say),
+        *_missing(found, say),
+        *claims.refusals,
+    ]
+    quotas = resource_quota.not_judged(job, found.quotas or ())
+    unseen = [*found.unseen, *unknown_labels(job), *claims.unseen, *quotas]
+    constraints = _constraints(job, namespace, found, claims)
+    return PreparedJob(job, namespace, constraints, found, tuple(refusals), tuple(unseen), tuple(claims.undecided))
+
+
+def with_quotas(prepared: PreparedJob, own: Units, gpu_resource: str) -> list[Refusal]:
+    """Return all refusals, including those of quotas; `own`, the requests of the run's pods, count as free."""
+    say = Wording(prepared.job, gpu_resource)
+    quotas = resource_quota.refusals(prepared.job, prepared.dependencies.quotas or (), say, own)
+    return list(dict.fromkeys([*prepared.refusals, *quotas]))
+
+
+def _constraints(job: Job, namespace: str, found: Dependencies, claims: volume_claims.Claims) -> JobConstraints:
+    priorities = [priority_of(role, found.priority_classes) for role in job.roles]
+    return constraints_of(
+        job,
+        namespace,
+        NamespaceLabels(found.namespaces if namespace in (found.namespaces or {}) else None),
+        priorities=(min(priorities), max(priorities)),
+        volumes=claims.rules,
+        exclusive_claims=claims.exclusive,
+        beside=claims.near,
+    )
+
+
+def _gates(job: Job, say: Wording) -> Iterator[Refusal]:
+    for role in job.roles:
+        names = ", ".join(gate.name for gate in role.spec.scheduling_gates or ())
+        if names and role.replicas:
+            step = f"{say.place(role)}: no pod is placed before its scheduling gates are lifted: {names}."
+            yield Refusal(Verdict.IMPOSSIBLE, GATED, f"{step} Lift them, or leave them out.")
+
+
+def _missing(found: Dependencies, say: Wording) -> Iterator[Refusal]:
+    for kind, name in sorted(found.missing):
+        step = f"{say.place(say.job.main)}: there is no {kind} {name}, without which its pods do not start. Create it."
+        yield Refusal(Verdict.IMPOSSIBLE, f'{kind.lower()} "{name}" not found', step)

@@ -1,0 +1,71 @@
+"""Match labels as the API server does: expressions over one label, and label selectors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from distrain import kube
+
+Labels = Mapping[str, str]
+INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+def all_hold(requirements: Iterable[kube.Requirement], labels: Labels) -> bool:
+    return all(holds(requirement, labels.get(requirement.key)) for requirement in requirements)
+
+
+def holds(requirement: kube.Requirement, value: str | None) -> bool:
+    """Tell whether a label's value, None if the label is missing, meets the requirement."""
+    wanted = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement.operator, value, wanted)
+    return False
+
+
+def selects(selector: kube.LabelSelector | None, labels: Labels) -> bool:
+    """Tell whether a selector selects an object with these labels. An empty selector selects all, None selects none."""
+    if selector is None:
+        return False
+    pairs = (selector.match_labels or {}).items()
+    return all(labels.get(key) == value for key, value in pairs) and all_hold(selector.match_expressions or (), labels)
+
+
+def is_empty(selector: kube.LabelSelector | None) -> bool:
+    return selector is not None and not selector.match_labels and not selector.match_expressions
+
+
+def with_label_keys(
+    selector: kube.LabelSelector | None, keys: Sequence[str] | None, operator: str, labels: Labels
+) -> kube.LabelSelector | None:
+    """Add a requirement for the pod's own value of each of these labels; a label that the pod lacks is skipped."""
+    if selector is None or not keys:
+        return selector
+    more = [kube.Requirement(key, operator, [labels[key]]) for key in keys if key in labels]
+    return replace(selector, match_expressions=[*(selector.match_expressions or ()), *more])
+
+
+def _compares(operator: str, value: str | None, wanted: list[str]) -> bool:
+    found, bound = _integer(value), _integer(wanted[0] if len(wanted) == 1 else None)
+    if found is None or bound is None:
+        return False
+    return found > bound if operator == "Gt" else found < bound
+
+
+def _integer(text: str | None) -> int | None:
+    """Return the 64-bit integer that the text is, or None."""
+    if text is None or not INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

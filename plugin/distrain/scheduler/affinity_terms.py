@@ -1,0 +1,66 @@
+"""The terms of pod affinity and anti-affinity, with namespaces and label keys resolved, ready to be matched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.kube import selectors
+from distrain.kube.selectors import Labels
+
+# The API server sets this label on each namespace.
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceLabels(Struct, frozen=True):
+    """The labels of namespaces. None: they could not be read, so only the label of the name is known."""
+
+    known: Mapping[str, Labels] | None = None
+
+    def labels_of(self, name: str) -> Labels | None:
+        """Return the labels of a namespace, or None when there is none of that name."""
+        return {NAMESPACE_LABEL: name} if self.known is None else self.known.get(name)
+
+
+UNREAD = NamespaceLabels()
+
+
+class AffinityTerm(Struct, frozen=True):
+    """The pods that a selector selects in some namespaces, and the topology key whose domain they share."""
+
+    key: str
+    selector: kube.LabelSelector | None
+    namespaces: frozenset[str]
+    namespace_selector: kube.LabelSelector | None
+
+    def matches(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
+        """Tell whether the term selects a pod of this namespace with these labels."""
+        return self._is_in(namespace, namespaces) and selectors.selects(self.selector, labels)
+
+    def _is_in(self, namespace: str, namespaces: NamespaceLabels) -> bool:
+        if namespace in self.namespaces or selectors.is_empty(self.namespace_selector):
+            return True
+        found = namespaces.labels_of(namespace)
+        return found is not None and selectors.selects(self.namespace_selector, found)
+
+
+def required_terms(
+    affinity: kube.PodAffinity | None, namespace: str, labels: Labels | None = None
+) -> tuple[AffinityTerm, ...]:
+    """Return the required terms of a pod's affinity; a term that names no namespace means the pod's own.
+
+    The API server has put the pod's labels into the selectors of a pod that exists. Pass `labels` for a pod that is
+    yet to be created.
+    """
+    return tuple(_term(term, namespace, labels or {}) for term in (affinity and affinity.required) or ())
+
+
+def _term(term: kube.PodTerm, namespace: str, labels: Labels) -> AffinityTerm:
+    selector = selectors.with_label_keys(term.label_selector, term.match_label_keys, "In", labels)
+    selector = selectors.with_label_keys(selector, term.mismatch_label_keys, "NotIn", labels)
+    named = frozenset(term.namespaces or ())
+    if not named and term.namespace_selector is None:
+        named = frozenset([namespace])
+    return AffinityTerm(term.topology_key, selector, named, term.namespace_selector)

@@ -1,0 +1,117 @@
+"""The scheduling constraints of a job's pods about other pods, host ports and volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.job import Job, PodRole
+from distrain.kube import selectors
+from distrain.kube.selectors import Labels
+from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLabels, required_terms
+from distrain.scheduler.node_ports import PortResources, UsedPort, host_ports
+from distrain.scheduler.volume_binding import VolumeRule
+from distrain.solver.problem import Near
+
+
+class RoleConstraints(Struct, frozen=True):
+    """The constraints of one role's pods: required affinity (`near`), anti-affinity (`apart`), topology spread.
+
+    `beside` is the affinity that follows from a claim that several pods share. `keys` are all topology keys named.
+    """
+
+    role: PodRole
+    labels: Labels
+    near: tuple[AffinityTerm, ...]
+    apart: tuple[AffinityTerm, ...]
+    spread: tuple[kube.Spread, ...]
+    ports: frozenset[UsedPort]
+    volumes: tuple[VolumeRule, ...] = ()
+    beside: Near | None = None
+    keys: frozenset[str] = frozenset()
+
+    def counts_as_near(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
+        """Tell whether a pod counts for this role's affinity: it has to match every term."""
+        return bool(self.near) and all(term.matches(namespace, namespaces, labels) for term in self.near)
+
+
+class JobConstraints(Struct, frozen=True):
+    """The constraints of a job's roles, by the role's name, and what is needed to match them.
+
+    `priorities` are the lowest and the highest of the job's pods. A pod that is nominated for a node is scheduled
+    before those pods of the job whose priority is not higher.
+    """
+
+    namespace: str
+    roles: Mapping[str, RoleConstraints] = field(default_factory=dict)
+    namespaces: NamespaceLabels = UNREAD
+    priorities: tuple[int, int] = (0, 0)
+    exclusive_claims: frozenset[str] = frozenset()
+
+    @property
+    def ports(self) -> PortResources:
+        return PortResources(role.ports for role in self.roles.values())
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset().union(*(role.keys for role in self.roles.values()))
+
+
+def constraints_of(
+    job: Job,
+    namespace: str,
+    namespaces: NamespaceLabels = UNREAD,
+    *,
+    priorities: tuple[int, int] = (0, 0),
+    volumes: Mapping[str, tuple[VolumeRule, ...]] | None = None,
+    exclusive_claims: frozenset[str] = frozenset(),
+    beside: Mapping[str, Near] | None = None,
+) -> JobConstraints:
+    """Read the constraints of a job's pods; the pod specs are those that the API server would store."""
+    roles = {
+        role.name: _of_role(role, namespace, (volumes or {}).get(role.name, ()), (beside or {}).get(role.name))
+        for role in job.roles
+    }
+    return JobConstraints(namespace, roles, namespaces, priorities, exclusive_claims)
+
+
+def unknown_labels(job: Job) -> Iterator[str]:
+    """Name the labels in the roles' constraints whose values are unknown before the job's pods exist."""
+    varying = frozenset().union(*(role.varying for role in job.roles))
+    for role in job.roles:
+        affinity = role.spec.affinity or kube.Affinity()
+        of_pods = [each for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if each]
+        rules: list[kube.PodTerm | kube.Spread] = [term for each in of_pods for term in each.required or ()]
+        rules += _spread(role)
+        for key in sorted({key for rule in rules for key in _label_keys(rule)} & varying):
+            yield f"label {key} in the rules of the {role.name}"
+
+
+def _label_keys(rule: kube.PodTerm | kube.Spread) -> Iterator[str]:
+    selector = rule.label_selector or kube.LabelSelector()
+    yield from selector.match_labels or ()
+    yield from (each.key for each in selector.match_expressions or ())
+    yield from rule.match_label_keys or ()
+    yield from (rule.mismatch_label_keys or ()) if isinstance(rule, kube.PodTerm) else ()
+
+
+def _of_role(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], beside: Near | None) -> RoleConstraints:
+    affinity = role.spec.affinity or kube.Affinity()
+    near = required_terms(affinity.pod_affinity, namespace, role.labels)
+    apart = required_terms(affinity.pod_anti_affinity, namespace, role.labels)
+    spread = tuple(_spread(role))
+    keys = {term.key for term in (*near, *apart)} | {each.topology_key for each in spread}
+    keys |= set(beside.keys if beside else ())
+    ports = host_ports(role.spec)
+    return RoleConstraints(role, role.labels, near, apart, spread, ports, volumes, beside, frozenset(keys))
+
+
+def _spread(role: PodRole) -> Iterator[kube.Spread]:
+    """Yield the topology spread constraints that are not mere preferences, with the role's labels in their selector."""
+    for spread in role.spec.topology_spread_constraints or ():
+        if spread.when_unsatisfiable != "ScheduleAnyway":
+            selector = selectors.with_label_keys(spread.label_selector, spread.match_label_keys, "In", role.labels)
+            yield replace(spread, label_selector=selector)

@@ -1,0 +1,104 @@
+"""What the cluster's pods mean for one role's affinity, anti-affinity and topology spread, kept per node.
+
+Pods are added one by one, and none is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from distrain import kube
+from distrain.kube import selectors
+from distrain.kube.pods import CountedPod
+from distrain.kube.selectors import Labels
+from distrain.scheduler.affinity_terms import AffinityTerm
+from distrain.scheduler.constraints import JobConstraints, RoleConstraints
+
+
+class ExistingPods(Struct):
+    """Names of nodes whose pods match a constraint of the role, or whose pods' anti-affinity matches the role.
+
+    `near` nodes have pods that the role's affinity selects. `apart` has the nodes of each anti-affinity term's pods,
+    and `counts` the pods of each topology spread constraint, by the number of the term or constraint. `repelling` are
+    domains (key and value) of pods whose anti-affinity selects the role's pods.
+
+    For pods nominated for a node: `blocked` are nodes that the role's own anti-affinity refuses, `shunning` those that
+    the nominated pod's does. `awaited` counts nominated pods that the scheduler may or may not take into account.
+    """
+
+    near: set[str] = field(default_factory=set)
+    apart: dict[int, set[str]] = field(default_factory=dict)
+    counts: dict[int, Counter[str]] = field(default_factory=dict)
+    repelling: set[tuple[str, str]] = field(default_factory=set)
+    blocked: set[str] = field(default_factory=set)
+    shunning: set[str] = field(default_factory=set)
+    awaited: int = 0
+
+
+def add_running(
+    existing: ExistingPods,
+    job: JobConstraints,
+    role: RoleConstraints,
+    pod: CountedPod,
+    node: kube.Node,
+    anti_affinity: Iterable[AffinityTerm],
+) -> None:
+    """Add a pod on a node; `anti_affinity` is the pod's own."""
+    name, labels, namespace = node.metadata.name, pod.labels, pod.namespace
+    if role.counts_as_near(namespace, job.namespaces, labels):
+        existing.near.add(name)
+    for number, term in enumerate(role.apart):
+        if term.matches(namespace, job.namespaces, labels):
+            existing.apart.setdefault(number, set()).add(name)
+    for number, spread in enumerate(role.spread):
+        if _is_counted(spread, pod, job.namespace, labels):
+            existing.counts.setdefault(number, Counter())[name] += 1
+    existing.repelling.update(_repelling(anti_affinity, job, role, node))
+
+
+def add_nominated(
+    existing: ExistingPods,
+    job: JobConstraints,
+    role: RoleConstraints,
+    pod: CountedPod,
+    node: kube.Node,
+    anti_affinity: Iterable[AffinityTerm],
+) -> None:
+    """Add a pod that is nominated for a node: the scheduler takes it into account on that node alone."""
+    labels, namespace = pod.labels, pod.namespace
+    found = node.metadata.labels or {}
+    existing.awaited += any(_is_counted(spread, pod, job.namespace, labels) for spread in role.spread)
+    avoided = any(term.key in found and term.matches(namespace, job.namespaces, labels) for term in role.apart)
+    if avoided:
+        existing.blocked.add(node.metadata.name)
+    if _repelling(anti_affinity, job, role, node):
+        existing.shunning.add(node.metadata.name)
+        # The scheduler runs this filter only if some affinity matches the pod: here once a pod of the job whose
+        # anti-affinity does is on its node.
+        existing.awaited += not (role.near or role.apart) and any(
+            term.matches(job.namespace, job.namespaces, role.labels)
+            for other in job.roles.values()
+            for term in other.apart
+        )
+
+
+def _is_counted(spread: kube.Spread, pod: CountedPod, namespace: str, labels: Labels) -> bool:
+    """Tell whether a topology spread constraint counts a pod; a pod that is being deleted is not counted."""
+    if pod.namespace != namespace or pod.is_leaving:
+        return False
+    return selectors.selects(spread.label_selector, labels)
+
+
+def _repelling(
+    anti_affinity: Iterable[AffinityTerm], job: JobConstraints, role: RoleConstraints, node: kube.Node
+) -> set[tuple[str, str]]:
+    """Return the domains from which a pod's anti-affinity keeps the role's pods."""
+    found = node.metadata.labels or {}
+    return {
+        (term.key, found[term.key])
+        for term in anti_affinity
+        if term.key in found and term.matches(job.namespace, job.namespaces, role.labels)
+    }

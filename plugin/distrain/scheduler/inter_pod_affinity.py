@@ -1,0 +1,80 @@
+"""InterPodAffinity: required affinity and anti-affinity to the cluster's pods and between the job's own.
+
+The cluster's pods decide which nodes refuse a role; the job's own pods become a solver's constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.scheduler.constraints import JobConstraints, RoleConstraints
+from distrain.scheduler.existing_pods import ExistingPods
+from distrain.scheduler.messages import NOT_APART, NOT_NEAR, REPELLED
+from distrain.solver.problem import Apart, Near
+
+
+class Refused(Struct, frozen=True):
+    """The nodes that the cluster's pods refuse to a role.
+
+    `avoided` and `repelling` are domains, by key and value; `blocked` are names of nodes.
+    """
+
+    role: RoleConstraints
+    avoided: frozenset[tuple[str, str]]
+    repelling: frozenset[tuple[str, str]]
+    blocked: frozenset[str]
+
+    def message(self, node: kube.Node) -> str | None:
+        """Return the scheduler's message for the node, or None when the filter accepts it."""
+        found = node.metadata.labels or {}
+        if any(term.key not in found for term in self.role.near):
+            return NOT_NEAR
+        if any(found.get(key) == value for key, value in self.avoided):
+            return NOT_APART
+        if node.metadata.name in self.blocked or any(found.get(key) == value for key, value in self.repelling):
+            return REPELLED
+        return None
+
+
+def refused(existing: ExistingPods, role: RoleConstraints, nodes: Mapping[str, kube.Node]) -> Refused:
+    """Return the nodes that the cluster's pods refuse to the role."""
+    avoided = frozenset(
+        (term.key, domain)
+        for number, term in enumerate(role.apart)
+        for domain in _domains(existing.apart.get(number, ()), term.key, nodes)
+    )
+    has_rules = bool(role.near or role.apart or existing.repelling)
+    blocked = existing.blocked | existing.shunning if has_rules else existing.blocked
+    return Refused(role, avoided, frozenset(existing.repelling), frozenset(blocked))
+
+
+def affinity(
+    existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
+) -> Near | None:
+    """Return the role's affinity to the job's pods, and the domains where the cluster's pods fulfil it."""
+    if not role.near:
+        return None
+    keys = tuple(dict.fromkeys(term.key for term in role.near))
+    roles = frozenset(
+        name for name, other in job.roles.items() if role.counts_as_near(job.namespace, job.namespaces, other.labels)
+    )
+    return Near(keys, roles, {key: _domains(existing.near, key, nodes) for key in keys})
+
+
+def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[Apart, ...]:
+    """Return the anti-affinity between the role and the job's roles, whichever of the two asks for it."""
+    found: dict[str, set[str]] = {}
+    for name, other in job.roles.items():
+        about_other = [term for term in role.apart if term.matches(job.namespace, job.namespaces, other.labels)]
+        about_us = [term for term in other.apart if term.matches(job.namespace, job.namespaces, role.labels)]
+        for term in (*about_other, *about_us):
+            found.setdefault(term.key, set()).add(name)
+    return tuple(Apart(key, frozenset(roles)) for key, roles in sorted(found.items()))
+
+
+def _domains(names: Iterable[str], key: str, nodes: Mapping[str, kube.Node]) -> frozenset[str]:
+    found = ((nodes[name].metadata.labels or {}).get(key) for name in names if name in nodes)
+    return frozenset(domain for domain in found if domain is not None)

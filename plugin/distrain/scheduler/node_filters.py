@@ -1,0 +1,32 @@
+"""The filters that look at the node and the pod alone, in the scheduler's order.
+
+These are NodeUnschedulable, NodeName, TaintToleration and NodeAffinity.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.scheduler import node_affinity, node_unschedulable
+from distrain.scheduler.messages import NO_MATCH, OTHER_NAME, UNSCHEDULABLE, UNTOLERATED
+from distrain.scheduler.taint_toleration import CONDITION_TAINTS, untolerated
+
+
+def first_refusal(node: kube.Node, pod: kube.PodSpec) -> str | None:
+    """Return the message of the first filter that refuses the node, or None when all of them accept it."""
+    if node_unschedulable.is_refused(node, pod):
+        return UNSCHEDULABLE
+    if pod.node_name and pod.node_name != node.metadata.name:
+        return OTHER_NAME
+    if untolerated(node, pod):
+        return UNTOLERATED
+    return None if node_affinity.matches(node, pod) else NO_MATCH
+
+
+def recovered(node: kube.Node) -> kube.Node:
+    """Return the node as it will be once it is healthy and no longer cordoned."""
+    taints = [taint for taint in node.spec.taints or () if taint.key not in CONDITION_TAINTS]
+    if not node.spec.unschedulable and taints == (node.spec.taints or []):
+        return node
+    return replace(node, spec=replace(node.spec, unschedulable=False, taints=taints))

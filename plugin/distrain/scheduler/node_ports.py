@@ -1,0 +1,83 @@
+"""NodePorts: host ports as resources; a node has one of each.
+
+Two pods on a node may not have the same protocol and port on the same address. A pod on all addresses (0.0.0.0)
+conflicts with every other pod on that port. So such a pod requests each address that a pod of the job names, and one
+more resource, which pods on any other address take. The scheduler treats no other address, not even `::`, as all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.amounts import Units
+from distrain.kube.pods import Kind
+from distrain.scheduler.messages import NO_FREE_PORTS
+
+ALL = "0.0.0.0"
+PREFIX = "host port "
+
+
+class UsedPort(Struct, frozen=True):
+    """A port of the node that a pod uses."""
+
+    protocol: str
+    number: int
+    address: str
+
+
+def host_ports(spec: kube.PodSpec | Kind) -> frozenset[UsedPort]:
+    """Return the host ports that the pod uses while it runs; init containers that end use none."""
+    lasting = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
+    return frozenset(
+        UsedPort(port.protocol or "TCP", port.host_port, port.host_ip or ALL)
+        for container in (*lasting, *(spec.containers or ()))
+        for port in container.ports or ()
+        if port.host_port and port.host_port > 0
+    )
+
+
+class PortResources:
+    """The resources that stand for the ports of a job's roles."""
+
+    def __init__(self, roles: Iterable[frozenset[UsedPort]]) -> None:
+        self._addresses: dict[tuple[str, int], list[str]] = {}
+        for port in sorted({port for role in roles for port in role}, key=lambda port: port.address):
+            self._addresses.setdefault((port.protocol, port.number), []).append(port.address)
+
+    def request(self, ports: Iterable[UsedPort]) -> Units:
+        return {name: 1 for port in ports for name in self._names(port)}
+
+    def free(self, taken: Iterable[UsedPort]) -> Units:
+        """Return the free resources of a node whose pods use these ports."""
+        free = {_name(*key, address) for key, addresses in self._addresses.items() for address in (*addresses, ALL)}
+        held = {name for port in taken for name in self._held(port)}
+        return {name: 0 if name in held else 1 for name in sorted(free)}
+
+    def _names(self, port: UsedPort) -> list[str]:
+        """Return the resources that a pod of the job requests for a port."""
+        key = (port.protocol, port.number)
+        addresses = [*self._addresses[key], ALL] if port.address == ALL else [port.address]
+        return [_name(*key, address) for address in addresses]
+
+    def _held(self, port: UsedPort) -> list[str]:
+        """Return the resources that any other pod takes with a port."""
+        key = (port.protocol, port.number)
+        known = self._addresses.get(key, ())
+        if port.address == ALL:
+            return [_name(*key, address) for address in (*known, ALL)]
+        # An address that no pod of the job names conflicts only with pods on all addresses.
+        return [_name(*key, port.address if port.address in known else ALL)]
+
+
+def ports_first(insufficient: Sequence[str]) -> list[str]:
+    """Return the message of NodePorts if a port is missing, else those of NodeResourcesFit, which runs later."""
+    if any(PREFIX in words for words in insufficient):
+        return [NO_FREE_PORTS]
+    return [*insufficient]
+
+
+def _name(protocol: str, number: int, address: str) -> str:
+    return f"{PREFIX}{protocol} {address}:{number}"

@@ -1,0 +1,15 @@
+"""NodeResourcesFit: the resources that a node lacks for one more pod."""
+
+from __future__ import annotations
+
+from distrain.scheduler.messages import TOO_MANY_PODS
+from distrain.solver.capacity import copies
+from distrain.solver.problem import Node, Role
+from distrain.solver.reduce import asked
+
+
+def insufficient(node: Node, role: Role) -> list[str]:
+    """Return a message for each resource that keeps off the pod after the last one of the role that fits."""
+    held = copies(node, role)
+    short = [name for name, amount in asked(role) if node.free.get(name, 0) - held * amount < amount]
+    return [TOO_MANY_PODS if name == "pods" else f"Insufficient {name}" for name in short]

@@ -1,0 +1,13 @@
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate the taint of a cordon."""
+
+from __future__ import annotations
+
+from distrain import kube
+from distrain.scheduler.taint_toleration import tolerates
+
+CORDON = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+def is_refused(node: kube.Node, pod: kube.PodSpec) -> bool:
+    """Tell whether the node is cordoned and the pod does not tolerate that."""
+    return bool(node.spec.unschedulable) and not tolerates(pod, CORDON)

@@ -1,0 +1,180 @@
+"""Sum up, pod by pod, what the cluster's pods use of each node.
+
+Two processes may each sum up a part of the pods: usages can be added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from distrain import kube
+from distrain.amounts import Units, add
+from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
+from distrain.kube.pods import CountedPod, Kind
+from distrain.pod_amounts import held
+from distrain.scheduler.affinity_terms import AffinityTerm, required_terms
+from distrain.scheduler.constraints import JobConstraints
+from distrain.scheduler.existing_pods import ExistingPods, add_nominated, add_running
+from distrain.scheduler.node_ports import UsedPort, host_ports
+from distrain.scheduler.volume_restrictions import claims_of
+
+# The role of the chart's hook that runs the check in the cluster; its pod ends before the job starts.
+PREFLIGHT = "preflight"
+ENDED = ("Succeeded", "Failed")
+# Stands for every node, in place of a node's name.
+EVERYWHERE = ""
+
+
+class Usage(Struct):
+    """Requests and host ports of each node's pods, exclusive claims in use, and `existing` pods as each role sees them.
+
+    `claims` are in use EVERYWHERE where a pod runs, and on one node where a pod is only nominated for it. `between`
+    counts nominated pods that are scheduled before some of the job's pods and after others.
+    """
+
+    requests: dict[str, Units] = field(default_factory=dict)
+    ports: dict[str, set[UsedPort]] = field(default_factory=dict)
+    claims: dict[str, set[str]] = field(default_factory=dict)
+    existing: dict[str, ExistingPods] = field(default_factory=dict)
+    between: int = 0
+
+    def of(self, role: str) -> ExistingPods:
+        """Return the existing pods as the role sees them."""
+        return self.existing.setdefault(role, ExistingPods())
+
+
+class PodCounts(Struct):
+    """Numbers of pods that the report names.
+
+    `pending` wait for a node, and `lower` have a lower priority than the job's. `own` are the run's own pods: they
+    request `own_request`, which counts as free.
+    """
+
+    pending: int = 0
+    lower: int = 0
+    own: int = 0
+    own_request: Units = field(default_factory=dict)
+
+
+class ClusterUsage(Struct):
+    """Usage by all pods, and by the pods that stay after every other pod has ended (DaemonSet and static pods)."""
+
+    taken: Usage = field(default_factory=Usage)
+    staying: Usage = field(default_factory=Usage)
+    counts: PodCounts = field(default_factory=PodCounts)
+
+    def __add__(self, other: ClusterUsage) -> ClusterUsage:
+        """Return the usage by the pods of both, which stay as they are."""
+        total: ClusterUsage = _joined(self, other)
+        return total
+
+
+def usage_of(
+    nodes: Iterable[kube.Node], pods: Iterable[CountedPod], job: JobConstraints, release: str | None = None
+) -> ClusterUsage:
+    """Sum up what the pods use, as a job with these constraints sees it; the pods of `release` count as free.
+
+    A pod that has ended uses nothing. A pending pod that is nominated for a node uses that node already, unless its
+    priority is lower than the job's: the scheduler places it first. Other pending pods are only counted, since they may
+    be placed before the job's. No pod is kept.
+    """
+    adding = _Adding(job, {node.metadata.name: node for node in nodes})
+    # Most pods of a node are alike; what they have in common is worked out once.
+    alike: Counter[tuple[str, Kind]] = Counter()
+    for pod in pods:
+        node, kind = pod.node_name, pod.kind
+        if release and _is_own(pod, job.namespace, release):
+            _count_own(adding.usage.counts, pod, kind)
+            continue
+        alike[node, kind] += 1
+        if adding.looks_at_each or kind.anti_affinity:
+            adding.look_at(pod, kind)
+    for (node, kind), number in alike.items():
+        adding.add(node, kind, number)
+    return adding.usage
+
+
+class _Adding:
+    """Adds pods to a ClusterUsage; reads of each pod only what the job's constraints need.
+
+    `looks_at_each`: whether pods of the same kind on the same node may differ for the job.
+    """
+
+    def __init__(self, job: JobConstraints, nodes: Mapping[str, kube.Node]) -> None:
+        self.usage = ClusterUsage()
+        self._job, self._nodes = job, nodes
+        self._roles = list(job.roles.values())
+        self._asks_for_ports = any(role.ports for role in self._roles)
+        self._has_constraints = any(role.keys for role in self._roles)
+        self.looks_at_each = self._has_constraints or bool(job.exclusive_claims)
+
+    def add(self, node: str, kind: Kind, number: int) -> None:
+        """Add a number of pods of a kind on a node; `node` is empty for pending pods."""
+        counts, is_lower = self.usage.counts, kind.priority < self._job.priorities[1]
+        if kind.phase in ENDED:
+            return
+        counts.lower += number if node and is_lower else 0
+        name = self._place(node, kind)
+        counts.pending += 0 if name else number
+        for usage in self._into(name, kind):
+            add(usage.requests.setdefault(name, {}), held(kind), number)
+            usage.between += number if is_lower and not node else 0
+            if self._asks_for_ports and (ports := host_ports(kind)):
+                usage.ports.setdefault(name, set()).update(ports)
+
+    def look_at(self, pod: CountedPod, kind: Kind) -> None:
+        """Add what a pod means for the job's exclusive claims and its constraints about other pods."""
+        name = self._place(pod.node_name, kind)
+        for usage in self._into(name, kind):
+            if self._job.exclusive_claims and pod.namespace == self._job.namespace:
+                used = self._job.exclusive_claims.intersection(claims_of(pod.volumes))
+                usage.claims.setdefault(EVERYWHERE if pod.node_name else name, set()).update(used)
+            if self._has_constraints or kind.anti_affinity:
+                self._add_existing(usage, pod, required_terms(kind.anti_affinity, pod.namespace), self._nodes[name])
+
+    def _place(self, node: str, kind: Kind) -> str:
+        """Return the node that a pod uses: its own or, while it is pending, the nominated one; empty if none."""
+        goes_first = kind.priority >= self._job.priorities[0]
+        return node or (kind.nominated_node_name if goes_first else None) or ""
+
+    def _into(self, name: str, kind: Kind) -> Sequence[Usage]:
+        if kind.phase in ENDED or name not in self._nodes:
+            return ()
+        return (self.usage.taken, self.usage.staying) if kind.stays else (self.usage.taken,)
+
+    def _add_existing(self, usage: Usage, pod: CountedPod, anti: Sequence[AffinityTerm], node: kube.Node) -> None:
+        add_pod = add_running if pod.node_name else add_nominated
+        for role in self._roles:
+            if anti or role.keys:
+                add_pod(usage.of(role.role.name), self._job, role, pod, node, anti)
+
+
+def _count_own(counts: PodCounts, pod: CountedPod, kind: Kind) -> None:
+    if kind.phase not in ENDED and pod.labels.get(ROLE_LABEL) != PREFLIGHT:
+        counts.own += bool(pod.node_name or kind.nominated_node_name)
+        add(counts.own_request, held(kind))
+
+
+def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
+    """Tell whether the pod belongs to the release; a pod that is being deleted still uses its node."""
+    if pod.namespace != namespace or pod.is_leaving:
+        return False
+    labels = pod.labels
+    return (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Return the sum of two parts: numbers are added, sets united, dicts and structs joined entry by entry."""
+    if isinstance(one, int):
+        return one + other
+    if isinstance(one, set):
+        return one | other
+    if isinstance(one, Counter):
+        return one + other
+    if isinstance(one, dict):
+        return {**one, **{key: _joined(one[key], more) if key in one else more for key, more in other.items()}}
+    return type(one)(**{name: _joined(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__})

@@ -1,0 +1,63 @@
+"""PodTopologySpread: constraints with DoNotSchedule, counted over the cluster's pods and the job's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from distrain import kube
+from distrain.kube import selectors
+from distrain.scheduler import node_affinity
+from distrain.scheduler.constraints import JobConstraints, RoleConstraints
+from distrain.scheduler.existing_pods import ExistingPods
+from distrain.scheduler.messages import NO_DOMAIN
+from distrain.scheduler.taint_toleration import untolerated
+from distrain.solver.problem import Spread
+
+
+def refusal(node: kube.Node, role: RoleConstraints) -> str | None:
+    """Return the scheduler's message for a node without one of the topology keys, else None."""
+    return None if _has_keys(node, role) else NO_DOMAIN
+
+
+def spread(
+    existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
+) -> tuple[Spread, ...]:
+    """Return the role's constraints; one whose selector selects no pod only asks for its label."""
+    return tuple(
+        _spread(constraint, existing.counts.get(number, Counter()), role, job, nodes)
+        for number, constraint in enumerate(role.spread)
+        if constraint.label_selector is not None and not selectors.is_empty(constraint.label_selector)
+    )
+
+
+def _spread(
+    constraint: kube.Spread,
+    counts: Counter[str],
+    role: RoleConstraints,
+    job: JobConstraints,
+    nodes: Mapping[str, kube.Node],
+) -> Spread:
+    eligible = frozenset(name for name, node in nodes.items() if _is_eligible(node, constraint, role))
+    present: Counter[str] = Counter()
+    for name, count in counts.items():
+        if name in eligible:
+            present[(nodes[name].metadata.labels or {})[constraint.topology_key]] += count
+    counted = frozenset(
+        name for name, other in job.roles.items() if selectors.selects(constraint.label_selector, other.labels)
+    )
+    return Spread(constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1)
+
+
+def _is_eligible(node: kube.Node, constraint: kube.Spread, role: RoleConstraints) -> bool:
+    """Tell whether the constraint counts the pods of the node."""
+    if not _has_keys(node, role):
+        return False
+    if constraint.node_affinity_policy != "Ignore" and not node_affinity.matches(node, role.role.spec):
+        return False
+    return constraint.node_taints_policy != "Honor" or not untolerated(node, role.role.spec)
+
+
+def _has_keys(node: kube.Node, role: RoleConstraints) -> bool:
+    found = node.metadata.labels or {}
+    return all(each.topology_key in found for each in role.spread)

@@ -1,0 +1,19 @@
+"""VolumeRestrictions: a claim with access mode ReadWriteOncePod is for one pod at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from distrain import kube
+from distrain.kube.policy import PersistentVolumeClaim
+
+
+def claims_of(volumes: Iterable[kube.Volume] | None) -> list[str]:
+    """Name the claims among a pod's volumes, each once."""
+    used = (volume.persistent_volume_claim for volume in volumes or ())
+    return list(dict.fromkeys(claim.claim_name for claim in used if claim))
+
+
+def is_exclusive(claim: PersistentVolumeClaim | None) -> bool:
+    """Tell whether only one pod at a time may use the claim."""
+    return claim is not None and "ReadWriteOncePod" in (claim.spec.access_modes or ())

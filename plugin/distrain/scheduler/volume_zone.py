@@ -1,0 +1,23 @@
+"""VolumeZone: a bound volume's zone and region labels against the node's."""
+
+from __future__ import annotations
+
+from distrain import kube
+from distrain.kube.policy import PersistentVolume
+
+# Each label of a zone or region, with the label to take where a node lacks it.
+ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+def is_in_zone(volume: PersistentVolume, node: kube.Node) -> bool:
+    """Tell whether the node is in the volume's zone; a node without any zone label is taken to be."""
+    found = node.metadata.labels or {}
+    if not any(key in found for key in ZONES):
+        return True
+    wanted = {key: value for key, value in (volume.metadata.labels or {}).items() if key in ZONES}
+    return all(found.get(key, found.get(ZONES[key])) in value.split("__") for key, value in wanted.items())

@@ -1,0 +1,82 @@
+"""Claims of storage classes with WaitForFirstConsumer: the node of the first pod decides where the volume is.
+
+If a new volume can be reached from one domain of its class's allowed topologies only, the other pods that use the claim
+follow the first one, as if they had an affinity for each other. Every other case is left undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct, field
+
+from distrain.job import Job, PodRole
+from distrain.kube.policy import PersistentVolume
+from distrain.scheduler.volume_binding import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
+from distrain.solver.problem import Near
+
+
+class SharedVolumes(Struct):
+    """The affinity that follows for each role, and the claims whose volume may be in one place or another."""
+
+    near: dict[str, Near] = field(default_factory=dict)
+    undecided: list[str] = field(default_factory=list)
+
+
+def shared_volumes(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> SharedVolumes:
+    """Decide which pods follow the first pod that uses their claim."""
+    found, claims = SharedVolumes(), _by_claim(job, rules)
+    for name, users in claims.items():
+        rule, pods = users[0][1], sum(role.replicas for role, _ in users)
+        if _is_contested(name, rule, claims) or (pods > 1 and _is_open(rule)):
+            found.undecided.append(name)
+        elif pods > 1 and rule.storage_class.allowed_topologies and rule.storage_class.provisioner:
+            _tie(found, name, rule, [role for role, _ in users])
+    return found
+
+
+def _tie(found: SharedVolumes, name: str, rule: UnboundVolume, roles: Sequence[PodRole]) -> None:
+    keys = tuple(sorted(_keys(rule)[0]))
+    near = Near(keys, frozenset(role.name for role in roles), {key: frozenset() for key in keys})
+    affinity = [role.spec.affinity and role.spec.affinity.pod_affinity for role in roles]
+    if any(each and each.required for each in affinity) or any(role.name in found.near for role in roles):
+        # A role has one affinity.
+        found.undecided.append(name)
+    else:
+        found.near.update({role.name: near for role in roles})
+
+
+def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> dict[str, list[tuple[PodRole, UnboundVolume]]]:
+    claims: dict[str, list[tuple[PodRole, UnboundVolume]]] = {}
+    for role in job.roles:
+        for rule in rules[role.name]:
+            if isinstance(rule, UnboundVolume) and role.replicas:
+                claims.setdefault(rule.claim, []).append((role, rule))
+    return claims
+
+
+def _is_open(rule: UnboundVolume) -> bool:
+    """Tell whether the volume may be in places that differ by more than the domain of its first pod."""
+    places = {msgspec.json.encode(volume.spec.node_affinity) for volume in _candidates(rule)}
+    if rule.storage_class.provisioner in NO_PROVISIONER:
+        return len(places) > 1
+    return bool(places) or len(_keys(rule)) > 1
+
+
+def _is_contested(
+    name: str, rule: UnboundVolume, claims: Mapping[str, Sequence[tuple[PodRole, UnboundVolume]]]
+) -> bool:
+    """Tell whether another claim of the job may take the same volume first."""
+    ours = {volume.metadata.name for volume in _candidates(rule)}
+    others = [users[0][1] for other, users in claims.items() if other != name]
+    return any(volume.metadata.name in ours for other in others for volume in _candidates(other))
+
+
+def _candidates(rule: UnboundVolume) -> Iterator[PersistentVolume]:
+    return (volume for volume in rule.volumes if suits(volume, rule.spec))
+
+
+def _keys(rule: UnboundVolume) -> list[frozenset[str]]:
+    topologies = rule.storage_class.allowed_topologies or ()
+    return list({frozenset(each.key for each in topology.match_label_expressions or ()) for topology in topologies})

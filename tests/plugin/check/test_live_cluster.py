@@ -1,0 +1,244 @@
+"""What is read beside nodes and pods, and what of it stops a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain.api.cluster import Cluster, connect
+from distrain.api.target import Target
+from distrain.check.live_cluster import check
+from distrain.check.report import Report
+from distrain.job import Job
+from tests.plugin.check.judging import chart_job, job_of, judged
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, mpi_job, namespace, node, pod, pytorch_job
+
+TEAM = "/api/v1/namespaces/team"
+
+
+def _cluster(api: FakeApi, folder: Path) -> Cluster:
+    return connect(Target(str(api.kubeconfig(folder)), "fake", "team"))
+
+
+@pytest.fixture
+def cluster(api: FakeApi, tmp_path: Path) -> Cluster:
+    api.answers["/api/v1/nodes"] = [node("a", gpu="8")]
+    api.answers["/api/v1/pods"] = []
+    api.answers[TEAM] = namespace("team")
+    api.answers[f"{TEAM}/resourcequotas"] = []
+    api.answers[f"{TEAM}/limitranges"] = []
+    return _cluster(api, tmp_path)
+
+
+def _check(cluster: Cluster, job: Job | None = None) -> Report:
+    return check(cluster, job or chart_job(), "team")
+
+
+def _reads(api: FakeApi) -> list[str]:
+    return [request.partition(" ")[2].partition("?")[0] for request in api.requests]
+
+
+def _env(*references: Object) -> Object:
+    env = [{"name": f"V{number}", "valueFrom": each} for number, each in enumerate(references)]
+    return {"containers": [{"name": "main", "env": env}]}
+
+
+def test_only_what_the_job_depends_on_is_read(api: FakeApi, cluster: Cluster) -> None:
+    answer = _check(cluster)
+
+    assert (answer.verdict, answer.unseen) == ("fits", [])
+    assert sorted(_reads(api)) == sorted(
+        ["/api/v1/nodes", "/api/v1/pods", TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"]
+    )
+
+
+def test_what_may_not_be_read_is_named_and_changes_no_verdict(api: FakeApi, cluster: Cluster) -> None:
+    for path in (TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"):
+        api.answers[path] = 403
+
+    answer = _check(cluster)
+
+    assert answer.verdict == "fits"
+    assert answer.unseen == [
+        "labels of namespace team (you may not read it)",
+        "ResourceQuotas of namespace team (you may not read it)",
+        "LimitRanges of namespace team (you may not read it)",
+    ]
+
+
+def test_quota_of_the_cluster_is_judged(api: FakeApi, cluster: Cluster) -> None:
+    api.answers[f"{TEAM}/resourcequotas"] = [{"metadata": {"name": "q"}, "status": {"hard": {"pods": "1"}}}]
+
+    assert _check(cluster).verdict == "impossible"
+
+
+SECRET = {"secretKeyRef": {"name": "keys", "key": "k"}}
+CONFIG = {"configMapKeyRef": {"name": "conf", "key": "k"}}
+
+
+@pytest.mark.parametrize(
+    ("worker", "words"),
+    [
+        pytest.param(_env(SECRET), "there is no Secret keys", id="variable"),
+        pytest.param(
+            _env({"configMapKeyRef": {"name": "conf", "key": "k"}}), "there is no ConfigMap conf", id="config"
+        ),
+        pytest.param(
+            {"containers": [{"name": "main", "envFrom": [{"secretRef": {"name": "all"}}]}]},
+            "there is no Secret all",
+            id="all-variables",
+        ),
+        pytest.param(
+            {"volumes": [{"name": "v", "secret": {"secretName": "files"}}]}, "there is no Secret files", id="volume"
+        ),
+        pytest.param(
+            {"volumes": [{"name": "v", "configMap": {"name": "files"}}]},
+            "there is no ConfigMap files",
+            id="config-volume",
+        ),
+        pytest.param(
+            {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "part"}}]}}]},
+            "there is no Secret part",
+            id="projected",
+        ),
+    ],
+)
+def test_missing_secret_or_config_is_named(cluster: Cluster, worker: Object, words: str) -> None:
+    answer = _check(cluster, chart_job(worker=worker))
+
+    assert answer.verdict == "impossible"
+    assert answer.next == f"workers: {words}, without which its pods do not start. Create it."
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        pytest.param(_env({"secretKeyRef": {"name": "keys", "key": "k", "optional": True}}), id="optional"),
+        pytest.param({"volumes": [{"name": "v", "secret": {"secretName": "run1-1234abcd-ssh"}}]}, id="the-operators"),
+        pytest.param(
+            {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "kube-root-ca.crt"}}]}}]},
+            id="every-namespaces",
+        ),
+    ],
+)
+def test_what_need_not_be_there_before_is_not_asked_for(api: FakeApi, cluster: Cluster, worker: Object) -> None:
+    assert _check(cluster, chart_job(worker=worker)).verdict == "fits"
+    assert not any("secrets" in path or "configmaps" in path for path in _reads(api))
+
+
+def test_what_the_manifest_brings_is_not_missing(cluster: Cluster) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}}
+
+    assert _check(cluster, job_of(secret, mpi_job(worker=_env(SECRET)))).verdict == "fits"
+
+
+def test_secret_that_is_there_is_found_without_its_keys(api: FakeApi, cluster: Cluster) -> None:
+    api.answers[f"{TEAM}/secrets/keys"] = {"metadata": {"name": "keys"}}
+
+    assert _check(cluster, chart_job(worker=_env(SECRET))).verdict == "fits"
+    accepted = api.accepted[_reads(api).index(f"{TEAM}/secrets/keys")]
+    assert "as=PartialObjectMetadata" in accepted
+
+
+def test_secret_that_may_not_be_read_is_named(api: FakeApi, cluster: Cluster) -> None:
+    api.answers[f"{TEAM}/secrets/keys"] = 403
+
+    answer = _check(cluster, chart_job(worker=_env(SECRET)))
+
+    assert (answer.verdict, answer.unseen) == ("fits", ["Secret keys of namespace team (you may not read it)"])
+
+
+def test_claims_of_the_cluster_are_judged(api: FakeApi, cluster: Cluster) -> None:
+    api.answers[f"{TEAM}/persistentvolumeclaims"] = []
+    using = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+    answer = _check(cluster, chart_job(worker=using))
+
+    assert answer.next == "workers: there is no persistent volume claim data. Create it, or correct its name."
+
+
+def test_claim_that_the_manifest_brings_is_not_missing(cluster: Cluster) -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    using = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+    answer = _check(cluster, job_of(claim, mpi_job(worker=using)))
+
+    assert answer.verdict == "fits"
+    assert answer.unseen == ["where the volume of persistent volume claim data, yet to be created, can be"]
+
+
+def test_missing_priority_class_is_named(api: FakeApi, cluster: Cluster) -> None:
+    api.answers["/apis/scheduling.k8s.io/v1/priorityclasses"] = []
+
+    answer = _check(cluster, chart_job(worker={"priorityClassName": "urgent"}))
+
+    assert answer.verdict == "impossible"
+    assert answer.next == "priorityClassName: there is no PriorityClass urgent. Create it, or name another."
+    assert _check(cluster, chart_job(worker={"priorityClassName": "system-node-critical"})).verdict == "fits"
+
+
+@pytest.mark.parametrize(
+    ("job", "level", "verdict"),
+    [
+        pytest.param(mpi_job(version="v1", gpus=1), "restricted", "impossible", id="kubectl-delivery"),
+        pytest.param(pytorch_job(workers=2, gpus=1, master=True), "restricted", "impossible", id="init-pytorch"),
+        pytest.param(mpi_job(version="v1", gpus=1), "baseline", "fits", id="baseline"),
+        pytest.param(mpi_job(gpus=1), "restricted", "fits", id="nothing-added"),
+    ],
+)
+def test_restricted_namespace_refuses_what_an_operator_adds(
+    api: FakeApi, cluster: Cluster, job: Object, level: str, verdict: str
+) -> None:
+    api.answers[TEAM] = namespace("team", level)
+    api.answers["/api/v1/nodes"] = [node("a", {"ephemeral-storage": "100Gi"}, gpu="8")]
+
+    assert _check(cluster, job_of(job)).verdict == verdict
+
+
+def test_gated_pods_wait_for_somebody() -> None:
+    answer = judged(chart_job(worker={"schedulingGates": [{"name": "team/approved"}]}), [node("a", gpu="8")])
+
+    assert answer.verdict == "impossible"
+    assert answer.next == (
+        "workers: no pod is placed before its scheduling gates are lifted: team/approved. Lift them, or leave them out."
+    )
+
+
+def test_what_the_verdict_leaves_out_is_said() -> None:
+    worker = {"schedulerName": "volcano", "runtimeClassName": "gvisor", "resourceClaims": [{"name": "gpu"}]}
+
+    assert judged(chart_job(worker=worker), [node("a", gpu="8")]).unseen == [
+        "the rules of scheduler volcano of the worker",
+        "the overhead and nodes of runtime class gvisor of the worker",
+        "resource claims gpu of the worker",
+    ]
+
+
+def _priority(value: int) -> Object:
+    return {"kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": value}
+
+
+@pytest.mark.parametrize(("priority", "verdict"), [(100, "busy"), (50, "busy"), (49, "fits")])
+def test_nominated_pod_holds_its_place_unless_its_priority_is_lower(priority: int, verdict: str) -> None:
+    waiting = pod("p", gpu="4", phase="Pending")
+    waiting["status"]["nominatedNodeName"] = "a"
+    waiting["spec"].update({"nodeName": "", "priority": priority})
+    urgent: dict[str, Any] = {"priorityClassName": "urgent"}
+
+    answer = judged(chart_job(worker=urgent, launcher=urgent), [node("a", gpu="8")], [waiting], [_priority(50)])
+
+    assert answer.verdict == verdict
+
+
+@pytest.mark.parametrize(("policy", "said"), [("", True), ("Never", False)])
+def test_pods_that_the_job_could_push_out_are_said_to_stay(policy: str, said: bool) -> None:
+    urgent = {"priorityClassName": "urgent", **({"preemptionPolicy": policy} if policy else {})}
+    job = chart_job(worker=urgent, launcher=urgent)
+
+    answer = judged(job, [node("a", gpu="8")], [pod("p", on="a", gpu="4")], [_priority(50)])
+
+    words = "pods of a lower priority stay: the scheduler may remove some of these 1 for the job"
+    assert (answer.verdict, answer.assumed) == ("busy", [words] if said else [])

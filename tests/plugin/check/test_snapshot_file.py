@@ -1,0 +1,239 @@
+"""A cluster that stands in a file, nodes that are to come, and one node explained: no cluster is asked."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distrain import cli
+from distrain.check.assumed_nodes import assumed_nodes
+from distrain.errors import ValuesError
+from tests.plugin.check.judging import GPU, chart_job, check_snapshot, kind
+from tests.plugin.objects import Object, mpi_job, node, pod, tainted
+
+Check = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Check:
+    """Run `check` on an MPIJob's manifest."""
+    manifest = tmp_path / "job.yaml"
+
+    def run(*arguments: str, job: Object | None = None) -> tuple[int, str, str]:
+        manifest.write_text(yaml.safe_dump(job or mpi_job()))
+        code = cli.run(["check", "--manifest", str(manifest), *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    items = [*kind("Node", node("a", gpu="8", labels={"zone": "1"})), *kind("Pod", pod("p", on="a", gpu="2"))]
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*items))
+    return path
+
+
+def _list(*items: Object) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})
+
+
+def test_file_is_judged_without_a_command_line() -> None:
+    cluster = _list(*kind("Node", node("a", gpu="8")), {"kind": "Service", "metadata": {}}).encode()
+
+    assert check_snapshot(cluster, chart_job(), "team").verdict == "fits"
+
+
+def test_snapshot_is_judged_without_a_cluster(check: Check, snapshot: Path) -> None:
+    code, out, err = check("--snapshot", str(snapshot))
+
+    assert (code, err) == (10, "")
+    assert out.startswith("busy: workers.replicas: 2 workers fit only once other pods end or nodes come back;")
+
+
+def test_snapshot_may_come_from_stdin(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = _list(*kind("Node", node("a", gpu="8"))).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    assert check("--snapshot", "-")[0] == 0
+
+
+def test_snapshot_is_judged_for_the_namespace_that_is_given(check: Check, tmp_path: Path) -> None:
+    quota = {"metadata": {"name": "q", "namespace": "blue"}, "status": {"hard": {"pods": "1"}}}
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *kind("ResourceQuota", quota)))
+
+    assert check("--snapshot", str(path))[0] == 0
+    assert check("--snapshot", str(path), "-n", "blue")[0] == 11
+
+
+def test_pods_of_the_release_make_room_in_a_snapshot_too(check: Check, tmp_path: Path) -> None:
+    own = pod("p", on="a", gpu="8")
+    labels = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    own["metadata"].update({"labels": labels, "namespace": "default"})
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *kind("Pod", own)))
+
+    assert check("--snapshot", str(path))[0] == 10
+    assert check("--snapshot", str(path), "--release", "run1")[0] == 0
+
+
+def _with_pod(**container: object) -> str:
+    pod = {"kind": "Pod", "metadata": {"name": "odd"}, "spec": {"nodeName": "one", "containers": [container]}}
+    return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "one"}}, pod]})
+
+
+def _with_node(**capacity: object) -> str:
+    return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "odd"}, "status": {"allocatable": capacity}}]})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("no json", " is no list of nodes and pods (JSON is malformed", id="no-json"),
+        pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
+        pytest.param(_with_pod(resources=5), ": Pod odd: Expected `object | null`, got `int`", id="no-resources"),
+        pytest.param(_with_pod(resources={"requests": {"cpu": "much"}}), ": Pod odd: much is no quantity", id="no-cpu"),
+        pytest.param(
+            _with_pod(ports=[{"hostPort": "80"}]), ": Pod odd: Expected `int | null`, got `str`", id="no-port"
+        ),
+        pytest.param(_with_node(cpu="many"), ": Node odd: many is no quantity", id="no-capacity"),
+    ],
+)
+def test_file_that_is_something_else_is_refused(check: Check, tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "nodes.json"
+    path.write_text(content)
+
+    code, _, err = check("--snapshot", str(path))
+
+    assert code == 2
+    assert err.startswith(f"distrain: --snapshot: {path}{words}")
+
+
+def test_assumed_nodes_are_there_beside_those_of_a_snapshot(check: Check, snapshot: Path) -> None:
+    code, out, _ = check("--snapshot", str(snapshot), "--assume-nodes", "1x8", "-o", "json")
+
+    answer = json.loads(out)
+    assert (code, answer["verdict"], answer["gpus"]["total"]) == (0, "fits", 16)
+    assert answer["assumed"] == ["1 node is there beside those of the cluster (--assume-nodes)"]
+
+
+def test_assumed_nodes_alone_need_no_cluster(check: Check) -> None:
+    assert check("--offline", "--assume-nodes", "1x8")[0] == 0
+    assert check("--offline", "--assume-nodes", "1x4")[0] == 11
+
+
+def test_total_is_spread_over_the_assumed_nodes(
+    helm4: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+
+    assert cli.run(["check", "--set", "gpus=32", "--offline", "--assume-nodes", "4x8"]) == 0
+    assert capsys.readouterr().out.startswith("fits: 4 workers of 8 nvidia.com/gpu each")
+
+
+def test_assumed_nodes_have_what_is_said_of_them() -> None:
+    found = assumed_nodes(["2x8:cpu=96,memory=1Ti,pool=gpu,topology.kubernetes.io/zone=a", "1x4"], GPU)
+
+    assert [each.metadata.name for each in found] == ["assumed-1-1", "assumed-1-2", "assumed-2-1"]
+    first, last = found[0], found[-1]
+    assert (first.status.allocatable or {})["cpu"] == "96"
+    assert (first.status.allocatable or {})[GPU] == 8
+    assert (last.status.allocatable or {})[GPU] == 4
+    assert first.metadata.labels == {
+        "kubernetes.io/hostname": "assumed-1-1",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "pool": "gpu",
+        "topology.kubernetes.io/zone": "a",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        pytest.param("four", "four is no number of nodes; write count x GPUs, such as 4x8", id="no-number"),
+        pytest.param("4x8:cpu", "cpu in 4x8:cpu has no value", id="no-value"),
+        pytest.param("4x8:memory=1TB", "4x8:memory=1TB: 1TB is no quantity", id="no-quantity"),
+    ],
+)
+def test_nodes_that_cannot_be_are_refused(words: str, found: str) -> None:
+    with pytest.raises(ValuesError, match=f"^--assume-nodes: {found}"):
+        assumed_nodes([words], GPU)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["--offline"], "--offline: nothing says what nodes there are", id="offline-without-nodes"),
+        pytest.param(["--set", "a=b", "--snapshot", "x"], "--manifest: it goes without values", id="values"),
+    ],
+)
+def test_contradicting_arguments_are_refused(check: Check, arguments: list[str], words: str) -> None:
+    code, _, err = check(*arguments)
+
+    assert code == 2
+    assert words in err
+
+
+def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["check", "--manifest", "-", "--snapshot", "-"]) == 2
+    assert "stdin is --manifest's already" in capsys.readouterr().err
+
+
+def _why(check: Check, tmp_path: Path, cluster: list[Object], running: list[Object], job: Object) -> list[str]:
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*kind("Node", *cluster), *kind("Pod", *running)))
+    code, out, _ = check("--snapshot", str(path), "--why", "a", job=job)
+    assert code == 0
+    return out.splitlines()
+
+
+def test_one_node_is_explained(check: Check, tmp_path: Path) -> None:
+    running = [pod("p", on="a", gpu="6", cpu="2500m")]
+
+    lines = _why(check, tmp_path, [node("a", gpu="8")], running, mpi_job(workers=2))
+
+    assert lines == [
+        "a: takes pods",
+        "2 workers: this node holds 0 by itself",
+        "  nvidia.com/gpu           asks 4, free 2 of 8  <- short",
+        "  pods                     asks 1, free 109 of 110",
+        "  refused: Insufficient nvidia.com/gpu",
+        "1 launcher: this node holds 109 by itself",
+        "  cpu                      asks 100m, free 13500m of 16",
+        "  memory                   asks 512Mi, free 64Gi of 64Gi",
+        "  pods                     asks 1, free 109 of 110",
+    ]
+
+
+def test_taints_labels_ports_and_rules_of_a_node_are_shown(check: Check, tmp_path: Path) -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "distrain"}}}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    port = {"containerPort": 80, "hostPort": 80}
+    worker: dict[str, Any] = {"affinity": rules, "containers": [{"name": "w", "ports": [port]}]}
+    holder = pod("p", on="a")
+    holder["spec"]["containers"][0]["ports"] = [port]
+
+    cluster = [tainted(node("a", labels={"zone": "1"}, cordoned=True), "team=blue:NoSchedule")]
+    lines = _why(check, tmp_path, cluster, [holder], mpi_job(worker=worker))
+
+    assert lines[0] == "a: cordoned; taints team:NoSchedule"
+    assert "  host port TCP 0.0.0.0:80 taken  <- short" in lines
+    assert "  refused: node(s) were unschedulable" in lines
+    assert "  the job's own pods decide, too: pod anti-affinity rules" in lines
+    assert "  label zone=1" in lines
+
+
+def test_node_that_is_not_there_is_refused(check: Check, snapshot: Path) -> None:
+    code, _, err = check("--snapshot", str(snapshot), "--why", "z")
+
+    assert (code, err) == (2, "distrain: --why: there is no node z; there is a\n")

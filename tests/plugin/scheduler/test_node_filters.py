@@ -1,0 +1,36 @@
+"""Filters that look at the node and the pod alone, and nodes that recover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from distrain import kube
+from distrain.scheduler.messages import UNSCHEDULABLE, UNTOLERATED
+from distrain.scheduler.node_filters import first_refusal, recovered
+from tests.plugin.objects import node, nodes, tainted
+
+GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
+
+
+def _spec(**fields: Any) -> kube.PodSpec:
+    return msgspec.convert(fields, kube.PodSpec)
+
+
+def test_cordoned_node_takes_only_who_tolerates_it() -> None:
+    (cordoned,) = nodes(node("a", cordoned=True))
+    tolerant = _spec(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])
+
+    assert first_refusal(cordoned, _spec()) == UNSCHEDULABLE
+    assert first_refusal(cordoned, tolerant) is None
+
+
+def test_recovered_node_keeps_only_the_taints_that_somebody_set() -> None:
+    taints = ("node.kubernetes.io/not-ready:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule", GPU_TAINT)
+    (sick,) = nodes(tainted(node("a", cordoned=True), *taints))
+
+    healthy = recovered(sick)
+
+    assert [taint.key for taint in healthy.spec.taints or ()] == ["nvidia.com/gpu"]
+    assert first_refusal(healthy, _spec()) == UNTOLERATED

@@ -1,0 +1,91 @@
+"""What pods take of the nodes is the same in either encoding, and adds up to the same from two processes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from typing import Any
+
+from msgspec import Struct
+
+from distrain.check import snapshot_file
+from distrain.job import from_manifest
+from distrain.kube import pods_protobuf
+from distrain.scheduler.constraints import JobConstraints
+from distrain.scheduler.node_usage import ClusterUsage, usage_of
+from lab.static_api import protobuf
+from tests.plugin.check.random_clusters import Case, random_case
+
+CASES = 400
+
+
+def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
+    filled: Counter[str] = Counter()
+    for seed in range(CASES):
+        found, rules = _prepared(random_case(seed))
+
+        halves = [_sent(found, found.pods[start::2], rules) for start in (0, 1)]
+
+        whole = _parts(usage_of(found.nodes, found.pods, rules))
+        assert _parts(halves[0] + halves[1]) == whole, seed
+        filled.update(name for load in ("taken", "staying") for name, value in whole[load].items() if value)
+        filled.update(name for marks in whole["taken"]["existing"].values() for name, value in marks.items() if value)
+        filled.update(name for name, value in whole["counts"].items() if value)
+    # None of the parts is always empty, but what belongs to a release.
+    assert set(filled) >= {"requests", "ports", "claims", "existing", "between", "near", "apart", "counts", "repelling"}
+    assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
+
+
+def test_each_of_the_pods_that_are_alike_counts() -> None:
+    filled: Counter[str] = Counter()
+    for seed in range(CASES):
+        found, rules = _prepared(random_case(seed))
+
+        once, twice = (_numbers(usage_of(found.nodes, [*found.pods] * times, rules)) for times in (1, 2))
+
+        assert twice == {name: 2 * number for name, number in once.items()}, seed
+        filled.update(once)
+    assert set(filled) >= {"pending", "lower", "between", "requests"}
+
+
+def test_loads_of_pods_in_protobuf_are_those_of_the_same_as_json() -> None:
+    cases = [random_case(seed) for seed in range(CASES)]
+    objects = [[item for item in json.loads(case.cluster)["items"] if item["kind"] == "Pod"] for case in cases]
+    encoded = iter(protobuf.pods([each for pods in objects for each in pods]))
+    for seed, (case, pods) in enumerate(zip(cases, objects, strict=True)):
+        found, rules = _prepared(case)
+        page = protobuf.page([next(encoded) for _ in pods])
+
+        summed_up = usage_of(found.nodes, pods_protobuf.pods(memoryview(page)), rules)
+
+        assert _parts(summed_up) == _parts(usage_of(found.nodes, found.pods, rules)), seed
+
+
+def _prepared(case: Case) -> tuple[snapshot_file.Contents, JobConstraints]:
+    """Return what the case's cluster has, and the rules of its job."""
+    found = snapshot_file.contents(case.cluster)
+    prepared, _ = snapshot_file.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
+    return found, prepared.constraints
+
+
+def _sent(found: snapshot_file.Contents, pods: list[Any], rules: JobConstraints) -> ClusterUsage:
+    """Sum up, and send it through a pipe as a process does."""
+    sent: ClusterUsage = pickle.loads(pickle.dumps(usage_of(found.nodes, pods, rules)))
+    return sent
+
+
+def _numbers(loads: ClusterUsage) -> Counter[str]:
+    """Return what is a number of pods, or of what they take, and is not zero."""
+    load, counts = loads.taken, loads.counts
+    taken = sum(amount for requests in load.requests.values() for amount in requests.values())
+    return +Counter(pending=counts.pending, lower=counts.lower, between=load.between, requests=taken)
+
+
+def _parts(part: Any) -> Any:
+    """Return all that it is made of, less the order in which pods came."""
+    if isinstance(part, Struct):
+        return {name: _parts(getattr(part, name)) for name in part.__struct_fields__}
+    if isinstance(part, list):
+        return sorted(map(_parts, part), key=lambda each: sorted(each.items()))
+    return {key: _parts(value) for key, value in part.items()} if isinstance(part, dict) else part

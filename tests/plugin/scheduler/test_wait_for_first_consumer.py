@@ -1,0 +1,102 @@
+"""Claims that get their volume where their first pod goes, and pods that wait for their node: what stays open."""
+
+from __future__ import annotations
+
+import pytest
+
+from distrain.solver.problem import Near
+from tests.plugin.check.judging import chart_job, examined, judged
+from tests.plugin.check.test_volume_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
+from tests.plugin.objects import Object, node, pod
+
+BY_ZONE = [{"matchLabelExpressions": [{"key": ZONE, "values": ["1", "2"]}]}]
+MADE = {**DELAYED, "provisioner": "disk"}
+KEPT = {**DELAYED, "provisioner": "kubernetes.io/no-provisioner"}
+LATE: Object = {"storageClassName": "late"}
+
+
+def test_pods_follow_the_first_one_into_its_zone() -> None:
+    job = chart_job(workers=2, worker=_using("data"), launcher=_using("data"))
+    _, snapshot = examined(job, NODES, [], [_claim(**LATE), {**MADE, "allowedTopologies": BY_ZONE}])
+
+    near = Near((ZONE,), frozenset({"launcher", "worker"}), {ZONE: frozenset()})
+    assert [snapshot.role(role).near for role in job.roles] == [near, near]
+
+
+def test_one_pod_follows_nobody() -> None:
+    job = chart_job(workers=1, worker=_using("data"))
+    _, snapshot = examined(job, NODES, [], [_claim(**LATE), {**MADE, "allowedTopologies": BY_ZONE}])
+
+    assert snapshot.role(job.main).near is None
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        pytest.param([KEPT, _volume("v", zones=("1",), **LATE)], "fits", id="one-volume"),
+        pytest.param(
+            [KEPT, _volume("v", zones=("1",), **LATE), _volume("w", zones=("2",), **LATE)],
+            "depends",
+            id="either-volume",
+        ),
+        pytest.param([MADE, _volume("v", zones=("1",), **LATE)], "depends", id="a-volume-or-a-new-one"),
+        pytest.param([MADE], "fits", id="a-new-one-for-everywhere"),
+    ],
+)
+def test_volume_that_may_be_in_one_place_or_another_leaves_it_open(others: list[Object], verdict: str) -> None:
+    answer = judged(chart_job(workers=2, gpus=1, worker=_using("data")), NODES, others=[_claim(**LATE), *others])
+
+    assert (answer.verdict, answer.undecided) == (verdict, verdict == "depends")
+    assert answer.next.startswith(
+        "undecided where the volume of persistent volume claim data will be" if verdict == "depends" else ""
+    )
+
+
+def test_claims_that_may_take_the_same_volume_leave_it_open() -> None:
+    worker, launcher = _using("data"), _using("more")
+    others = [_claim(**LATE), _claim("more", **LATE), KEPT, _volume("v", zones=("1",), **LATE)]
+
+    answer = judged(chart_job(workers=1, worker=worker, launcher=launcher), NODES, others=others)
+
+    assert (answer.verdict, answer.undecided) == ("depends", True)
+
+
+def test_affinity_of_its_own_leaves_a_tied_role_open() -> None:
+    term = {"topologyKey": ZONE, "labelSelector": {}}
+    rules = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    job = chart_job(workers=2, worker={**_using("data"), "affinity": rules})
+
+    answer = judged(job, NODES, others=[_claim(**LATE), {**MADE, "allowedTopologies": BY_ZONE}])
+
+    assert (answer.verdict, answer.undecided) == ("depends", True)
+
+
+def _waiting(priority: int) -> Object:
+    waiting = pod("p", phase="Pending")
+    waiting["status"]["nominatedNodeName"] = "a"
+    waiting["spec"].update({"nodeName": "", "priority": priority})
+    waiting["metadata"]["labels"] = {"app.kubernetes.io/component": "worker"}
+    return waiting
+
+
+def test_nominated_pod_that_spread_counts_leaves_it_open() -> None:
+    counted = {"matchLabels": {"app.kubernetes.io/component": "worker"}}
+    spread = {"topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1, "labelSelector": counted}
+    job = chart_job(workers=1, worker={"topologySpreadConstraints": [spread]})
+
+    assert judged(job, NODES).verdict == "fits"
+    answer = judged(job, NODES, [_waiting(0)])
+    assert (answer.verdict, answer.undecided) == ("depends", True)
+    assert answer.next.startswith("undecided what the rules make of pods that wait for their node: 1.")
+
+
+@pytest.mark.parametrize(("priority", "verdict"), [(0, "fits"), (50, "depends"), (100, "fits")])
+def test_nominated_pod_between_the_jobs_priorities_leaves_it_open(priority: int, verdict: str) -> None:
+    classes = [
+        {"kind": "PriorityClass", "metadata": {"name": name}, "value": value} for name, value in (("a", 10), ("b", 100))
+    ]
+    job = chart_job(workers=1, worker={"priorityClassName": "a"}, launcher={"priorityClassName": "b"})
+
+    assert judged(job, [node("a", gpu="8")], [_waiting(priority)], classes).verdict == verdict
+    # What waits ends or goes, unless it is a DaemonSet's.
+    assert judged(job, [node("a", gpu="0")], [_waiting(priority)], classes).verdict == "impossible"

@@ -1,0 +1,331 @@
+"""Pods that have to be near, apart or spread: the judge against every order and place that the scheduler may take."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from distrain.solver import bounds
+from distrain.solver.budget import Budget
+from distrain.solver.capacity import Judgement, judge
+from distrain.solver.node_classes import compact
+from distrain.solver.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.reduce import reduced
+from distrain.solver.search import Search
+from tests.plugin.solver.scheduling import outcomes, play, question
+
+WORKERS = frozenset({"worker"})
+
+
+def _zone(zone: str, *free: int, first: int = 0) -> list[Node]:
+    """Return a zone's nodes, with so many GPUs and cpu free each."""
+    return [
+        Node(f"{zone}{n}", {"pods": 110, "gpu": gpus, "cpu": gpus}, {"zone": zone, "host": f"{zone}{n}"})
+        for n, gpus in enumerate(free, first)
+    ]
+
+
+def _workers(nodes: list[Node], count: int, gpus: int = 1) -> Role:
+    return Role("worker", count, {"pods": 1, "gpu": gpus, "cpu": gpus}, frozenset(node.name for node in nodes))
+
+
+def _launcher(nodes: list[Node], cpu: int = 1) -> Role:
+    return Role("launcher", 1, {"pods": 1, "cpu": cpu}, frozenset(node.name for node in nodes))
+
+
+def _judge(nodes: list[Node], *roles: Role) -> Judgement:
+    return judge(nodes, roles, roles[-1])
+
+
+def _both(judgement: Judgement) -> tuple[bool, bool]:
+    assert not judgement.undecided
+    return judgement.certain, judgement.possible
+
+
+@pytest.mark.parametrize(
+    ("count", "certain", "possible"),
+    [
+        pytest.param(4, True, True, id="every-zone-holds-all"),
+        pytest.param(6, False, True, id="the-smaller-zone-does-not"),
+        pytest.param(7, False, False, id="no-zone-does"),
+    ],
+)
+def test_first_worker_picks_the_zone_for_all(count: int, certain: bool, possible: bool) -> None:
+    nodes = _zone("a", 4, 2) + _zone("b", 4)
+    packed = replace(_workers(nodes, count), near=Near(("zone",), WORKERS))
+
+    assert _both(_judge(nodes, packed)) == (certain, possible)
+
+
+def test_smaller_size_that_is_sure_is_found() -> None:
+    nodes = _zone("a", 4, 2) + _zone("b", 4)
+    packed = replace(_workers(nodes, 6), near=Near(("zone",), WORKERS))
+
+    assert _judge(nodes, packed) == Judgement(6, sure=4, most=6)
+    assert _judge(nodes, replace(packed, count=9)) == Judgement(9, sure=4, most=6)
+
+
+def test_pods_that_stand_there_already_pick_the_zone() -> None:
+    nodes = _zone("a", 4, 2) + _zone("b", 4)
+    near = Near(("zone",), WORKERS, {"zone": frozenset({"a"})})
+
+    assert _both(_judge(nodes, replace(_workers(nodes, 6), near=near))) == (True, True)
+    assert _both(_judge(nodes, replace(_workers(nodes, 7), near=near))) == (False, False)
+
+
+def test_node_without_the_key_is_near_nothing() -> None:
+    nodes = [replace(node, labels={}) for node in _zone("a", 4)] + _zone("b", 2)
+    near = Near(("zone",), WORKERS)
+
+    assert _both(_judge(nodes, replace(_workers(nodes, 2), near=near))) == (True, True)
+    assert _both(_judge(nodes, replace(_workers(nodes, 3), near=near))) == (False, False)
+
+
+def test_launcher_may_open_a_zone_that_is_too_small() -> None:
+    nodes = _zone("a", 4) + _zone("b", 2)
+    near = Near(("zone",), WORKERS | {"launcher"})
+    workers = replace(_workers(nodes, 3), near=near)
+
+    assert _both(_judge(nodes, _launcher(nodes[1:]), workers)) == (False, True)
+    # Workers that fill up b are let into a once the launcher is there.
+    assert _both(_judge(nodes, _launcher(nodes[:1]), workers)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("count", "certain", "possible"),
+    [
+        pytest.param(2, True, True, id="one-per-host"),
+        pytest.param(3, False, False, id="more-than-hosts"),
+    ],
+)
+def test_workers_apart_from_each_other_take_a_host_each(count: int, certain: bool, possible: bool) -> None:
+    nodes = _zone("a", 8, 8)
+    apart = replace(_workers(nodes, count), apart=(Apart("host", WORKERS),))
+
+    assert _both(_judge(nodes, _launcher(nodes), apart)) == (certain, possible)
+
+
+def test_launcher_apart_from_the_workers_may_take_the_host_that_they_need() -> None:
+    nodes = _zone("a", 2, 1)
+    launcher = replace(_launcher(nodes), apart=(Apart("host", WORKERS),))
+    workers = replace(_workers(nodes, 2), apart=(Apart("host", frozenset({"launcher"})),))
+
+    assert _both(_judge(nodes, launcher, workers)) == (False, True)
+    assert _both(_judge(nodes, launcher, replace(workers, count=3))) == (False, False)
+    assert _both(_judge(nodes, launcher, replace(workers, count=1))) == (True, True)
+
+
+@pytest.mark.parametrize("key", ["host", "zone"])
+def test_keeping_apart_binds_both_sides_if_one_says_so(key: str) -> None:
+    nodes = _zone("a", 2, 2) if key == "zone" else _zone("a", 2)
+    launcher = replace(_launcher(nodes), apart=(Apart(key, WORKERS),))
+
+    assert _both(_judge(nodes, launcher, _workers(nodes, 1))) == (False, False)
+
+
+def test_nothing_is_apart_on_a_node_without_the_key() -> None:
+    nodes = [replace(node, labels={}) for node in _zone("a", 2)]
+    apart = replace(_workers(nodes, 2), apart=(Apart("host", WORKERS),))
+
+    assert _both(_judge(nodes, apart)) == (True, True)
+
+
+def test_workers_apart_by_zone_take_a_zone_each() -> None:
+    nodes = _zone("a", 8, 8) + _zone("b", 8)
+    apart = replace(_workers(nodes, 2), apart=(Apart("zone", WORKERS),))
+
+    assert _both(_judge(nodes, apart)) == (True, True)
+    assert _both(_judge(nodes, replace(apart, count=3))) == (False, False)
+
+
+def _spread(nodes: list[Node], count: int, roles: frozenset[str] = WORKERS, skew: int = 1, domains: int = 1) -> Role:
+    rule = Spread("zone", skew, roles, frozenset(node.name for node in nodes), {}, domains)
+    return replace(_workers(nodes, count), spread=(rule,))
+
+
+@pytest.mark.parametrize(
+    ("count", "skew", "fits"),
+    [
+        pytest.param(5, 1, True, id="one-more-than-in-the-full-zone"),
+        pytest.param(6, 1, False, id="two-more"),
+        pytest.param(6, 2, True, id="two-more-are-allowed"),
+    ],
+)
+def test_full_zone_limits_what_spreads_over_the_others(count: int, skew: int, fits: bool) -> None:
+    nodes = _zone("a", 8) + _zone("b", 2)
+
+    assert _both(_judge(nodes, _spread(nodes, count, skew=skew))) == (fits, fits)
+
+
+def test_too_few_zones_count_as_one_that_is_empty() -> None:
+    nodes = _zone("a", 8) + _zone("b", 8)
+
+    assert _both(_judge(nodes, _spread(nodes, 2, domains=3))) == (True, True)
+    assert _both(_judge(nodes, _spread(nodes, 3, domains=3))) == (False, False)
+
+
+def test_single_zone_needs_no_spreading() -> None:
+    nodes = _zone("a", 8)
+
+    assert _both(_judge(nodes, _spread(nodes, 8))) == (True, True)
+
+
+def test_launcher_may_take_room_in_the_zone_that_is_smallest() -> None:
+    nodes = _zone("a", 8) + _zone("b", 2)
+
+    assert _both(_judge(nodes, _launcher(nodes), _spread(nodes, 5))) == (False, True)
+    assert _both(_judge(nodes, _launcher(nodes), _spread(nodes, 3))) == (True, True)
+
+
+def test_pods_that_stand_in_a_zone_already_count() -> None:
+    nodes = _zone("a", 8) + _zone("b", 8)
+    (rule,) = _spread(nodes, 1).spread
+    workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"a": 3}),))
+
+    # All three go to b.
+    assert _both(_judge(nodes, replace(workers, nodes=frozenset({"b0"})))) == (True, True)
+    assert _both(_judge(nodes, replace(workers, nodes=frozenset({"a0"})))) == (False, False)
+
+
+def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
+    # The launcher may take the place of b, and then a is let have only one more than b has already.
+    nodes = _zone("a", 8) + _zone("b", 1)
+    (rule,) = _spread(nodes, 1).spread
+    workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"b": 1}),))
+
+    search = Search(compact(nodes, reduced(nodes, [_launcher(nodes), workers], workers)), Budget(1000))
+
+    assert search.reaches(stuck=True)
+
+
+def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
+    nodes = _zone("a", 2) + _zone("b", 2)
+    launcher = replace(_launcher(nodes), near=Near(("zone",), WORKERS))
+
+    # Two workers may fill up either zone, and leave the launcher none.
+    assert _both(_judge(nodes, launcher, _workers(nodes, 2))) == (False, True)
+    assert _both(_judge(nodes, launcher, _workers(nodes, 1))) == (True, True)
+    assert _both(_judge(nodes, launcher, replace(_workers(nodes, 1), nodes=frozenset()))) == (False, False)
+
+
+def test_roles_with_the_same_rules_are_taken_for_one() -> None:
+    nodes = _zone("a", 4, 2) + _zone("b", 4)
+    near = Near(("zone",), frozenset({"master", "worker"}))
+    workers = replace(_workers(nodes, 3), near=near)
+
+    assert len(reduced(nodes, [replace(workers, name="master", count=1), workers], workers)) == 1
+    assert _judge(nodes, replace(workers, name="master", count=1), workers) == Judgement(3, sure=3, most=3)
+
+
+@pytest.mark.parametrize("hundred", range(4))
+def test_judgement_agrees_with_every_schedule(hundred: int) -> None:
+    for seed in range(100 * hundred, 100 * hundred + 100):
+        nodes, roles = question(random.Random(seed), nodes=4, pods=5)
+
+        judgement = judge(nodes, roles, roles[-1])
+
+        ends = outcomes(nodes, roles)
+        assert ends
+        stuck, complete = ends
+        assert (judgement.certain, judgement.possible, judgement.undecided) == (not stuck, complete, False), seed
+
+
+def test_sizes_that_are_called_sure_or_possible_are() -> None:
+    for seed in range(1000, 1200):
+        nodes, roles = question(random.Random(seed), nodes=4, pods=5)
+
+        judgement = judge(nodes, roles, roles[-1])
+
+        for size in {judgement.sure, judgement.most or 0} - {0}:
+            ends = outcomes(nodes, [*roles[:-1], replace(roles[-1], count=size)])
+            assert ends
+            assert size > judgement.sure or not ends[0], seed
+            assert size > (judgement.most or 0) or ends[1], seed
+
+
+def test_what_is_decided_without_a_search_holds() -> None:
+    decided = 0
+    for seed in range(2000, 2400):
+        nodes, roles = question(random.Random(seed), nodes=4, pods=5)
+        asked = compact(nodes, reduced(nodes, roles, roles[-1]))
+
+        found = bounds.decide(asked, 100_000)
+
+        ends = outcomes(nodes, roles)
+        assert ends
+        assert found.certain in (None, not ends[0]), seed
+        assert found.possible in (None, ends[1]), seed
+        decided += found.certain is not None
+    assert decided > 200
+
+
+def test_search_that_runs_out_of_steps_claims_nothing_that_is_not_so() -> None:
+    undecided = 0
+    for seed in range(4000, 4200):
+        nodes, roles = question(random.Random(seed), nodes=4, pods=5)
+
+        judgement = judge(nodes, roles, roles[-1], budget=30)
+
+        ends = outcomes(nodes, roles)
+        assert ends
+        assert not judgement.certain or not ends[0], seed
+        assert not judgement.possible or ends[1], seed
+        assert judgement.undecided or (judgement.certain, judgement.possible) == (not ends[0], ends[1]), seed
+        undecided += judgement.undecided
+    assert undecided > 20
+
+
+def test_larger_questions_hold_against_random_schedules() -> None:
+    for seed in range(3000, 3040):
+        chance = random.Random(seed)
+        nodes, roles = question(chance, nodes=12, pods=14)
+
+        judgement = judge(nodes, roles, roles[-1], budget=20_000)
+
+        ends = {play(nodes, roles, chance) for _ in range(5)}
+        assert not judgement.certain or ends == {True}, seed
+        assert judgement.possible or judgement.undecided or ends == {False}, seed
+
+
+HOSTS = 600
+LARGE = [
+    Node(
+        f"n{n}",
+        {"pods": 110, "gpu": 8, "cpu": 90 + n % 7},
+        {"zone": f"z{n % 3}", "rack": f"r{n % 20}", "host": f"n{n}"},
+    )
+    for n in range(HOSTS)
+]
+ALL = frozenset(node.name for node in LARGE)
+
+
+@pytest.mark.parametrize(
+    ("rules", "count", "certain", "possible"),
+    [
+        pytest.param({"near": Near(("zone",), WORKERS)}, 399, True, True, id="packed-in-a-zone"),
+        pytest.param({"near": Near(("zone",), WORKERS)}, 401, False, False, id="more-than-a-zone"),
+        pytest.param({"near": Near(("rack",), WORKERS)}, 60, True, True, id="packed-in-a-rack"),
+        pytest.param({"apart": (Apart("host", WORKERS),)}, 600, True, True, id="one-per-host"),
+        pytest.param({"apart": (Apart("host", WORKERS),)}, 601, False, False, id="more-than-hosts"),
+        pytest.param({"spread": (Spread("zone", 1, WORKERS, ALL),)}, 1200, True, True, id="spread-over-zones"),
+        pytest.param({"spread": (Spread("zone", 1, WORKERS, ALL),)}, 1201, False, False, id="more-than-all-zones"),
+        pytest.param({"spread": (Spread("host", 1, WORKERS, ALL),)}, 1100, True, True, id="spread-over-hosts"),
+    ],
+)
+@pytest.mark.parametrize("launcher", [0, 1])
+def test_jobs_of_common_shapes_are_decided_at_any_size(
+    rules: dict[str, object], count: int, certain: bool, possible: bool, launcher: int
+) -> None:
+    workers = Role("worker", count, {"pods": 1, "gpu": 4, "cpu": 8}, ALL, **rules)  # type: ignore[arg-type]
+
+    judgement = _judge(LARGE, Role("launcher", launcher, {"pods": 1, "cpu": 1}, ALL), workers)
+
+    assert _both(judgement) == (certain, possible)
+
+
+def test_launcher_near_workers_is_decided_at_any_size() -> None:
+    launcher = Role("launcher", 1, {"pods": 1, "cpu": 1}, ALL, Near(("host",), WORKERS))
+
+    assert _both(_judge(LARGE, launcher, Role("worker", 500, {"pods": 1, "gpu": 4}, ALL))) == (True, True)
