@@ -77,15 +77,15 @@ def texts_of(source: Source) -> Iterator[str]:
 
 
 def _stated(options: argparse.Namespace) -> Measure | None:
-    node_gpus, snapshot_file = getattr(options, "node_gpus", None), getattr(options, "snapshot", None)
+    node_gpus, path = getattr(options, "node_gpus", None), getattr(options, "snapshot", None)
     if node_gpus:
         return lambda render, gpu_resource: StatedNodes(node_gpus)
-    if snapshot_file:
+    if path:
         from distrain.api.target import namespace_alone
         from distrain.check import snapshot_file
         from distrain.check.cluster_state import over
         from distrain.derive.measured import measured
 
-        found, namespace = snapshot_file.read_file(snapshot_file), namespace_alone(options.namespace)
+        found, namespace = snapshot_file.read_file(path), namespace_alone(options.namespace)
         return lambda render, gpu_resource: measured(found.nodes, over(found.pods), namespace, render(), gpu_resource)
     return None
