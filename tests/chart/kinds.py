@@ -20,5 +20,14 @@ KINDS: dict[str, tuple[str, ...]] = {
 MPI = ("mpijob-v2beta1", "mpijob-v1", "mpijob-v1alpha2", "plain")
 TRAINING_OPERATOR = ("mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
 REPLACED = ("pytorchjob-master", "mxjob-v1", "mxjob-v1beta1", "tfjob")
+# The roles whose pods train.
+TRAINS = ("Worker", "Master")
+# A sidecar and an init container beside the workers' own.
+SIDE = (
+    "workers.sidecars[0].name=side",
+    "workers.sidecars[0].image=side",
+    "workers.podSpec.initContainers[0].name=init",
+    "workers.podSpec.initContainers[0].image=init",
+)
 
 every_kind = pytest.mark.parametrize("kind", KINDS)

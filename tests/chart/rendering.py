@@ -115,6 +115,11 @@ class Rendered:
         return list(args[args.index("mpirun") + 1 : args.index("--")])
 
 
+def containers(pod: Yaml) -> list[Yaml]:
+    """Return the pod's init containers and containers."""
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
 def render(helm: Path, *arguments: str, **options: Any) -> Rendered:
     """Render the chart; fail with Helm's words where it is refused."""
     done = template(helm, *arguments, **options)

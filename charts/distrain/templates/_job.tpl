@@ -160,7 +160,7 @@ distrain.job.resource
 {{- define "distrain.job.documents" -}}
 {{- $job := dict "root" . "job" (include "distrain.names.job" .) -}}
 ---
-{{ include "distrain.scripts.resource" $job }}
+{{ include "distrain.scripts.configmap" $job }}
 ---
 {{ include "distrain.job.resource" $job }}
 {{- end }}

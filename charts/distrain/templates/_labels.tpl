@@ -1,13 +1,11 @@
 {{- /*
-Labels and annotations.
+Labels, and the metadata that holds them.
 
-  distrain.labels.metadata   metadata of a resource that Helm creates
-  distrain.labels.resource   its labels
-  distrain.labels.selector   the labels by which the training pods find each other
-  distrain.labels.pod        labels of one role's pods, the user's included
-  distrain.labels.ownPod     those of them that the chart sets
-  distrain.annotations.pod   annotations of the pods, the user's included
-  distrain.annotations.ownPod  those of them that the chart sets
+  distrain.labels.metadata  metadata of a resource that Helm creates
+  distrain.labels.resource  labels of a resource that Helm creates
+  distrain.labels.selector  selects the pods that train
+  distrain.labels.pod       labels of one role's pods, with the user's
+  distrain.labels.ownPod    the ones that the chart sets
 */}}
 
 {{- /*
@@ -82,22 +80,4 @@ distrain.labels.pod
 {{- $own := include "distrain.labels.ownPod" . | fromYaml -}}
 {{- $gang := include "distrain.gang.podLabels" . | fromYaml -}}
 {{- merge $own $gang (.root.Values.podLabels | default dict) | toYaml -}}
-{{- end }}
-
-{{- /*
-distrain.annotations.ownPod
-  Takes nothing. Istio before 1.11 reads the annotation, later ones the label.
-*/}}
-{{- define "distrain.annotations.ownPod" -}}
-sidecar.istio.io/inject: "false"
-{{- end }}
-
-{{- /*
-distrain.annotations.pod
-  Takes (dict "root" <root context> "role" <role> "job" <the job's name>).
-*/}}
-{{- define "distrain.annotations.pod" -}}
-{{- $own := include "distrain.annotations.ownPod" . | fromYaml -}}
-{{- $gang := include "distrain.gang.podAnnotations" . | fromYaml -}}
-{{- merge $own $gang (.root.Values.podAnnotations | default dict) | toYaml -}}
 {{- end }}

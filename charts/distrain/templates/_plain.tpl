@@ -13,7 +13,7 @@ Plain: what an MPI operator would make, from Kubernetes' own kinds. A file plain
 {{- $parts = append $parts "podgroup" -}}
 {{- end -}}
 {{- if include "distrain.keygen.isNeeded" . -}}
-{{- $parts = concat $parts (list "secret" "keygen") -}}
+{{- $parts = concat $parts (list "ssh-secret" "keygen") -}}
 {{- end -}}
 {{- concat $parts (list "workers" "launcher") | toJson -}}
 {{- end }}

@@ -1,19 +1,21 @@
 {{- /*
 Rules on the job's kind, and on what each kind can do.
 
-  distrain.validate.kind        framework and strategy have a kind, and the one named is it
-  distrain.validate.apiVersion  the kind has that version
-  distrain.validate.cluster     the cluster serves it
-  distrain.validate.replicas    how many workers an elastic job may have
-  distrain.validate.workerGpus  GPUs that the trainer would leave idle
-  distrain.validate.roles       values for roles that the kind lacks
-  distrain.validate.runPolicy   what its operator does when the job ends
-  distrain.validate.rescale     whether another size can be live, and who waits for a lost worker
-  distrain.validate.gang        what its operator and the scheduler can do together
-  distrain.validate.mpi, distrain.validate.interfaces, distrain.validate.ssh  how mpirun starts the ranks
+  distrain.validate.job.kind        framework and strategy have a kind, and the one named is it
+  distrain.validate.job.apiVersion  the kind has that version
+  distrain.validate.job.cluster     the cluster serves it
+  distrain.validate.job.replicas    how many workers an elastic job may have
+  distrain.validate.job.workerGpus  GPUs that the trainer would leave idle
+  distrain.validate.job.roles       values for roles that the kind lacks
+  distrain.validate.job.runPolicy   what its operator does when the job ends
+  distrain.validate.job.rescale     whether another size can be live, and who waits for a lost worker
+  distrain.validate.job.gang        what its operator and the scheduler can do together
+  distrain.validate.job.mpi         mpi.mca, mpi.env and mpi.flags
+  distrain.validate.job.interfaces  network interfaces that Open MPI uses
+  distrain.validate.job.ssh         SSH key and port
 */}}
 
-{{- define "distrain.validate.kind" -}}
+{{- define "distrain.validate.job.kind" -}}
 {{- $fits := list "MPIJob" "Plain" -}}
 {{- if eq .Values.strategy "parameter-server" -}}
 {{- $fits = get (dict "tensorflow" (list "TFJob") "mxnet" (list "MXJob") "pytorch" list) .Values.framework -}}
@@ -30,7 +32,7 @@ Rules on the job's kind, and on what each kind can do.
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.apiVersion" -}}
+{{- define "distrain.validate.job.apiVersion" -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $versions := include "distrain.job.versions" $kind | fromJsonArray -}}
 {{- if not (has .Values.job.apiVersion (append $versions "auto")) -}}
@@ -39,10 +41,10 @@ Rules on the job's kind, and on what each kind can do.
 {{- end }}
 
 {{- /*
-distrain.validate.cluster
+distrain.validate.job.cluster
   Of two versions under one CRD the operator runs one, and the other's jobs lie there for ever.
 */}}
-{{- define "distrain.validate.cluster" -}}
+{{- define "distrain.validate.job.cluster" -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $served := include "distrain.job.served" . | fromJsonArray -}}
 {{- $known := include "distrain.job.versions" $kind | fromJsonArray -}}
@@ -62,7 +64,7 @@ distrain.validate.cluster
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.replicas" -}}
+{{- define "distrain.validate.job.replicas" -}}
 {{- $workers := .Values.workers -}}
 {{- $elastic := include "distrain.job.is" (dict "root" . "a" "elastic") -}}
 {{- range $key := list "minReplicas" "maxReplicas" -}}
@@ -81,7 +83,7 @@ distrain.validate.cluster
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.workerGpus" -}}
+{{- define "distrain.validate.job.workerGpus" -}}
 {{- $gpus := int .Values.workers.gpus -}}
 {{- if and (eq (include "distrain.job.kind" .) "TFJob") (gt $gpus 1) (not .Values.command) -}}
 {{- $replicas := mul $gpus .Values.workers.replicas -}}
@@ -90,7 +92,7 @@ distrain.validate.cluster
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.roles" -}}
+{{- define "distrain.validate.job.roles" -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $kinds := dict "launcher" (list "MPIJob" "Plain" "TFJob") "servers" (list "MXJob" "TFJob") "scheduler" (list "MXJob") -}}
 {{- range $role, $has := $kinds -}}
@@ -106,7 +108,7 @@ distrain.validate.cluster
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.runPolicy" -}}
+{{- define "distrain.validate.job.runPolicy" -}}
 {{- $job := .Values.job -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $version := include "distrain.job.apiVersion" . -}}
@@ -127,7 +129,7 @@ distrain.validate.cluster
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.rescale" -}}
+{{- define "distrain.validate.job.rescale" -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $rescale := .Values.rescale -}}
 {{- if eq $rescale.mode "live" -}}
@@ -147,11 +149,11 @@ distrain.validate.cluster
 {{- end }}
 
 {{- /*
-distrain.validate.gang
+distrain.validate.job.gang
   Kueue admits what it knows: a job of another version starts without it, and of Plain's two Jobs one could wait for
   ever for the other.
 */}}
-{{- define "distrain.validate.gang" -}}
+{{- define "distrain.validate.job.gang" -}}
 {{- $gang := .Values.gang -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $version := include "distrain.job.apiVersion" . -}}
@@ -180,10 +182,10 @@ distrain.validate.gang
 {{- end }}
 
 {{- /*
-distrain.validate.mpi
+distrain.validate.job.mpi
   The defaults are those of values.yaml, which a kind without MPI does not mind.
 */}}
-{{- define "distrain.validate.mpi" -}}
+{{- define "distrain.validate.job.mpi" -}}
 {{- if not (include "distrain.job.is" (dict "root" . "a" "mpi")) -}}
 {{- $defaults := dict "pml" "ob1" "btl" "^openib" "btl_vader_single_copy_mechanism" "none" -}}
 {{- range $key, $value := .Values.mpi.mca -}}
@@ -216,10 +218,10 @@ distrain.validate.mpi
 {{- end }}
 
 {{- /*
-distrain.validate.interfaces
+distrain.validate.job.interfaces
   Of two values with one effect one would win in silence, and Open MPI refuses include beside exclude.
 */}}
-{{- define "distrain.validate.interfaces" -}}
+{{- define "distrain.validate.job.interfaces" -}}
 {{- $excluded := .Values.network.excludeInterfaces -}}
 {{- if and $excluded (ne (toJson $excluded) (list "lo" | toJson)) (not (include "distrain.job.is" (dict "root" . "a" "mpi"))) -}}
 {{- printf "distrain: network.excludeInterfaces: is set, but a %s does not use MPI, which alone takes it; --set network.excludeInterfaces=null, or name the one to use as network.interface\n" (include "distrain.job.kind" .) -}}
@@ -236,10 +238,10 @@ distrain.validate.interfaces
 {{- end }}
 
 {{- /*
-distrain.validate.ssh
+distrain.validate.job.ssh
   The key of a Plain job is made by a Job with an account of its own, which the chart makes only with rbac.create.
 */}}
-{{- define "distrain.validate.ssh" -}}
+{{- define "distrain.validate.job.ssh" -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- $ssh := .Values.ssh -}}
 {{- if and $ssh.secretName (ne $kind "Plain") -}}

@@ -1,15 +1,15 @@
 {{- /*
 Rules on the pods: what the user adds must not break what the chart sets, nor the Pod Security Standard.
 
-  distrain.validate.security      users, devices and what each standard forbids
-  distrain.validate.sizes         memory and what counts in it
-  distrain.validate.containers    sidecars and init containers; each with distrain.validate.containerSecurity
-  distrain.validate.podSpec       more fields of the training pods
-  distrain.validate.env           variables
-  distrain.validate.podMetadata   labels and annotations
+  distrain.validate.pod.security    users, devices and what each standard forbids
+  distrain.validate.pod.sizes       memory and what counts in it
+  distrain.validate.pod.containers  sidecars and init containers; each with distrain.validate.pod.containerSecurity
+  distrain.validate.pod.spec        more fields of the training pods
+  distrain.validate.pod.env         variables
+  distrain.validate.pod.metadata    labels and annotations
 */}}
 
-{{- define "distrain.validate.security" -}}
+{{- define "distrain.validate.pod.security" -}}
 {{- $level := .Values.podSecurity -}}
 {{- if and (eq $level "restricted") (eq (include "distrain.security.user" .) "0") -}}
 {{- "distrain: runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user\n" -}}
@@ -25,10 +25,10 @@ Rules on the pods: what the user adds must not break what the chart sets, nor th
 {{- end }}
 
 {{- /*
-distrain.validate.sizes
+distrain.validate.pod.sizes
   A number without its unit is bytes. The schema cannot compare quantities.
 */}}
-{{- define "distrain.validate.sizes" -}}
+{{- define "distrain.validate.pod.sizes" -}}
 {{- $workers := .Values.workers -}}
 {{- $sizes := dict "workers.memory" $workers.memory "workers.shm" $workers.shm "launcher.memory" .Values.launcher.memory "servers.memory" .Values.servers.memory "scheduler.memory" .Values.scheduler.memory -}}
 {{- $small := false -}}
@@ -45,10 +45,10 @@ distrain.validate.sizes
 {{- end }}
 
 {{- /*
-distrain.validate.containers
+distrain.validate.pod.containers
   The operators look for their container by its name or place, and add init containers with names of their own.
 */}}
-{{- define "distrain.validate.containers" -}}
+{{- define "distrain.validate.pod.containers" -}}
 {{- $taken := list (include "distrain.role.container" (dict "root" . "role" "worker")) "kubectl-delivery" "init-pytorch" -}}
 {{- $lists := dict "workers.sidecars" .Values.workers.sidecars "workers.podSpec.initContainers" (dig "initContainers" list (.Values.workers.podSpec | default dict)) -}}
 {{- range $path, $containers := $lists -}}
@@ -58,18 +58,18 @@ distrain.validate.containers
 {{- printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name\n" $at $container.name -}}
 {{- end -}}
 {{- $taken = append $taken $container.name -}}
-{{- include "distrain.validate.containerSecurity" (dict "root" $ "container" $container "at" $at) -}}
+{{- include "distrain.validate.pod.containerSecurity" (dict "root" $ "container" $container "at" $at) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
-distrain.validate.containerSecurity
+distrain.validate.pod.containerSecurity
   Takes (dict "root" <root context> "container" <container> "at" <its path>).
 
   https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}
-{{- define "distrain.validate.containerSecurity" -}}
+{{- define "distrain.validate.pod.containerSecurity" -}}
 {{- $level := .root.Values.podSecurity -}}
 {{- $restricted := eq $level "restricted" -}}
 {{- $security := .container.securityContext | default dict -}}
@@ -112,10 +112,10 @@ distrain.validate.containerSecurity
 {{- end }}
 
 {{- /*
-distrain.validate.podSpec
+distrain.validate.pod.spec
   The older operators' APIs drop a claim in silence: they know it in a form that Kubernetes has given up.
 */}}
-{{- define "distrain.validate.podSpec" -}}
+{{- define "distrain.validate.pod.spec" -}}
 {{- $version := include "distrain.job.apiVersion" . -}}
 {{- $spec := .Values.workers.podSpec | default dict -}}
 {{- if and $spec.resourceClaims (not (has $version (list "" "v2beta1"))) -}}
@@ -129,10 +129,10 @@ distrain.validate.podSpec
 {{- end }}
 
 {{- /*
-distrain.validate.env
+distrain.validate.pod.env
   Of two variables with one name the last wins, in silence; an operator's come after the user's.
 */}}
-{{- define "distrain.validate.env" -}}
+{{- define "distrain.validate.pod.env" -}}
 {{- $owners := dict -}}
 {{- $kind := include "distrain.job.kind" . -}}
 {{- range include "distrain.env.s3" . | fromYamlArray -}}
@@ -171,7 +171,7 @@ distrain.validate.env
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.podMetadata" -}}
+{{- define "distrain.validate.pod.metadata" -}}
 {{- $labels := include "distrain.labels.ownPod" (dict "root" . "role" "") | fromYaml -}}
 {{- $plain := eq (include "distrain.job.kind" .) "Plain" -}}
 {{- range $key, $_ := .Values.podLabels -}}

@@ -1,29 +1,29 @@
 {{- /*
 Rules on volumes, and on the folders that lie on them.
 
-  distrain.validate.folders       what is read from a folder or written to one
-  distrain.validate.mount         the mount that holds a folder
-  distrain.validate.volumes       names and kinds of volumes
-  distrain.validate.volumeMounts  names and paths of mounts
+  distrain.validate.volumes.folders  what is read from a folder or written to one
+  distrain.validate.volumes.mountOf  the mount that holds a folder
+  distrain.validate.volumes.list     names and kinds of volumes
+  distrain.validate.volumes.mounts   names and paths of mounts
 */}}
 
 {{- /*
-distrain.validate.folders
+distrain.validate.volumes.folders
   A folder that is on no volume is on the read-only root file system, or gone with the pod. What counts is the run's own
   folder below checkpoint.uri and output.uri: another volume may be mounted on the way to it. A volume without a kind is an
   emptyDir. What the trainer writes to one a sidecar may carry away; a checkpoint is read again, by another pod.
 */}}
-{{- define "distrain.validate.folders" -}}
+{{- define "distrain.validate.volumes.folders" -}}
 {{- $values := .Values -}}
 {{- if and (eq $values.data.source "volume") (hasPrefix "/" $values.data.uri) (not $values.command) -}}
-{{- if not (include "distrain.validate.mount" (dict "root" . "folder" $values.data.uri) | fromJson) -}}
+{{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "folder" $values.data.uri) | fromJson) -}}
 {{- printf "distrain: data.uri: %q lies on no volume; mount one there with volumes and volumeMounts, or take data.source s3\n" $values.data.uri -}}
 {{- end -}}
 {{- end -}}
 {{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}
 {{- if hasPrefix "/" $uri -}}
 {{- $folder := printf "%s/%s" $uri (include "distrain.names.run" $) -}}
-{{- $found := include "distrain.validate.mount" (dict "root" $ "folder" $folder) | fromJson -}}
+{{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "folder" $folder) | fromJson -}}
 {{- if not $found -}}
 {{- printf "distrain: %s: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $path $uri -}}
 {{- else if $found.readOnly -}}
@@ -36,11 +36,11 @@ distrain.validate.folders
 {{- end }}
 
 {{- /*
-distrain.validate.mount
+distrain.validate.volumes.mountOf
   Takes (dict "root" <root context> "folder" <absolute path>). Renders as JSON the volume's name and type and whether the
   mount is readOnly, of the innermost mount that holds the folder; {} when none does.
 */}}
-{{- define "distrain.validate.mount" -}}
+{{- define "distrain.validate.volumes.mountOf" -}}
 {{- $mount := dict -}}
 {{- $depth := 0 -}}
 {{- range .root.Values.volumeMounts -}}
@@ -61,7 +61,7 @@ distrain.validate.mount
 {{- toJson $found -}}
 {{- end }}
 
-{{- define "distrain.validate.volumes" -}}
+{{- define "distrain.validate.volumes.list" -}}
 {{- $taken := list "scripts" "tmp" "shm" "checkpoints" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
 {{- $level := .Values.podSecurity -}}
 {{- $allowed := list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret" -}}
@@ -83,10 +83,10 @@ distrain.validate.mount
 {{- end }}
 
 {{- /*
-distrain.validate.volumeMounts
+distrain.validate.volumes.mounts
   The API server takes a job with a broken pod template; the operator alone meets the error.
 */}}
-{{- define "distrain.validate.volumeMounts" -}}
+{{- define "distrain.validate.volumes.mounts" -}}
 {{- $names := list -}}
 {{- range .Values.volumes -}}
 {{- $names = append $names .name -}}

@@ -4,8 +4,8 @@ Rules across several values. Rules on one value are in the schema.
   distrain.validate.all    ends rendering with one line for each broken rule
   distrain.validate.lines  the lines of some rules
 
-Rules on what is trained and what is installed stand below, those on the job's kind in _validate-job.tpl, those on folders
-and volumes in _validate-volumes.tpl, those on pods in _validate-pod.tpl. Every rule takes the root context and renders a
+Rules on what is trained and what is installed are below; _validate-job.tpl has the rules on the job's kind,
+_validate-volumes.tpl on folders and volumes, _validate-pod.tpl on pods. Every rule takes the root context and renders a
 line for each mistake that it finds. A line names the value, what was found and the next step.
 */}}
 
@@ -19,13 +19,13 @@ line for each mistake that it finds. A line names the value, what was found and 
 {{- end -}}
 {{- $lines := include "distrain.validate.lines" (dict "root" . "rules" (list "release" "names" "enabled" "rbac")) -}}
 {{- if .Values.job.enabled -}}
-{{- $noKind := include "distrain.validate.kind" . -}}
-{{- $noKind = $noKind | default (include "distrain.validate.apiVersion" .) -}}
-{{- $rules := list "gpus" "length" "data" "folders" "volumes" "volumeMounts" "sizes" "security" "podMonitor" "preflight" "test" -}}
+{{- $noKind := include "distrain.validate.job.kind" . -}}
+{{- $noKind = $noKind | default (include "distrain.validate.job.apiVersion" .) -}}
+{{- $rules := list "gpus" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" -}}
 {{- if not $noKind -}}
 {{- /* Other rules would only tell what a kind that cannot be has not. */ -}}
-{{- $rules = concat (list "cluster" "replicas" "workerGpus" "roles" "runPolicy" "rescale" "gang" "mpi" "interfaces" "ssh") $rules -}}
-{{- $rules = concat $rules (list "containers" "podSpec" "env" "podMetadata") -}}
+{{- $rules = concat (list "job.cluster" "job.replicas" "job.workerGpus" "job.roles" "job.runPolicy" "job.rescale" "job.gang" "job.mpi" "job.interfaces" "job.ssh") $rules -}}
+{{- $rules = concat $rules (list "pod.containers" "pod.spec" "pod.env" "pod.metadata") -}}
 {{- end -}}
 {{- $lines = print $lines $noKind (include "distrain.validate.lines" (dict "root" . "rules" $rules)) -}}
 {{- end -}}

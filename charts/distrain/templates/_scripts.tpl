@@ -1,0 +1,24 @@
+{{- /*
+The scripts that the pods start with.
+
+  distrain.scripts.files  names of the files that the job's kind needs, from files/
+*/}}
+
+{{- /*
+distrain.scripts.files
+  Takes the root context. Renders a list.
+*/}}
+{{- define "distrain.scripts.files" -}}
+{{- $names := list -}}
+{{- if include "distrain.job.is" (dict "root" . "a" "mpi") -}}
+{{- $names = list "distrain-launch" "distrain-worker" "distrain_keepers.py" "distrain_message.py" "distrain_output.py" "distrain_program.py" "distrain_root.py" "distrain_sigterm.py" "distrain_watch.py" "distrain_workers.py" -}}
+{{- else if include "distrain.job.is" (dict "root" . "a" "elastic") -}}
+{{- $names = list "distrain-torchrun" "distrain_message.py" "distrain_output.py" "distrain_program.py" "distrain_sigterm.py" -}}
+{{- else -}}
+{{- $names = list "distrain-run" "distrain_message.py" "distrain_output.py" "distrain_program.py" "distrain_sigterm.py" -}}
+{{- end -}}
+{{- if include "distrain.keygen.isNeeded" . -}}
+{{- $names = concat $names (list "distrain-keygen" "distrain_kube.py") -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end }}

@@ -1,0 +1,45 @@
+"""A named template is found by its name: `distrain.validate.job.kind` is in _validate-job.tpl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lab.paths import CHART
+
+TEMPLATES = sorted(path for path in (CHART / "templates").rglob("*") if path.is_file())
+DEFINE = re.compile(r'\{\{-? *define "([^"]+)"')
+
+
+def defines() -> Iterator[tuple[str, str]]:
+    """Yield each named template with its file's stem, without the underscore of a helper file."""
+    for path in TEMPLATES:
+        for name in DEFINE.findall(path.read_text(encoding="utf-8")):
+            yield name, stem(path.name)
+
+
+def stem(file: str) -> str:
+    return file.removeprefix("_").partition(".")[0]
+
+
+def expected_stem(name: str) -> str | None:
+    """Return the longest stem that the name starts with, a file's hyphen being a dot or a hyphen in the name."""
+    words = name.removeprefix("distrain.").replace(".", "-")
+    return max((one for one in STEMS if f"{words}-".startswith(f"{one}-")), key=len, default=None)
+
+
+STEMS = {stem(path.name) for path in TEMPLATES}
+
+
+def test_prefix_of_a_named_template_is_its_file() -> None:
+    found = list(defines())
+
+    assert len(found) > 100
+    assert [name for name, _ in found if not name.startswith("distrain.")] == []
+    assert [(name, file) for name, file in found if expected_stem(name) != file] == []
+
+
+def test_no_two_templates_have_one_name() -> None:
+    names = [name for name, _ in defines()]
+
+    assert len(names) == len(set(names))
