@@ -48,6 +48,10 @@ class ForbiddenError(UnreachableError):
     """The cluster answers, but the caller may not read this."""
 
 
+class NotFoundError(UnreachableError):
+    """The cluster has no such object."""
+
+
 class CredentialsError(UnreachableError):
     """What says who we are cannot be sent."""
 

@@ -20,10 +20,10 @@ from typing import Any
 import msgspec
 
 from distrain import kube
-from distrain.amounts import all_units
 from distrain.derive.figures import size_of
-from distrain.job import INSTANCE_LABEL, ROLE_LABEL, Job, PodRole, from_manifest
-from distrain.pod_amounts import pod_request
+from distrain.kube.pod_requests import pod_request
+from distrain.kube.quantities import all_units
+from distrain.workload.manifest import INSTANCE_LABEL, ROLE_LABEL, Job, PodRole, from_manifest
 from lab.cluster import client
 from tests.chart import pods as scripts
 from tests.chart.expansion import documents, templates

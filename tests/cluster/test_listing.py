@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from distrain.api.cluster import Cluster, connect
-from distrain.api.connection import JSON
-from distrain.api.listing import PodListing
-from distrain.api.target import choose
+from distrain.apiserver.cluster import Cluster, connect
+from distrain.apiserver.connection import JSON
+from distrain.apiserver.pages import PodListing
+from distrain.apiserver.target import choose
 from distrain.kube import pods_protobuf
+from distrain.kube.pod_requests import held
 from distrain.kube.pods import CountedPod
-from distrain.pod_amounts import held
 from lab.cluster import client
 from lab.paths import KUBECONFIG
 from tests.cluster.testbed import Namespace
@@ -27,8 +27,8 @@ def test_pods_are_the_same_in_either_encoding(namespace: Namespace, monkeypatch:
     client.apply(*(_pod(number, namespace.name) for number in range(PODS)))
     cluster = connect(choose(kubeconfig=str(KUBECONFIG), context=None, namespace=namespace.name))
     pages: list[int] = []
-    monkeypatch.setattr("distrain.api.listing.PAGE_SIZE", 2)
-    monkeypatch.setattr("distrain.api.listing._has_processors", lambda: False)
+    monkeypatch.setattr("distrain.apiserver.pages.PAGE_SIZE", 2)
+    monkeypatch.setattr("distrain.apiserver.pages._has_processors", lambda: False)
     monkeypatch.setattr(pods_protobuf, "pods", _counting(pages, pods_protobuf.pods))
 
     in_protobuf, read = _pods(cluster, namespace.name), len(pages)

@@ -58,7 +58,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         # Set first: so that what a flag of ours puts there goes with the test.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    monkeypatch.setattr("distrain.api.connection.sleep", lambda seconds: None)
+    monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda seconds: None)
     monkeypatch.setenv("HOME", str(tmp_path))
 
 

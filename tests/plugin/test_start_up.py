@@ -15,7 +15,7 @@ from lab.paths import REPOSITORY
 
 GIVEN = Path(__file__).with_name("golden") / "given.yaml"
 # Each takes as long to import as Python to start, or several times that.
-CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.api.cluster"}
+CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.apiserver.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
 CHECK = {"distrain.check", "distrain.solver", "distrain.derive.measured"}

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
-from distrain.amounts import text, thousandths
-from distrain.job import Job, PodRole
+from distrain.kube.pod_requests import pod_limits, pod_request, requested
 from distrain.kube.policy import Limit, LimitRange
-from distrain.pod_amounts import pod_limits, pod_request, requested
+from distrain.kube.quantities import text, thousandths
 from distrain.verdict import Verdict
-from distrain.wording import Wording
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import Wording
 
 
 def applied(job: Job, ranges: Sequence[LimitRange]) -> Job:

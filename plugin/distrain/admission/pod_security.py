@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
-from distrain.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
-from distrain.job import Job
 from distrain.kube.selectors import Labels
 from distrain.verdict import Verdict
-from distrain.wording import Wording
+from distrain.workload.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
+from distrain.workload.manifest import Job
+from distrain.workload.wording import Wording
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 # Operators add these containers without the security context that `restricted` demands.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from distrain.admission.refusal import Refusal
-from distrain.job import Job, PodRole
 from distrain.kube.policy import PriorityClass
 from distrain.verdict import Verdict
-from distrain.wording import Wording
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import Wording
 
 Classes = Mapping[str, PriorityClass]
 # The API server creates these classes itself.

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
-from distrain.amounts import Units, text, units
-from distrain.job import Job, PodRole
 from distrain.kube import selectors
+from distrain.kube.pod_requests import pod_limits, requested
 from distrain.kube.policy import ResourceQuota, ScopedRequirement
-from distrain.pod_amounts import pod_limits, requested
+from distrain.kube.quantities import Units, text, units
 from distrain.verdict import Verdict
-from distrain.wording import Wording
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import Wording
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
 # Where a quota counts one of these, each container has to say it.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distrain import kube
-from distrain.amounts import Units, rounded_down, text
 from distrain.check.cluster_state import ClusterState
-from distrain.job import Job, PodRole
+from distrain.kube.quantities import Units, rounded_down, text
 from distrain.scheduler.messages import (
     IN_USE,
     NO_DOMAIN,
@@ -26,7 +25,8 @@ from distrain.scheduler.taint_toleration import untolerated
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
-from distrain.wording import Wording, asked, listed
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import Wording, asked, listed
 
 # For nodes that are large enough but refuse the pods: the scheduler's message, the value to change, our words.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")

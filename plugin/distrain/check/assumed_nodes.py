@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from distrain import kube
-from distrain.amounts import thousandths
 from distrain.errors import ValuesError
+from distrain.kube.quantities import thousandths
 
 FLAG = "--assume-nodes"
 FORM = re.compile(r"(?P<count>\d{1,5})x(?P<gpus>\d{1,4})(?::(?P<pairs>.+))?")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distrain import kube
-from distrain.amounts import allocatable
-from distrain.job import Job, PodRole
+from distrain.kube.quantities import allocatable
 from distrain.scheduler.node_filters import first_refusal, recovered
+from distrain.workload.manifest import Job, PodRole
 
 # Up to this number a list of pods per node pays off; beyond it one list of all pods takes fewer requests.
 FEW = 64

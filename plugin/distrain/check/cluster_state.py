@@ -8,9 +8,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.amounts import Units, allocatable
-from distrain.job import Job, PodRole
 from distrain.kube.pods import CountedPod
+from distrain.kube.quantities import Units, allocatable
 from distrain.scheduler import inter_pod_affinity, pod_topology_spread, volume_binding
 from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 from distrain.scheduler.messages import IN_USE
@@ -20,6 +19,7 @@ from distrain.scheduler.volume_restrictions import claims_of
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
 from distrain.solver.problem import Node, Role
+from distrain.workload.manifest import Job, PodRole
 
 # Reads all pods, live or from a file, and returns what a function makes of them.
 OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsage]

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.controllers import ObjectName
-from distrain.job import Job
 from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels
 from distrain.scheduler.volume_restrictions import claims_of
+from distrain.workload.controllers import ObjectName
+from distrain.workload.manifest import Job
 
 # The controller manager creates these in each namespace.
 GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})

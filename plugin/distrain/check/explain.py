@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distrain import kube
-from distrain.amounts import allocatable, text
 from distrain.check.cluster_state import ClusterState
 from distrain.check.reasons import between_pods
 from distrain.errors import ValuesError
-from distrain.job import Job, PodRole
+from distrain.kube.quantities import allocatable, text
 from distrain.scheduler.node_ports import PREFIX, ports_first
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.scheduler.taint_toleration import untolerated
 from distrain.solver import capacity
 from distrain.solver.problem import Node, Role
-from distrain.wording import listed
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import listed
 
 
 def why(name: str, job: Job, state: ClusterState) -> list[str]:

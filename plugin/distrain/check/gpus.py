@@ -6,9 +6,9 @@ import re
 
 from msgspec import Struct
 
-from distrain.amounts import allocatable_of
 from distrain.check.cluster_state import ClusterState
-from distrain.job import Job
+from distrain.kube.quantities import allocatable_of
+from distrain.workload.manifest import Job
 
 # Vendors' names of their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
 GPU = re.compile(r"gpu|^nvidia\.com/")

@@ -10,19 +10,18 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.admission.priority import priority_classes_of
-from distrain.api.answers import NotFoundError
-from distrain.api.cluster import Cluster
+from distrain.apiserver.cluster import Cluster
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
 from distrain.check.dependencies import Dependencies, foreign_claims, namespace_of, references
 from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
-from distrain.controllers import ObjectName
-from distrain.errors import ForbiddenError
-from distrain.job import Job
+from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
+from distrain.workload.controllers import ObjectName
+from distrain.workload.manifest import Job
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.check.cluster_state import ClusterState
-from distrain.job import Job, PodRole
 from distrain.scheduler.messages import NOT_APART, NOT_NEAR, UNEVEN
 from distrain.scheduler.node_filters import first_refusal
 from distrain.scheduler.node_ports import ports_first
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.solver import capacity
 from distrain.solver.problem import Node, Role
+from distrain.workload.manifest import Job, PodRole
 
 
 class Reason(Struct, frozen=True):

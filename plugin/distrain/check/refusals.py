@@ -9,15 +9,15 @@ from msgspec import Struct
 from distrain.admission import limit_ranger, pod_security, priority, resource_quota
 from distrain.admission.priority import priority_of
 from distrain.admission.refusal import Refusal
-from distrain.amounts import Units
 from distrain.check import volume_claims
 from distrain.check.dependencies import Dependencies
-from distrain.job import Job
+from distrain.kube.quantities import Units
 from distrain.scheduler.affinity_terms import NamespaceLabels
 from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
 from distrain.scheduler.messages import GATED
 from distrain.verdict import Verdict
-from distrain.wording import Wording
+from distrain.workload.manifest import Job
+from distrain.workload.wording import Wording
 
 
 class PreparedJob(Struct, frozen=True):

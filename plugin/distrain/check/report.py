@@ -13,16 +13,16 @@ from msgspec import Struct, to_builtins
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
-from distrain.amounts import Units, text
 from distrain.check import advice
 from distrain.check.cluster_state import ClusterState, judge
 from distrain.check.gpus import Gpus, count_gpus
 from distrain.check.reasons import Reason, reasons
 from distrain.check.refusals import PreparedJob, with_quotas
+from distrain.kube.quantities import Units, text
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
-from distrain.wording import listed
+from distrain.workload.wording import listed
 
 
 class Pods(Struct, frozen=True):

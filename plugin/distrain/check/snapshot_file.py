@@ -12,17 +12,17 @@ from msgspec import Struct, field
 
 from distrain import kube
 from distrain.admission.priority import priority_classes_of
-from distrain.amounts import allocatable
 from distrain.check.cluster_state import ClusterState, over, take
 from distrain.check.dependencies import Dependencies, foreign_claims, namespace_of, references
 from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.errors import ValuesError
-from distrain.job import Job
+from distrain.kube.pod_requests import held
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
-from distrain.pod_amounts import held
+from distrain.kube.quantities import allocatable
 from distrain.scheduler.node_ports import host_ports
+from distrain.workload.manifest import Job
 
 EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"
 KINDS: Mapping[str, type[Any]] = {

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterator
 
 from distrain.check.report import Report, readable
-from distrain.job import Job, PodRole
-from distrain.wording import listed
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import listed
 
 WIDTH = 100
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")

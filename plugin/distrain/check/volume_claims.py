@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.check.dependencies import Dependencies
-from distrain.job import Job, PodRole
 from distrain.kube.policy import PersistentVolumeClaim
 from distrain.scheduler.messages import IN_USE, NO_PV, NOT_BOUND
 from distrain.scheduler.volume_binding import BoundVolume, UnboundVolume, VolumeRule
@@ -18,7 +17,8 @@ from distrain.scheduler.volume_restrictions import claims_of, is_exclusive
 from distrain.scheduler.wait_for_first_consumer import shared_volumes
 from distrain.solver.problem import Near
 from distrain.verdict import Verdict
-from distrain.wording import Wording
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import Wording
 
 BOUND = "pv.kubernetes.io/bind-completed"
 CLASS = "volume.beta.kubernetes.io/storage-class"

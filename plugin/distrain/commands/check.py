@@ -9,8 +9,8 @@ import argparse
 import sys
 
 from distrain.commands.files import text_of
+from distrain.commands.imports import import_msgspec
 from distrain.errors import ValuesError
-from distrain.light import import_msgspec
 
 
 def run(options: argparse.Namespace) -> int:
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
         stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
         manifest = text_of("--manifest", options.manifest, stdin)
     if options.manifest and not (options.snapshot or options.offline):
-        from distrain.commands.cluster import connected
+        from distrain.commands.connection import connected
 
         place = connected(options)
         place[1].begin_nodes()

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 
 from distrain import console, kube
-from distrain.api.cluster import Cluster
-from distrain.api.target import Target, namespace_alone
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.target import Target, namespace_alone
 from distrain.check import live_cluster, snapshot_file
 from distrain.check.assumed_nodes import assumed_nodes
 from distrain.check.cluster_state import ClusterState
@@ -17,7 +17,7 @@ from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
 from distrain.check.text import summary
 from distrain.commands.subject import Subject
-from distrain.job import from_manifest
+from distrain.workload.manifest import from_manifest
 
 
 def answer(options: argparse.Namespace, manifest: str | None, place: tuple[Target, Cluster] | None) -> int:

@@ -6,10 +6,10 @@ import argparse
 import json
 
 from distrain import console
+from distrain.commands.imports import import_msgspec
 from distrain.commands.source import source_of
 from distrain.errors import ValuesError
-from distrain.helm import find
-from distrain.light import import_msgspec
+from distrain.helm.render import find
 
 
 def run(options: argparse.Namespace) -> int:

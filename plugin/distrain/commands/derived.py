@@ -12,11 +12,11 @@ from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK
 from distrain.errors import UnreachableError
-from distrain.helm import Helm
-from distrain.helm_run import Source
+from distrain.helm.program import Source
+from distrain.helm.render import Helm
 
 if TYPE_CHECKING:
-    from distrain.job import Job
+    from distrain.workload.manifest import Job
 
 
 def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool = True) -> Source:
@@ -45,7 +45,7 @@ def asker(options: argparse.Namespace) -> Measure:
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
         # Late: a cluster is asked only where nothing else says what a node has.
-        from distrain.commands.cluster import connected
+        from distrain.commands.connection import connected
         from distrain.derive.measured import measured_in
 
         job = render()
@@ -81,7 +81,7 @@ def _stated(options: argparse.Namespace) -> Measure | None:
     if node_gpus:
         return lambda render, gpu_resource: StatedNodes(node_gpus)
     if path:
-        from distrain.api.target import namespace_alone
+        from distrain.apiserver.target import namespace_alone
         from distrain.check import snapshot_file
         from distrain.check.cluster_state import over
         from distrain.derive.measured import measured

@@ -5,24 +5,24 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from distrain.api.target import namespace_alone
+from distrain.apiserver.target import namespace_alone
 from distrain.check.assumed_nodes import assumed_nodes
 from distrain.check.cluster_state import over
-from distrain.commands.candidate import candidate
 from distrain.commands.derived import derived_source, given
+from distrain.commands.request import requested_job
 from distrain.commands.source import source_of
 from distrain.commands.subject import Subject
 from distrain.derive.measured import measured
 from distrain.derive.room import Room
-from distrain.helm import find
-from distrain.job import Job, from_manifest
+from distrain.helm.render import find
+from distrain.workload.manifest import Job, from_manifest
 
 
 def described(options: argparse.Namespace, name: str) -> Subject:
     """Return the job as a release of this name would have it, for its cluster unless a file or nobody tells of one."""
     if options.snapshot or options.offline:
         return _rendered(options, name, namespace_alone(options.namespace))
-    found = candidate(options, name)
+    found = requested_job(options, name)
     target, gpu_resource = found.release.target, found.value("workers", "gpuResource")
     return Subject(found.job, target.namespace, gpu_resource, found.cluster, target.in_cluster)
 

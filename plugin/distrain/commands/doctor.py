@@ -11,19 +11,21 @@ from itertools import groupby
 import semver
 import yaml
 
-from distrain import console, helm
-from distrain.api.cluster import Cluster
-from distrain.api.target import Target
-from distrain.commands.cluster import connected
+from distrain import console
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.target import Target
+from distrain.commands.connection import connected
 from distrain.doctor import operators, survey
 from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
 from distrain.doctor.findings import OK, Finding
 from distrain.doctor.survey import Unread
 from distrain.errors import HelmError, UnreachableError, ValuesError
-from distrain.job import Resource, from_manifest
+from distrain.helm import render
+from distrain.kube.resource import Resource
 from distrain.release import orphans
 from distrain.release.orphans import Orphan
-from distrain.wording import listed
+from distrain.workload.manifest import from_manifest
+from distrain.workload.wording import listed
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _helm() -> semver.Version | str:
     try:
-        return helm.version()
+        return render.version()
     except HelmError as error:
         return str(error)
 
@@ -47,7 +49,7 @@ def _orphans(cluster: Cluster, target: Target) -> list[Orphan] | Unread:
 
     @cache
     def named(release: str) -> list[Resource]:
-        revision = helm.find().releases.revision(release, target)
+        revision = render.find().releases.revision(release, target)
         try:
             return [*from_manifest(revision.manifest, release).resources] if revision else []
         except ValuesError:

@@ -11,22 +11,22 @@ from pathlib import Path
 from msgspec import Struct
 
 from distrain import console, kube
-from distrain.api.cluster import Capabilities
-from distrain.api.target import namespace_alone
+from distrain.apiserver.cluster import Capabilities
+from distrain.apiserver.target import namespace_alone
 from distrain.check import snapshot_file
 from distrain.check.cluster_state import OverPods, over
 from distrain.commands.arguments import meant
-from distrain.commands.cluster import connected
-from distrain.derive import commented
+from distrain.commands.connection import connected
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import MeasuredNodes, measured
 from distrain.derive.room import StatedNodes
 from distrain.errors import DistrainError, HelmError, UnreachableError, ValuesError
-from distrain.helm import Helm, find
-from distrain.helm_run import Source
-from distrain.init.beginning import Wish, models, text
-from distrain.init.surroundings import Surroundings, of_nodes, stated
-from distrain.job import Job
+from distrain.helm.program import Source
+from distrain.helm.render import Helm, find
+from distrain.init.nodes import SuggestedNodes, of_nodes, stated
+from distrain.init.values_file import Wish, models, text
+from distrain.values import commented_yaml
+from distrain.workload.manifest import Job
 
 # Where nothing tells how large a node is: as most GPU servers are.
 NODE_GPUS = 8
@@ -42,7 +42,7 @@ DATA = re.compile("/.|s3://[a-z0-9]")
 class Ground(Struct, frozen=True):
     """What the file is made for: the nodes, where they are known those of a cluster, and what that can do."""
 
-    around: Surroundings
+    around: SuggestedNodes
     measure: Measure
     capabilities: Capabilities | None = None
 
@@ -56,7 +56,7 @@ class Maker(Struct, frozen=True):
 
     def source(self, wish: Wish) -> Source:
         schema = json.loads((self.chart / "values.schema.json").read_text())
-        values = commented.parse((self.chart / "values.yaml").read_text(), schema)
+        values = commented_yaml.parse((self.chart / "values.yaml").read_text(), schema)
         return Source(self.chart, ("--values", "-"), text(wish, self.ground.around, values, schema).encode())
 
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
@@ -131,7 +131,7 @@ def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str 
     raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant(value, choices)}')
 
 
-def _wishes(options: argparse.Namespace, around: Surroundings) -> Iterator[Wish]:
+def _wishes(options: argparse.Namespace, around: SuggestedNodes) -> Iterator[Wish]:
     """Yield what the arguments leave open in the order in which it is to be tried."""
     gpus = around.gpus if options.gpus is None else options.gpus
     for kind in [options.kind] if options.kind else KINDS:
@@ -185,7 +185,7 @@ def _short(error: DistrainError) -> str:
     return "no cluster can be read (" + error.messages[0].partition(";")[0] + ")"
 
 
-def _tell(wish: Wish, around: Surroundings, options: argparse.Namespace) -> None:
+def _tell(wish: Wish, around: SuggestedNodes, options: argparse.Namespace) -> None:
     """Say what was chosen for the user, and what only the user can mend."""
     chosen = [] if options.framework else [f"framework {wish.framework}"]
     chosen += [] if options.model else [f"model {wish.model}"]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from distrain.errors import ValuesError
-from distrain.helm_run import Source
+from distrain.helm.program import Source
 
 
 def source_of(options: argparse.Namespace) -> Source:

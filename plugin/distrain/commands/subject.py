@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from distrain.api.cluster import Cluster
+from distrain.apiserver.cluster import Cluster
 from distrain.check.gpus import gpus_of
-from distrain.job import Job
+from distrain.workload.manifest import Job
 
 
 class Subject(Struct, frozen=True):

@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Callable
 
 from distrain import console
-from distrain.api.cluster import Capabilities
-from distrain.api.target import namespace_alone
-from distrain.commands.cluster import connected
+from distrain.apiserver.cluster import Capabilities
+from distrain.apiserver.target import namespace_alone
+from distrain.commands.connection import connected
 from distrain.commands.derived import asker, derived_source, given
 from distrain.commands.source import source_of
 from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
-from distrain.helm import find
-from distrain.job import Job
+from distrain.helm.render import find
+from distrain.workload.manifest import Job
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,18 +11,18 @@ from msgspec.structs import replace
 
 from distrain import console
 from distrain.check.report import Report
-from distrain.commands.candidate import Candidate, Place, checked_values, completed, place_of
 from distrain.commands.install import followed_job, judge, started, tools_of
+from distrain.commands.request import Place, RequestedJob, checked_values, completed, place_of
 from distrain.commands.source import source_of
 from distrain.errors import StoppedError, ValuesError
-from distrain.helm import find
-from distrain.helm_run import Source
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation
+from distrain.helm.render import find
 from distrain.release import hostfile
 from distrain.release.current import Current, read, training
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
 from distrain.release.size import Values, reused
 from distrain.release.upgrade import upgrade
-from distrain.releases import Operation
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,7 +66,7 @@ def refuse_without_answer(options: argparse.Namespace) -> None:
         raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
 
 
-def _carry_out(options: argparse.Namespace, found: Candidate, planned: Plan) -> int:
+def _carry_out(options: argparse.Namespace, found: RequestedJob, planned: Plan) -> int:
     followed = followed_job(found, options.timeout) if options.wait else None
     # The chart's hooks check the same again, and end the job that is ended here.
     hooks = not (found.checks_itself or planned.ends)
@@ -94,7 +94,7 @@ def _before(place: Place, name: str, current: Current) -> Before:
     )
 
 
-def _priced(planned: Plan, before: Before, report: Report | None, found: Candidate, current: Current) -> Plan:
+def _priced(planned: Plan, before: Before, report: Report | None, found: RequestedJob, current: Current) -> Plan:
     """Return the plan with what it costs, where another job takes the running one's place or it gets another size."""
     if report is None:
         return planned
@@ -111,7 +111,7 @@ def _checkpoints(values: Values) -> str:
     return str((values.get("checkpoint") or {}).get("uri") or "")
 
 
-def _told(planned: Plan, before: Before, report: Report | None, found: Candidate, form: str) -> str:
+def _told(planned: Plan, before: Before, report: Report | None, found: RequestedJob, form: str) -> str:
     if form == "json":
         return json.dumps({**planned.as_dict(), "verdict": report.verdict if report else None}, indent=2)
     return "\n".join(lines(planned, before, has_trainer=not found.values.get("command")))

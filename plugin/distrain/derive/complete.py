@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from msgspec import Struct
 
-from distrain.derive import commented
 from distrain.derive.footer import stale_lines, with_footer, without_footer
 from distrain.derive.room import Room
 from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 from distrain.errors import ValuesError
-from distrain.helm import Helm, Values
-from distrain.helm_run import Source
-from distrain.loader import LOADER
+from distrain.helm.program import Source
+from distrain.helm.render import Helm, Values
+from distrain.kube.yaml_loader import LOADER
+from distrain.values import commented_yaml
 
 if TYPE_CHECKING:
     from distrain.derive.figures import Figure
-    from distrain.job import Job
+    from distrain.workload.manifest import Job
 
 RELEASE, NAMESPACE = "derive", "default"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
@@ -89,11 +89,11 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     return Derived(text, _ordered(_expected(work, lines), schema), work.notes, stale)
 
 
-def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented.Section:
+def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented_yaml.Section:
     """Return the files merged into one, with what the flags set."""
-    document = commented.Section()
+    document = commented_yaml.Section()
     for number, content in enumerate(texts):
-        section = commented.parse(without_footer(content), schema)
+        section = commented_yaml.parse(without_footer(content), schema)
         if number:
             document.head += section.head
             document.merge(section)
@@ -103,7 +103,9 @@ def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -
     return document
 
 
-def _set(document: commented.Section, path: tuple[str, ...], old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def _set(
+    document: commented_yaml.Section, path: tuple[str, ...], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> None:
     for key, value in new.items():
         known = old.get(key)
         if isinstance(value, dict) and (isinstance(known, dict) or key not in old) and value:
@@ -114,7 +116,7 @@ def _set(document: commented.Section, path: tuple[str, ...], old: Mapping[str, A
             document.set((*path, key), value, remark)
 
 
-def _work(document: commented.Section, work: Work) -> Work:
+def _work(document: commented_yaml.Section, work: Work) -> Work:
     """Part what an earlier run derived from the user's own."""
     for path in (REPLICAS, GPUS, CPU, MEMORY, SHM):
         entry = document.find(path)
@@ -137,7 +139,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     """Return the nodes for the job as the chart renders it, but for its size."""
 
     def render() -> Job:
-        from distrain.job import from_manifest
+        from distrain.workload.manifest import from_manifest
 
         rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
         return from_manifest(rendering.manifest(), "--chart")
@@ -157,7 +159,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     return room
 
 
-def _write(document: commented.Section, work: Work, lines: Lines) -> None:
+def _write(document: commented_yaml.Section, work: Work, lines: Lines) -> None:
     for path, line in lines.items():
         if work.before.get(path) != line:
             document.set(path, line.value, line.remark)
@@ -168,12 +170,14 @@ def _write(document: commented.Section, work: Work, lines: Lines) -> None:
             document.remove(path)
 
 
-def _settled(given: Given, document: commented.Section, work: Work, lines: Lines, schema: Mapping[str, Any]) -> str:
+def _settled(
+    given: Given, document: commented_yaml.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
+) -> str:
     """Return the text, in the schema's order where YAML allows it."""
     expected = _expected(work, lines)
-    unsorted = commented.text(document)
+    unsorted = commented_yaml.text(document)
     document.sort(schema)
-    for body in (commented.text(document), unsorted):
+    for body in (commented_yaml.text(document), unsorted):
         source = Source(given.source.chart, ("--values", "-"), body.encode())
         try:
             if _says(body, expected) or given.helm.given_values(source) == expected:
@@ -192,7 +196,7 @@ def _figures(given: Given, body: str) -> list[Figure]:
     rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
     # Imported while Helm works, as it takes as long.
     from distrain.derive.figures import figures, size_of, trainer_of
-    from distrain.job import from_manifest
+    from distrain.workload.manifest import from_manifest
 
     job = from_manifest(rendering.manifest(), "--chart")
     gpu_resource = given.helm.merged_values(given.source)["workers"]["gpuResource"]

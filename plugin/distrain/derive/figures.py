@@ -13,7 +13,7 @@ from msgspec import Struct
 from distrain import kube
 from distrain.derive import formulas
 from distrain.errors import ValuesError
-from distrain.job import Job
+from distrain.workload.manifest import Job
 
 TRAINER = "distrain_trainer"
 # What the figures of time assume: the network of a common cloud node, and the speed of a copy to host memory.

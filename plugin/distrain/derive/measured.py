@@ -9,16 +9,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.amounts import Units, allocatable_of, text
 from distrain.check.cluster_state import ClusterState, OverPods, judge, take
 from distrain.derive.room import GIBIBYTE
 from distrain.derive.split import MOST_WORKERS, Split
-from distrain.job import MASTER, WORKER, Job, PodRole
+from distrain.kube.quantities import Units, allocatable_of, text
 from distrain.scheduler.constraints import constraints_of
 from distrain.solver.problem import Node
+from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
 
 if TYPE_CHECKING:
-    from distrain.api.cluster import Cluster
+    from distrain.apiserver.cluster import Cluster
 
 # Below this, or a GiB, a share is rounded down more finely, above to whole ones.
 CORE = 1000

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from distrain.amounts import text, units
 from distrain.derive.room import GIBIBYTE, Room, StatedNodes
 from distrain.derive.split import MOST_WORKERS, Limits, Split, first, nearest, splits, whole_nodes
 from distrain.errors import ValuesError
+from distrain.kube.quantities import text, units
 
 MARK = "derived: "
 

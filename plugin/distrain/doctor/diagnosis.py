@@ -18,9 +18,9 @@ from distrain.doctor import gpus, operators, rights
 from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, Finding, some
 from distrain.doctor.rights import PLAIN, Purpose
 from distrain.doctor.survey import Survey, Unread
-from distrain.helm_run import OLDEST as OLDEST_HELM
+from distrain.helm.program import OLDEST as OLDEST_HELM
 from distrain.release.orphans import Orphan
-from distrain.wording import listed
+from distrain.workload.wording import listed
 
 READY, NOT_READY = 0, 11
 # Oldest minor version of each Helm, and the one Kubernetes, that distrain's tests run on.

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from distrain.wording import listed
+from distrain.workload.wording import listed
 
 OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
 # What runs, though nobody needs it any more.

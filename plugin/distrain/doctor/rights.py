@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from distrain.wording import listed
+from distrain.workload.wording import listed
 
 RBAC = "rbac.authorization.k8s.io"
 KUBEFLOW = "kubeflow.org"

@@ -9,12 +9,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from distrain import kube
-from distrain.api.answers import NotFoundError
-from distrain.api.cluster import Cluster
+from distrain.apiserver.cluster import Cluster
 from distrain.check import cluster_state
 from distrain.check.cluster_state import ClusterState
 from distrain.doctor.rights import Right
-from distrain.errors import ForbiddenError, UnreachableError
+from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
 from distrain.scheduler.constraints import JobConstraints
 
 # Rights are asked one by one; so many questions are under way at a time.

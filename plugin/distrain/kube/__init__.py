@@ -19,7 +19,7 @@ class Kube(Struct, rename="camel", gc=False):
     """A Kubernetes object or a part of one."""
 
 
-class Owner(Kube):
+class ObjectReference(Kube):
     kind: str = ""
     name: str = ""
     uid: str = ""
@@ -35,7 +35,7 @@ class Metadata(Kube):
     uid: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[ObjectReference] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
@@ -356,7 +356,7 @@ class Event(Kube):
     type: str = ""
     reason: str | None = None
     message: str | None = None
-    involved_object: Owner = field(default_factory=Owner)
+    involved_object: ObjectReference = field(default_factory=ObjectReference)
 
 
 class Named(Kube):

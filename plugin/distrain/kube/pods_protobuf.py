@@ -11,8 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.api.connection import BEGINNING
-from distrain.kube.answers import MAGIC
+from distrain.kube.encoding import BEGINNING, MAGIC
 from distrain.kube.pods import DAEMON_SET, MIRROR, Kind, is_infeasible
 from distrain.kube.protobuf import ALL, FEW
 

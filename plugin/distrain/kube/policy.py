@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from distrain.kube import Amounts, ClaimSpec, Kube, Metadata, NodeSelector, Owner
+from distrain.kube import Amounts, ClaimSpec, Kube, Metadata, NodeSelector, ObjectReference
 
 
 class PersistentVolumeClaim(Kube):
@@ -24,7 +24,7 @@ class VolumeSpec(Kube):
     storage_class_name: str | None = None
     access_modes: list[str] | None = None
     capacity: Amounts | None = None
-    claim_ref: Owner | None = None
+    claim_ref: ObjectReference | None = None
     volume_mode: str | None = None
 
 

@@ -13,8 +13,9 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.job import HOOK, Resource
-from distrain.loader import LOADER
+from distrain.kube.resource import Resource
+from distrain.kube.yaml_loader import LOADER
+from distrain.workload.manifest import HOOK
 
 Object = dict[str, Any]
 Objects = dict[Resource, Object]

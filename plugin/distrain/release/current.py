@@ -8,18 +8,17 @@ from datetime import datetime, timezone
 from msgspec import Struct
 
 from distrain import kube
-from distrain.api.answers import NotFoundError
-from distrain.api.cluster import Cluster
-from distrain.api.target import Target
-from distrain.errors import RefusedError, UnreachableError
-from distrain.job import ROLE_LABEL, WORKER, Job, from_manifest
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.target import Target
+from distrain.errors import NotFoundError, RefusedError, UnreachableError
+from distrain.helm.releases import Releases, Revision
 from distrain.release import orphans
 from distrain.release.changes import objects
 from distrain.release.orphans import Orphan, end_of, instance_of, jobs_in
-from distrain.release.owner import Marks, made_without_helm, marks_of, owner
+from distrain.release.owner import Ownership, made_without_helm, owner, ownership_of
 from distrain.release.start import SPEAKERS
 from distrain.release.steps import Training, last_steps, seconds_since
-from distrain.releases import Releases, Revision
+from distrain.workload.manifest import ROLE_LABEL, WORKER, Job, from_manifest
 
 # Enough for some step lines and what a framework writes between them.
 LOG_LINES = 500
@@ -82,7 +81,7 @@ def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
 
 def refuse_owned(revision: Revision, state: kube.Workload | None, name: str) -> None:
     """Raise RefusedError for what Argo CD or Flux would turn back."""
-    for marks in [*_marks_in(revision), *([marks_of(state.metadata)] if state else [])]:
+    for marks in [*_marks_in(revision), *([ownership_of(state.metadata)] if state else [])]:
         if words := owner(marks):
             raise RefusedError(f"{name}: {words}")
 
@@ -100,7 +99,7 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
 def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
     """Say that there is no release, or who else has made a job of this name."""
     for resource, job in jobs_in(cluster, namespace):
-        marks = marks_of(job.metadata)
+        marks = ownership_of(job.metadata)
         if instance_of(job.metadata) == name and made_without_helm(marks):
             words = owner(marks) or f"was not made by Helm: change {resource.kind} {resource.name} with what made it"
             return f"{name}: is no Helm release in namespace {namespace}; it {words}"
@@ -110,10 +109,10 @@ def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
     )
 
 
-def _marks_in(revision: Revision) -> Iterator[Marks]:
+def _marks_in(revision: Revision) -> Iterator[Ownership]:
     for item in objects(revision.manifest).values():
         metadata = item.get("metadata") or {}
-        yield Marks(metadata.get("labels") or {}, metadata.get("annotations") or {})
+        yield Ownership(metadata.get("labels") or {}, metadata.get("annotations") or {})
 
 
 def _state(cluster: Cluster, job: Job, namespace: str) -> kube.Workload | None:

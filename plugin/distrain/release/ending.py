@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from distrain.api.answers import NotFoundError
-from distrain.api.cluster import Cluster
-from distrain.errors import EndError
-from distrain.job import INSTANCE_LABEL, Resource
+from distrain.apiserver.cluster import Cluster
+from distrain.errors import EndError, NotFoundError
+from distrain.kube.resource import Resource
 from distrain.release.changes import named
-from distrain.wording import listed
+from distrain.workload.manifest import INSTANCE_LABEL
+from distrain.workload.wording import listed
 
 # The pods have 55 s to save and to end.
 SECONDS = 240.0

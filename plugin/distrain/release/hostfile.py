@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import time
 
-from distrain.api.cluster import Cluster
+from distrain.apiserver.cluster import Cluster
 from distrain.errors import DistrainError
-from distrain.job import ROLE_LABEL, WORKER, Job
+from distrain.workload.manifest import ROLE_LABEL, WORKER, Job
 
 REVISION = "distrain/revision"
 LAUNCHER = "launcher"

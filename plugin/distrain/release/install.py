@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from distrain.api.cluster import Cluster
-from distrain.api.target import Target
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.target import Target
 from distrain.check.report import Report
 from distrain.errors import (
     DistrainError,
@@ -20,7 +20,7 @@ from distrain.errors import (
     StoppedError,
     ValuesError,
 )
-from distrain.helm_run import Source
+from distrain.helm.program import Source
 from distrain.release import namespace
 from distrain.release.interrupts import Interrupts
 from distrain.release.namespace import MadeNamespace
@@ -28,7 +28,7 @@ from distrain.release.wait import Followed, until_started
 from distrain.verdict import Verdict
 
 if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` installs nothing
-    from distrain.releases import Operation, Releases
+    from distrain.helm.releases import Operation, Releases
 
 MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
 # What is taken back without a signal: Helm says that it failed, or the job cannot start.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from distrain import kube
-from distrain.api.cluster import Cluster
+from distrain.apiserver.cluster import Cluster
 from distrain.errors import UnreachableError
 
 # What people put into a namespace. The rest comes with it, or belongs to one of these.

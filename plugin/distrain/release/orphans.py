@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from distrain import kube
-from distrain.api.answers import NotFoundError
-from distrain.api.cluster import Cluster
-from distrain.errors import ForbiddenError
-from distrain.job import CHART, HOOK, INSTANCE_LABEL, NAME_LABEL, REPLICAS, Resource
-from distrain.release.owner import HELMS_OWN, marks_of
+from distrain.apiserver.cluster import Cluster
+from distrain.errors import ForbiddenError, NotFoundError
+from distrain.kube.resource import Resource
+from distrain.release.owner import HELMS_OWN, ownership_of
+from distrain.workload.manifest import CHART, HOOK, INSTANCE_LABEL, NAME_LABEL, REPLICAS
 
 ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
@@ -83,7 +83,7 @@ def end_of(job: kube.Workload) -> str | None:
 def _orphans(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> Iterator[Orphan]:
     for resource, job in jobs_in(cluster, namespace):
         # Of what Helm has not made, something else knows.
-        release = marks_of(job.metadata).annotations.get(HELMS_OWN, "")
+        release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
         if not release or not _is_left(job.metadata) or end_of(job):
             continue
         # The version may be another: the manifest's is the one that was served then.

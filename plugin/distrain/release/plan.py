@@ -12,10 +12,11 @@ from msgspec import Struct, to_builtins
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError
-from distrain.job import Job, Resource
+from distrain.kube.resource import Resource
 from distrain.release import changes
 from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
 from distrain.release.steps import Training, duration
+from distrain.workload.manifest import Job
 
 WIDTH = 9
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

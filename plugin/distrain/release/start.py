@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from distrain import kube
-from distrain.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
-from distrain.job import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
+from distrain.workload.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
+from distrain.workload.manifest import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from distrain.errors import DistrainError, HelmError
+from distrain.helm.releases import Operation
 from distrain.release.ending import end
 from distrain.release.install import Release, Tools, all_or_nothing
 from distrain.release.plan import Plan
 from distrain.release.wait import Followed, until_started
-from distrain.releases import Operation
 
 
 def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan, *, followed: Followed | None) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.api.answers import NotFoundError
-from distrain.api.cluster import Cluster
-from distrain.errors import ForbiddenError, StartError, UnreachableError
-from distrain.job import Job
+from distrain.apiserver.cluster import Cluster
+from distrain.errors import ForbiddenError, NotFoundError, StartError, UnreachableError
 from distrain.release.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable
+from distrain.workload.manifest import Job
 
 POLL_SECONDS = 1.5
 # An image pull is tried again after 10 s, and a missing Secret may be on its way.

@@ -8,13 +8,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.job import Job, PodRole
 from distrain.kube import selectors
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLabels, required_terms
 from distrain.scheduler.node_ports import PortResources, UsedPort, host_ports
 from distrain.scheduler.volume_binding import VolumeRule
 from distrain.solver.problem import Near
+from distrain.workload.manifest import Job, PodRole
 
 
 class RoleConstraints(Struct, frozen=True):

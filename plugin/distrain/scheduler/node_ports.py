@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from distrain import kube
-from distrain.amounts import Units
 from distrain.kube.pods import Kind
+from distrain.kube.quantities import Units
 from distrain.scheduler.messages import NO_FREE_PORTS
 
 ALL = "0.0.0.0"

@@ -12,15 +12,15 @@ from typing import Any
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.amounts import Units, add
-from distrain.job import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
+from distrain.kube.pod_requests import held
 from distrain.kube.pods import CountedPod, Kind
-from distrain.pod_amounts import held
+from distrain.kube.quantities import Units, add
 from distrain.scheduler.affinity_terms import AffinityTerm, required_terms
 from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.existing_pods import ExistingPods, add_nominated, add_running
 from distrain.scheduler.node_ports import UsedPort, host_ports
 from distrain.scheduler.volume_restrictions import claims_of
+from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
 
 # The role of the chart's hook that runs the check in the cluster; its pod ends before the job starts.
 PREFLIGHT = "preflight"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from distrain import kube
-from distrain.amounts import units
 from distrain.kube import selectors
 from distrain.kube.policy import PersistentVolume
+from distrain.kube.quantities import units
 from distrain.scheduler import node_affinity
 from distrain.scheduler.messages import NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
 from distrain.scheduler.volume_zone import is_in_zone

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct, field
 
-from distrain.job import Job, PodRole
 from distrain.kube.policy import PersistentVolume
 from distrain.scheduler.volume_binding import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
 from distrain.solver.problem import Near
+from distrain.workload.manifest import Job, PodRole
 
 
 class SharedVolumes(Struct):

@@ -13,7 +13,7 @@ from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import Report, report
 from distrain.check.text import summary
-from distrain.job import Job, from_manifest
+from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.objects import Object, mpi_job
 
 GPU = "nvidia.com/gpu"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from distrain.api.cluster import connect
-from distrain.api.target import Target
+from distrain.apiserver.cluster import connect
+from distrain.apiserver.target import Target
 from distrain.check.candidate_nodes import FEW, candidate_nodes
 from distrain.check.live_cluster import check
-from distrain.job import Job, from_manifest
+from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, node, nodes, pod, tainted
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from distrain.api.cluster import Cluster, connect
-from distrain.api.target import Target
+from distrain.apiserver.cluster import Cluster, connect
+from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
-from distrain.job import Job
+from distrain.workload.manifest import Job
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job, namespace, node, pod, pytorch_job

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distrain.job import Job
+from distrain.workload.manifest import Job
 from tests.plugin.check import comparison
 from tests.plugin.check.comparison import Outcome, RealScheduler, compare_seeds, told
 from tests.plugin.check.random_clusters import Case, random_case, resized

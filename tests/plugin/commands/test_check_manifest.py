@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from distrain import cli, console
-from distrain.api import access, target
+from distrain.apiserver import access, target
 from tests.plugin.fake_api import FakeApi, make_certificate, running
 from tests.plugin.objects import mx_job, node, pod
 from tests.plugin.program import Outcome, Run

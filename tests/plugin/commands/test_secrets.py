@@ -96,7 +96,7 @@ def printed(
     signals: None,
 ) -> Callable[[list[str], str], tuple[int, str]]:
     """Run a command with a kubeconfig that is written in one of the ways; return its exit code and all that it says."""
-    monkeypatch.setattr("distrain.api.connection.sleep", lambda _: None)
+    monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda _: None)
 
     def run(command: list[str], way: str) -> tuple[int, str]:
         monkeypatch.setenv("KUBECONFIG", str(_write(tmp_path, secure, WAYS[way])))

@@ -12,18 +12,18 @@ import pytest
 import yaml
 
 from distrain import kube
-from distrain.api.answers import NotFoundError
-from distrain.api.cluster import connect
-from distrain.api.target import Target
-from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError
-from distrain.helm_run import Source
-from distrain.job import Resource, from_manifest
+from distrain.apiserver.cluster import connect
+from distrain.apiserver.target import Target
+from distrain.errors import EndError, ForbiddenError, HelmError, NotFoundError, StoppedError
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation
+from distrain.kube.resource import Resource
 from distrain.release import ending
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts
 from distrain.release.plan import Before, Next, Plan, lines, plan
 from distrain.release.upgrade import upgrade
-from distrain.releases import Operation
+from distrain.workload.manifest import from_manifest
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job, plain
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from distrain import kube
-from distrain.api.target import Target
+from distrain.apiserver.target import Target
 from distrain.commands import install as command
 from distrain.errors import (
     DistrainError,
@@ -23,11 +23,11 @@ from distrain.errors import (
     StoppedError,
     UnreachableError,
 )
-from distrain.helm_run import Source
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation
 from distrain.release import install
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import SIGNALS, Interrupts
-from distrain.releases import Operation
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import node, pod
 from tests.plugin.program import SECRETS, Outcome, Run, hold, wrote_nothing

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distrain.api.target import Target
-from distrain.helm_run import Source
-from distrain.releases import Operation, Releases
+from distrain.apiserver.target import Target
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation, Releases
 from lab.paths import CHART, REPOSITORY
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object, pod

@@ -12,13 +12,13 @@ import yaml
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
-from distrain.job import from_manifest
 from distrain.release import changes
 from distrain.release.changes import IGNORED, LIVE, REPLACED
-from distrain.release.owner import Marks, owner
+from distrain.release.owner import Ownership, owner
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
 from distrain.release.size import reused, with_gpus, with_workers
 from distrain.release.steps import Training, duration, last_steps, seconds_since
+from distrain.workload.manifest import from_manifest
 from tests.plugin.objects import JOB, Object, mpi_job, plain, pytorch_job
 
 SERVICE_ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "run1"}}
@@ -303,14 +303,14 @@ def test_time_since_the_start_is_said_in_its_largest_units() -> None:
     ],
 )
 def test_owner_is_named_with_what_to_change(labels: dict[str, str], annotations: dict[str, str], words: str) -> None:
-    found = owner(Marks(labels, annotations))
+    found = owner(Ownership(labels, annotations))
 
     assert found is not None
     assert found.startswith(words)
 
 
 def test_helms_own_marks_are_nobody_elses() -> None:
-    assert owner(Marks({"app.kubernetes.io/managed-by": "Helm"}, {"meta.helm.sh/release-name": "run1"})) is None
+    assert owner(Ownership({"app.kubernetes.io/managed-by": "Helm"}, {"meta.helm.sh/release-name": "run1"})) is None
 
 
 FULL = {"workers": {"replicas": 2, "gpus": 8}}

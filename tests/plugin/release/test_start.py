@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from distrain import kube
-from distrain.job import Job, from_manifest
 from distrain.release.start import Sight, Trouble, has_started, lasting, own_pods, progress, troubles, unschedulable
+from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.objects import Object, mpi_job, mx_job, plain, pytorch_job, tf_job
 
 RUNNING = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}

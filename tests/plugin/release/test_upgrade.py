@@ -15,16 +15,16 @@ import pytest
 import yaml
 
 from distrain import console
-from distrain.api.target import Target
+from distrain.apiserver.target import Target
 from distrain.commands import upgrade as command
 from distrain.errors import DistrainError, HelmError, StartError, StoppedError, UnreachableError
-from distrain.helm_run import Source
-from distrain.job import Resource
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation
+from distrain.kube.resource import Resource
 from distrain.release import hostfile, upgrade
 from distrain.release.install import Release, Tools
 from distrain.release.interrupts import Interrupts
 from distrain.release.plan import Plan
-from distrain.releases import Operation
 from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object, node, pod

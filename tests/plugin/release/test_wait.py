@@ -11,12 +11,11 @@ import pytest
 import yaml
 
 from distrain import kube
-from distrain.api.answers import NotFoundError
-from distrain.errors import ForbiddenError, StartError, UnreachableError
-from distrain.job import from_manifest
+from distrain.errors import ForbiddenError, NotFoundError, StartError, UnreachableError
 from distrain.release import wait
 from distrain.release.start import Trouble
 from distrain.release.wait import Followed, Patience, until_started
+from distrain.workload.manifest import from_manifest
 from tests.plugin.objects import JOB, mpi_job, plain
 
 LABEL = "app.kubernetes.io/component"

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from distrain.check import snapshot_file
-from distrain.job import from_manifest
 from distrain.kube import pods_protobuf
 from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.node_usage import ClusterUsage, usage_of
+from distrain.workload.manifest import from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 

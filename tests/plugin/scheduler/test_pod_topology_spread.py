@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from distrain.job import Job
 from distrain.scheduler.messages import NO_DOMAIN
 from distrain.solver.problem import Role, Spread
+from distrain.workload.manifest import Job
 from tests.plugin.check.judging import examined, job_of
 from tests.plugin.objects import Object, batch_job, node, pod, tainted
 

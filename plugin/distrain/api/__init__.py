@@ -1,1 +1,0 @@
-"""How an API server is reached, and what it is asked."""

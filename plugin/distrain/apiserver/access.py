@@ -1,0 +1,265 @@
+"""How a target's cluster is reached: its server, its certificates, a proxy in between, and who we are to it.
+
+The rules are those of client-go, which Helm and kubectl share: what stands here has to be what Helm would do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import tempfile
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import SplitResult, quote
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from distrain.apiserver import kubeconfig, target, urls
+from distrain.apiserver.credentials import Credentials, from_exec
+from distrain.apiserver.kubeconfig import Cluster, User, decoded
+from distrain.apiserver.proxies import proxy_of
+from distrain.apiserver.target import Overrides, Target
+from distrain.errors import CredentialsError, UnreachableError
+
+CA_FILE = target.TOKEN.with_name("ca.crt")
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+# What Go's HTTP sends in no header: control characters but the tab.
+UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+TOKENS = "the token (users.user.token or tokenFile, HELM_KUBETOKEN, or what the exec plugin prints)"
+IMPERSONATION = "the user to impersonate (users.user.as and as-*, or HELM_KUBEASUSER)"
+
+
+class Access(Struct, frozen=True):
+    """A server and how to speak to it. `credentials` is asked anew with True when they were refused."""
+
+    server: str
+    tls: ssl.SSLContext | None
+    server_name: str | None
+    proxy: str | None
+    credentials: Callable[[bool], Credentials]
+    impersonation: Mapping[str, str | list[str]]
+
+    def __repr__(self) -> str:
+        return f"Access({self.server!r})"
+
+    def headers(self, *, renewed: bool = False) -> list[tuple[str, str]]:
+        """Return what says who we are, once more when it was refused."""
+        headers = [("Authorization", value) for value in [self._authorization(renewed)] if value]
+        for name, value in self.impersonation.items():
+            headers += [(name, each) for each in ([value] if isinstance(value, str) else value)]
+        for name, value in headers:
+            if UNSENDABLE.search(value):
+                raise _unsendable(TOKENS if name == "Authorization" else IMPERSONATION)
+        return headers
+
+    def _authorization(self, renewed: bool) -> str:
+        # As with Helm and kubectl, nobody's token goes over the wire for all to read.
+        return self.credentials(renewed).authorization if self.tls else ""
+
+
+def access(wanted: Target) -> Access:
+    """Return how to reach the target; raises UnreachableError when its kubeconfig does not tell, or not rightly.
+
+    Its server is without the user and the password that may stand in the URL, so that any message may name it.
+    """
+    cluster, user = _own_account() if wanted.in_cluster else _entries(wanted)
+    cluster, user = _overridden(cluster, user, wanted.overrides)
+    _refuse_contradictions(cluster, user)
+    url = _url(cluster.server or "http://localhost:8080")
+    server = url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+    tls = _tls(cluster) if url.scheme == "https" else None
+    login = _login(cluster, user, tls, urls.login(url)) if tls else lambda renewed: Credentials()
+    proxy = proxy_of(server, cluster.proxy_url)
+    return Access(server, tls, cluster.tls_server_name or None, proxy, login, _impersonation(user))
+
+
+def _entries(wanted: Target) -> tuple[Cluster, User]:
+    """Return the cluster and the user of the context; either may be left out where overrides stand in for it."""
+    config = kubeconfig.load(wanted.kubeconfig) if wanted.kubeconfig else None
+    context = config.contexts.get(wanted.context) if config else None
+    if config is None or context is None:
+        return Cluster(), User()
+    for name, entries in ((context.cluster, config.clusters), (context.user, config.users)):
+        if name and name not in entries:
+            kind = "cluster" if entries is config.clusters else "user"
+            raise UnreachableError(f'KUBECONFIG: context {wanted.context} names {kind} "{name}", which is not there')
+    cluster = config.clusters.get(context.cluster or "", Cluster())
+    if not cluster.server and not wanted.overrides.server:
+        raise UnreachableError(f"KUBECONFIG: context {wanted.context} has no server; set clusters.cluster.server")
+    return cluster, config.users.get(context.user or "", User())
+
+
+def _own_account() -> tuple[Cluster, User]:
+    """Return the credentials that Kubernetes puts into the pod we run in, whose token it renews every hour."""
+    host, port = os.environ[target.SERVICE_HOST], os.environ.get(target.SERVICE_PORT, "443")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    # Without the cluster's own authority its certificate is checked against the system's, as client-go does.
+    authority = str(CA_FILE) if CA_FILE.is_file() else None
+    return Cluster(server=server, certificate_authority=authority), User(token_file=str(target.TOKEN))
+
+
+def _overridden(cluster: Cluster, user: User, said: Overrides) -> tuple[Cluster, User]:
+    """Put Helm's flags in place of the kubeconfig's own; they clear what they contradict, as in client-go."""
+
+    if said.ca_file or said.insecure:
+        cluster = replace(
+            cluster,
+            insecure_skip_tls_verify=said.insecure,
+            certificate_authority=said.ca_file or None,
+            certificate_authority_data=None,
+        )
+    if said.server or said.tls_server_name:
+        cluster = replace(cluster, tls_server_name=said.tls_server_name, server=said.server or cluster.server)
+    user = replace(
+        user,
+        token=said.token or user.token,
+        impersonated=said.user or user.impersonated,
+        as_groups=list(said.groups) or user.as_groups,
+    )
+    return cluster, user
+
+
+def _refuse_contradictions(cluster: Cluster, user: User) -> None:
+    if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):
+        words = "insecure-skip-tls-verify and certificate-authority contradict each other; leave one out"
+        raise UnreachableError(f"KUBECONFIG: {words}")
+    if user.auth_provider:
+        words = f'auth-provider "{user.auth_provider.name}" is no longer part of Kubernetes; use an exec plugin'
+        raise UnreachableError(f"KUBECONFIG: {words}")
+    if (user.as_groups or user.as_uid or user.as_user_extra) and not user.impersonated:
+        raise UnreachableError("KUBECONFIG: groups to impersonate need a user; set as, or HELM_KUBEASUSER")
+
+
+def _url(server: str) -> SplitResult:
+    parts = urls.split(server if "://" in server else f"https://{server}")
+    if parts is None or parts.scheme not in ("http", "https"):
+        # What stands before an @ may be a password.
+        shown = "server" if "@" in server else f'server "{server}"'
+        raise UnreachableError(f"KUBECONFIG: {shown} is no URL; write https://HOST:PORT")
+    return parts
+
+
+def _unsendable(what: str) -> CredentialsError:
+    """Tell what cannot be sent; http.client would print it."""
+    words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
+    return CredentialsError(f"KUBECONFIG: {words}; take it out: in YAML, `|` adds a line break and `>-` does not")
+
+
+def _tls(cluster: Cluster) -> ssl.SSLContext:
+    try:
+        if cluster.insecure_skip_tls_verify:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            return context
+        context = ssl.create_default_context(cafile=_authority_file(cluster), cadata=_authority_data(cluster))
+    except (OSError, ValueError) as error:
+        raise UnreachableError(f"KUBECONFIG: certificate-authority cannot be used: {_line(error)}") from error
+    # From Python 3.13 on, it refuses authorities that lack extensions which Go does not ask for.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+    return context
+
+
+def _authority_file(cluster: Cluster) -> str | None:
+    return None if cluster.certificate_authority_data else cluster.certificate_authority or None
+
+
+def _authority_data(cluster: Cluster) -> str | None:
+    data = cluster.certificate_authority_data
+    return decoded(data, "certificate-authority-data").decode("ascii") if data else None
+
+
+def _login(
+    cluster: Cluster, user: User, tls: ssl.SSLContext, in_url: tuple[str, str] | None
+) -> Callable[[bool], Credentials]:
+    """Return what gives the credentials whenever it is asked; a certificate goes into the TLS context."""
+    has_certificate = _load_certificate(user, tls)
+    if in_url:
+        # Before any other, as in Go's HTTP.
+        own = Credentials.basic(*in_url)
+        return lambda renewed: own
+    path, token = user.token_file, user.token
+    if path:
+        return lambda renewed: Credentials.bearer(_token(path))
+    if token:
+        return lambda renewed: Credentials.bearer(token)
+    if user.username or user.password:
+        return lambda renewed: Credentials.basic(user.username or "", user.password or "")
+    if user.exec and not has_certificate:
+        return from_exec(user.exec, _told(cluster), tls)
+    return lambda renewed: Credentials()
+
+
+def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
+    try:
+        with (
+            _on_disk(user.client_certificate_data, user.client_certificate, "client-certificate-data") as certificate,
+            _on_disk(user.client_key_data, user.client_key, "client-key-data") as key,
+        ):
+            if not certificate:
+                return False
+            tls.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise UnreachableError(f"KUBECONFIG: client-certificate cannot be used: {_line(error)}") from error
+    return True
+
+
+@contextmanager
+def _on_disk(data: str | None, path: str | None, what: str) -> Iterator[str | None]:
+    """Yield the path; Python's TLS takes certificates from files alone, so data is one for a moment, for us only."""
+    if not data:
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix="distrain-") as file:
+        file.write(decoded(data, what))
+        file.flush()
+        yield file.name
+
+
+def _no_password() -> str:
+    """OpenSSL would ask on the terminal."""
+    raise ValueError("the key has a password")
+
+
+def _token(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreachableError(f"KUBECONFIG: tokenFile {path} cannot be read: {_line(error)}") from error
+
+
+def _told(cluster: Cluster) -> dict[str, object]:
+    """Return what an exec plugin is told of the cluster, where it asks for that."""
+    extras = {extension.name: extension.extension for extension in cluster.extensions or ()}
+    authority = cluster.certificate_authority_data
+    if not authority and cluster.certificate_authority:
+        authority = b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
+    told = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": authority,
+        "proxy-url": cluster.proxy_url,
+        "config": extras.get(EXEC_EXTENSION),
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _impersonation(user: User) -> dict[str, str | list[str]]:
+    if not user.impersonated:
+        return {}
+    headers: dict[str, str | list[str]] = {"Impersonate-User": user.impersonated}
+    if user.as_uid:
+        headers["Impersonate-Uid"] = user.as_uid
+    if user.as_groups:
+        headers["Impersonate-Group"] = user.as_groups
+    extra = user.as_user_extra or {}
+    return headers | {f"Impersonate-Extra-{quote(key.lower(), safe='')}": values for key, values in extra.items()}
+
+
+def _line(error: object) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split())

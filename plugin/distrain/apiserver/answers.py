@@ -1,0 +1,43 @@
+"""What an API server's answer says, or why it is of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from distrain.apiserver.connection import NEXT_STEP, Answer
+from distrain.apiserver.responses import Status
+from distrain.errors import DistrainError, ForbiddenError, NotFoundError, UnreachableError
+
+T = TypeVar("T")
+
+
+def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server: str) -> T:
+    """Return what was asked for, which `what` names in a message; raises the refusal where it was refused."""
+    if answer.status not in (200, 201):
+        raise refusal(answer, what, server)
+    try:
+        return decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreachableError(f"{server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
+
+
+def refusal(answer: Answer, what: str, server: str) -> DistrainError:
+    status, words = answer.status, _message(bytes(answer.body))
+    if status == 404:
+        return NotFoundError(f"{what}: {words}")
+    if status == 401:
+        return UnreachableError(f"the cluster at {server} does not accept your credentials; {NEXT_STEP}")
+    if status == 403:
+        return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows `list` on them")
+    return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; try again")
+
+
+def _message(body: bytes) -> str:
+    """Return the words of a Kubernetes Status, or the start of whatever a proxy in between answered."""
+    try:
+        return msgspec.json.decode(body, type=Status).message or "no reason given"
+    except msgspec.DecodeError:
+        return " ".join(body[:200].decode(errors="replace").split())

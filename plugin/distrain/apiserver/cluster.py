@@ -1,0 +1,289 @@
+"""Read a Kubernetes cluster. What is posted are questions; the few methods that write say so, and have no callers but
+those that change a release.
+
+Answers are decoded with msgspec straight into `kube`'s structs.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Struct
+
+from distrain import kube
+from distrain.apiserver.access import access
+from distrain.apiserver.ahead import Ahead
+from distrain.apiserver.answers import decoded, refusal
+from distrain.apiserver.connection import IMPATIENT, JSON, Answer, Connection
+from distrain.apiserver.pages import Listing, PodListing, Sum, again
+from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version
+from distrain.apiserver.target import Target
+from distrain.errors import ForbiddenError, NotFoundError
+from distrain.kube.pods import CountedPod
+from distrain.kube.pods_json import JsonPod
+from distrain.kube.resource import Resource
+
+# How many lists are asked for at once, where there are many small ones.
+CONNECTIONS = 4
+# The groups whose served versions decide what the chart renders.
+GROUPS = ("kubeflow.org", "monitoring.coreos.com")
+NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+ANY = "*/*"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+T = TypeVar("T")
+
+
+class Capabilities(Struct, frozen=True):
+    """What the chart asks of a cluster: its version, and the APIs of GROUPS as `group/version` and with `/Kind`."""
+
+    version: str
+    apis: tuple[str, ...]
+
+
+class Cluster:
+    """A cluster reached with the user's kubeconfig, or as the pod that we run in."""
+
+    def __init__(self, target: Target) -> None:
+        self._access = access(target)
+        self._connections: list[Connection] = []
+        self._own = threading.local()
+        self._nodes: Ahead | None = None
+
+    @property
+    def _connection(self) -> Connection:
+        """The thread's own connection."""
+        if self._nodes:
+            # Whoever asks for the nodes has it until the answer is there.
+            self._nodes.result()
+        if not hasattr(self._own, "connection"):
+            self._own.connection = Connection(self._access)
+        connection: Connection = self._own.connection
+        return connection
+
+    @property
+    def server(self) -> str:
+        return self._access.server
+
+    def version(self) -> str:
+        return self._get("/version", Version, "its version").git_version
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(self.version(), tuple(api for group in GROUPS for api in self.served(group)))
+
+    def served(self, group: str) -> list[str]:
+        """Return the group's APIs as `group/version` and with `/Kind`; none where the cluster lacks the group."""
+        return list(self._served(group))
+
+    def begin_nodes(self) -> None:
+        """Ask for the nodes while the caller does something else."""
+        connection = self._connection
+        self._nodes = Ahead(self._read_nodes, connection)
+
+    def nodes(self) -> list[kube.Node]:
+        begun, self._nodes = self._nodes, None
+        found: list[kube.Node] = begun.result() if begun else self._read_nodes(self._connection)
+        return found
+
+    def _read_nodes(self, connection: Connection) -> list[kube.Node]:
+        return again(lambda: list(self._listing("/api/v1/nodes", kube.Node, "nodes", {}).items(connection)))
+
+    def over_pods(self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None) -> Sum:
+        """Return what `use` makes of every pod, of all namespaces, that has not ended, whichever comes first.
+
+        With `nodes` it is of the pods on those nodes, and of the ones that have none. The pods of a large cluster
+        are shared with a second process, and the sum is returned of what both made of theirs. A list that expires on
+        the way is read from the start, and `use` called anew: no pod counts twice.
+        """
+        if nodes is not None:
+            return again(lambda: use(self._pods_on(nodes)))
+        return again(lambda: self._pods(NOT_ENDED).used((self._connection, Connection(self._access)), use))
+
+    def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
+        """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
+        names = iter([*nodes, ""])
+        # Each connection takes a name after the other.
+        asked = [Ahead(self._pods_of, connection, names) for connection in self._several()]
+        for ahead in asked:
+            yield from ahead.result()
+
+    def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[CountedPod]:
+        lists = (self._pods(f"spec.nodeName={name},{NOT_ENDED}", resourceVersion="0") for name in names)
+        return [pod for pods in lists for pod in pods.items(connection)]
+
+    def _pods(self, selector: str, **query: str) -> Listing[CountedPod]:
+        query["fieldSelector"] = selector
+        return PodListing(self.server, "/api/v1/pods", JsonPod, "pods of all namespaces", query)
+
+    def _several(self) -> list[Connection]:
+        while len(self._connections) < CONNECTIONS:
+            self._connections.append(Connection(self._access))
+        return self._connections
+
+    def deployments(self) -> list[kube.Workload]:
+        return self._list("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces")
+
+    def storage_classes(self) -> list[kube.StorageClass]:
+        return self._list("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes")
+
+    def namespaces(self) -> list[kube.Named]:
+        return self._list("/api/v1/namespaces", kube.Named, "namespaces")
+
+    def namespace(self, name: str) -> kube.Named:
+        """Raises NotFoundError when the cluster has none of this name."""
+        return self._get(f"/api/v1/namespaces/{name}", kube.Named, f"namespace {name}")
+
+    def user(self) -> str:
+        """Return who the cluster takes us for; Kubernetes before 1.28 does not tell, a NotFoundError."""
+        return self._review("authentication", "SelfSubjectReview", {}, "your user").user_info.username
+
+    def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
+        """Tell whether we may; a subresource stands after a slash, and an empty namespace is all of them."""
+        plural, _, subresource = resource.partition("/")
+        names = {"resource": plural, "subresource": subresource, "group": group}
+        attributes = {**names, "verb": verb, "namespace": namespace}
+        spec = {"resourceAttributes": attributes}
+        return self._review("authorization", "SelfSubjectAccessReview", spec, "your rights").allowed
+
+    def read_list(self, path: str, item: type[T], what: str) -> list[T]:
+        """Return the objects of a list; `what` names them in a message."""
+        return self._list(path, item, what)
+
+    def read_one(self, path: str, answer: type[T], what: str) -> T:
+        """Raises NotFoundError when the cluster has no such object."""
+        return self._get(path, answer, what)
+
+    def read_metadata(self, path: str, what: str) -> kube.Named:
+        """Return an object's metadata alone: of a Secret no key is sent."""
+        return decoded(
+            self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named).decode, what, self.server
+        )
+
+    def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
+        """Raises NotFoundError when the cluster has none."""
+        path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s/{name}"
+        return self._get(path, kube.Workload, f"{kind} {name}")
+
+    def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
+        """Return a namespace's objects of one kind that makes pods; none where the cluster does not know the kind."""
+        plural = f"{kind.lower()}s"
+        try:
+            return self._list(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
+        except NotFoundError:
+            return []
+
+    def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
+        return self._labelled_pods(namespace, f"app.kubernetes.io/instance={release}")
+
+    def chart_pods(self, namespace: str) -> list[kube.Pod]:
+        """Return the pods of all releases of the chart."""
+        return self._labelled_pods(namespace, "app.kubernetes.io/name=distrain")
+
+    def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        return self._list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)
+
+    def warnings(self, namespace: str) -> list[kube.Event]:
+        path = f"/api/v1/namespaces/{namespace}/events"
+        return self._list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
+
+    def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
+        """Return a namespace's objects of one kind; none where the cluster does not know the kind."""
+        root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
+        try:
+            return self._list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
+        except NotFoundError:
+            return []
+
+    def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """Return the last lines of a container's log."""
+        query = urlencode({"container": container, "tailLines": str(lines)})
+        answer = self._connection.ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}", accept=ANY)
+        if answer.status != 200:
+            raise refusal(answer, f"the log of {pod}", self.server)
+        return bytes(answer.body).decode(errors="replace")
+
+    def create_namespace(self, name: str) -> str | None:
+        """Write: make a namespace, as Helm would, and return its uid, or None when it is there already."""
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}}
+        answer = self._write("POST", "/api/v1/namespaces", made)
+        if answer.status == 409:
+            return None
+        return decoded(answer, msgspec.json.Decoder(kube.Named).decode, f"namespace {name}", self.server).metadata.uid
+
+    def delete_namespace(self, name: str, uid: str) -> None:
+        """Write: delete this very namespace; one that is gone already is fine."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        answer = self._write("DELETE", f"/api/v1/namespaces/{name}", options)
+        if answer.status not in (200, 202, 404):
+            raise refusal(answer, f"namespace {name}", self.server)
+
+    def delete_workload(self, resource: Resource, namespace: str) -> str | None:
+        """Write: delete it, so that it is gone once its pods are; return its uid, None where there was none."""
+        try:
+            found = self.workload(resource.api_version, resource.kind, namespace, resource.name)
+        except NotFoundError:
+            return None
+        uid = found.metadata.uid
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        path = f"/apis/{resource.api_version}/namespaces/{namespace}/{resource.kind.lower()}s/{resource.name}"
+        answer = self._write("DELETE", path, {**options, "preconditions": {"uid": uid}})
+        what = f"{resource.kind} {resource.name}"
+        if answer.status == 403:
+            words = f"{what} may not be deleted by you; ask for a role that allows `delete` on {resource.kind.lower()}s"
+            raise ForbiddenError(words)
+        if answer.status not in (200, 202, 404):
+            raise refusal(answer, what, self.server)
+        return uid
+
+    def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
+        """Write: give a pod annotations; one that is gone is fine."""
+        answer = self._write(
+            "PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", {"metadata": {"annotations": annotations}}
+        )
+        if answer.status not in (200, 404):
+            raise refusal(answer, f"pod {name}", self.server)
+
+    def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
+        return self._connection.ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
+
+    def _served(self, group: str) -> Iterator[str]:
+        try:
+            versions = self._get(f"/apis/{group}", Group, f"the API group {group}").versions or []
+        except NotFoundError:
+            return
+        for version in versions:
+            yield version.group_version
+            listing = self._get(f"/apis/{version.group_version}", ResourceList, version.group_version)
+            # Names with a slash are subresources such as mpijobs/status.
+            kinds = [resource.kind for resource in listing.resources or () if "/" not in resource.name]
+            yield from (f"{version.group_version}/{kind}" for kind in kinds)
+
+    def _list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
+        return again(lambda: list(self._listing(path, item, what, query).items(self._connection)))
+
+    def _listing(self, path: str, item: type[T], what: str, query: dict[str, str]) -> Listing[T]:
+        return Listing(self.server, path, item, what, query)
+
+    def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> ReviewStatus:
+        """Ask the cluster about ourselves. It keeps nothing of such a review."""
+        version = f"{group}.k8s.io/v1"
+        question = {"apiVersion": version, "kind": kind, "spec": spec}
+        return self._ask(f"/apis/{version}/{kind.lower()}s", Review, what, question).status
+
+    def _get(self, path: str, answer: type[T], what: str) -> T:
+        return self._ask(path, answer, what)
+
+    def _ask(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
+        body = None if question is None else json.dumps(question).encode()
+        return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer).decode, what, self.server)
+
+
+def connect(target: Target) -> Cluster:
+    """Prepare to read the target's cluster; raises UnreachableError when its kubeconfig cannot be used."""
+    return Cluster(target)

@@ -1,0 +1,60 @@
+"""Which proxy stands between us and a server: the cluster's own `proxy-url`, else the environment's, as Go reads it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from urllib.parse import urlsplit
+
+from distrain.apiserver import urls
+from distrain.errors import UnreachableError
+
+
+def proxy_of(server: str, own: str | None) -> str | None:
+    """Return the proxy's URL, None for a direct connection; raises UnreachableError for a kind that we do not speak."""
+    proxy, origin = (own, "proxy-url") if own else _from_environment(server)
+    if not proxy:
+        return None
+    url = proxy if "://" in proxy else f"http://{proxy}"
+    parts = urls.split(url)
+    if parts is None:
+        raise UnreachableError(f"{origin}: is no URL of a proxy; write http://HOST:PORT")
+    if parts.scheme != "http":
+        raise UnreachableError(f"{origin}: a proxy of {parts.scheme}:// is not supported; use one of http://HOST:PORT")
+    return url
+
+
+def _from_environment(server: str) -> tuple[str, str]:
+    parts = urlsplit(server)
+    name = f"{parts.scheme}_proxy"
+    found = os.environ.get(name.upper()) or os.environ.get(name) or ""
+    return ("", "") if not found or _is_direct(parts.hostname or "", parts.port or 443) else (found, name.upper())
+
+
+def _is_direct(host: str, port: int) -> bool:
+    if host == "localhost" or _loopback(host):
+        return True
+    exceptions = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+    return any(_matches(entry.strip().lower(), host.lower(), port) for entry in exceptions.split(",") if entry.strip())
+
+
+def _matches(entry: str, host: str, port: int) -> bool:
+    """An entry is *, a network, an address, or a domain with all that is below it; a port narrows it."""
+    if entry == "*":
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        pass
+    name, _, only = entry.rpartition(":") if entry.rpartition(":")[2].isdecimal() else (entry, "", "")
+    if only and int(only) != port:
+        return False
+    domain = name.removeprefix("*")
+    return host == domain or host.endswith("." + domain.removeprefix("."))
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

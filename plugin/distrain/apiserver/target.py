@@ -1,0 +1,118 @@
+"""Which cluster and namespace a command is about: decided once, for Helm and for our own reading alike.
+
+Helm hands a plugin its flags in the environment; run as `python -m distrain`, --namespace, --kube-context and
+--kubeconfig stand as flags, and the parser puts the others there, too.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from distrain.apiserver import kubeconfig as config
+from distrain.errors import UnreachableError, ValuesError
+
+# Where a pod finds who it is.
+SERVICE_HOST, SERVICE_PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+OWN_NAMESPACE = TOKEN.with_name("namespace")
+# As Go reads a bool.
+TRUE = ("1", "t", "T", "true", "TRUE", "True")
+
+
+class Overrides(Struct, frozen=True):
+    """What Helm's flags say in place of the kubeconfig, such as --kube-apiserver."""
+
+    server: str = ""
+    token: str = ""
+    ca_file: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    tls_server_name: str = ""
+    insecure: bool = False
+
+    def __repr__(self) -> str:
+        # Without the token, and without the server, whose URL may hold a password.
+        return f"Overrides(user={self.user!r})"
+
+
+class Target(Struct, frozen=True):
+    """A kubeconfig (one path, or several joined as in KUBECONFIG), a context of it and a namespace.
+
+    Without kubeconfig it is the server of the overrides, else the cluster that we run in, as the pod's own
+    ServiceAccount.
+    """
+
+    kubeconfig: str
+    context: str
+    namespace: str
+    overrides: Overrides = Overrides()
+
+    @property
+    def in_cluster(self) -> bool:
+        return not self.kubeconfig and not self.overrides.server
+
+
+def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None) -> Target:
+    """Settle the target from flags, else Helm's environment, else the kubeconfig's own current context.
+
+    In a pod without one it is the cluster around the pod. Raises UnreachableError when there is no kubeconfig,
+    ValuesError when it has no such context.
+    """
+    overrides = _overrides()
+    namespace = namespace or os.environ.get("HELM_NAMESPACE")
+    path = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+    if not kubeconfig and not context and _only_in_cluster(path):
+        _refuse_impersonation(overrides)
+        return Target("", "", namespace or _own_namespace(), overrides)
+    found = config.load(path)
+    if found is None and overrides.server and not kubeconfig and not context:
+        return Target("", "", namespace or "default", overrides)
+    if found is None:
+        raise UnreachableError(f"KUBECONFIG: there is no file {path}; point it to your cluster's kubeconfig")
+    name = context or os.environ.get("HELM_KUBECONTEXT") or found.current
+    if name not in found.contexts and (name or not overrides.server):
+        known = ", ".join(sorted(found.contexts)) or "none"
+        raise ValuesError(f'--kube-context: {path} has no context "{name}"; it has {known}')
+    own = found.contexts[name].namespace if name else None
+    return Target(path, name, namespace or own or "default", overrides)
+
+
+def namespace_alone(namespace: str | None) -> str:
+    """Return the namespace that flags, else Helm's environment, name, where there is no cluster."""
+    return namespace or os.environ.get("HELM_NAMESPACE") or "default"
+
+
+def _overrides() -> Overrides:
+    def said(name: str) -> str:
+        return os.environ.get(f"HELM_KUBE{name}", "")
+
+    return Overrides(
+        server=said("APISERVER"),
+        token=said("TOKEN"),
+        ca_file=said("CAFILE"),
+        user=said("ASUSER"),
+        groups=tuple(group for group in said("ASGROUPS").split(",") if group),
+        tls_server_name=said("TLS_SERVER_NAME"),
+        insecure=said("INSECURE_SKIP_TLS_VERIFY") in TRUE,
+    )
+
+
+def _refuse_impersonation(overrides: Overrides) -> None:
+    """Helm passes over these in a pod, without a word: it would install as somebody else than we read as."""
+    if overrides.user or overrides.groups:
+        words = "Helm heeds it only with a kubeconfig; unset it, or set KUBECONFIG"
+        raise ValuesError(f"HELM_KUBEASUSER: is set, and there is no kubeconfig beside the pod's account: {words}")
+
+
+def _only_in_cluster(path: str) -> bool:
+    """Tell whether there is nothing but the ServiceAccount of a pod to go by."""
+    if any(os.environ.get(name) for name in ("KUBECONFIG", "HELM_KUBECONTEXT", "HELM_KUBEAPISERVER")):
+        return False
+    return SERVICE_HOST in os.environ and TOKEN.is_file() and not Path(path).is_file()
+
+
+def _own_namespace() -> str:
+    return OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.is_file() else "default"

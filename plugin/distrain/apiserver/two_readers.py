@@ -1,0 +1,94 @@
+"""A long list that two processes share: each reads, decodes and sums up every other page.
+
+Reading from TLS and decoding each take more than a second per gigabyte, and within one process Python lets only one
+thread of the two go on at a time.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from typing import Any, TypeVar
+
+from distrain.apiserver.connection import Answer
+from distrain.errors import DistrainError, UnreachableError
+
+T = TypeVar("T")
+Ask = Callable[[str, Callable[[Answer], None]], Answer]
+NextToken = Callable[[Answer], "str | None"]
+
+
+def shared(
+    first: Answer, asks: tuple[Ask, Ask], next_token: NextToken, use: Callable[[Iterator[Answer]], T]
+) -> tuple[T, T]:
+    """Return what `use` makes of the first page and every other one, and what it makes of the rest in a process.
+
+    A page's token stands in the head of the page before, so the two tell each other. The second of `asks` is the
+    process's, as nobody else may use its connection. Raises what either raises.
+    """
+    ours, theirs = get_context("fork").Pipe()
+    process = get_context("fork").Process(target=_work, args=(ours, theirs, asks[1], next_token, use), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        return use(_pages(ours, asks[0], next_token, first)), _received(ours)
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+class _Turn:
+    """Passes the next page's token on to the other process, as soon as it is known."""
+
+    def __init__(self, pipe: Pipe, next_token: NextToken) -> None:
+        self._pipe, self._next_token = pipe, next_token
+        self._has_passed = False
+        self.following: str | None = None
+
+    def pass_on(self, page: Answer) -> None:
+        """Take the token from a page or its beginning. One that broke off and comes again has it once more."""
+        if not self._has_passed:
+            self.following = self._next_token(page)
+            # One that ended has told why, which is received next.
+            with suppress(OSError):
+                self._pipe.send(self.following)
+            self._has_passed = True
+
+
+def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, first: Answer | None = None) -> Iterator[Answer]:
+    """Yield every other page, each good until the next."""
+    while first or (token := _received(pipe)):
+        turn = _Turn(pipe, next_token)
+        page = first or ask(token, turn.pass_on)
+        turn.pass_on(page)
+        yield page
+        if turn.following is None:
+            return
+        first = None
+
+
+def _received(pipe: Pipe) -> Any:
+    """Return what the other process sends; raises what it failed with."""
+    try:
+        found = pipe.recv()
+    except (EOFError, OSError) as error:
+        raise UnreachableError("the process that reads every other page ended; try again") from error
+    if isinstance(found, DistrainError):
+        raise found
+    return found
+
+
+def _work(parent: Pipe, pipe: Pipe, ask: Ask, next_token: NextToken, use: Callable[[Iterator[Answer]], object]) -> None:
+    """Be the process. Whoever began it ends it, at Ctrl-C, too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent.close()
+    try:
+        found = use(_pages(pipe, ask, next_token))
+    except DistrainError as error:
+        found = error
+    with suppress(OSError):  # Whoever wanted it has gone, too.
+        pipe.send(found)

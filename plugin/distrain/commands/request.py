@@ -1,0 +1,118 @@
+"""What the commands that check or change a job are about: the job that the arguments describe, and its cluster."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from distrain.apiserver.cluster import Capabilities, Cluster
+from distrain.apiserver.target import Target
+from distrain.check.live_cluster import check
+from distrain.check.report import Report
+from distrain.commands.connection import connected
+from distrain.commands.derived import derived_source, texts_of
+from distrain.commands.source import source_of
+from distrain.derive.complete import Given
+from distrain.derive.measured import measured_in
+from distrain.derive.room import Room
+from distrain.errors import ValuesError
+from distrain.helm.program import Source
+from distrain.helm.render import Helm, find
+from distrain.release.install import Release, refuse_taken_name
+from distrain.workload.manifest import Job, from_manifest
+
+
+class Place(Struct, frozen=True):
+    """Where a job is to run: the target, its cluster and what that can do, and the Helm that changes it."""
+
+    target: Target
+    cluster: Cluster
+    capabilities: Capabilities
+    helm: Helm
+
+
+class RequestedJob(Struct, frozen=True):
+    """A job judged against its cluster, ready to be installed. `values` are with the chart's defaults."""
+
+    release: Release
+    cluster: Cluster
+    helm: Helm
+    manifest: str
+    job: Job
+    values: dict[str, Any]
+
+    def report(self, running: str | None = None) -> Report:
+        """Judge the job; the pods of the release named `running` make room for it."""
+        gpu_resource = self.value("workers", "gpuResource")
+        namespace = self.release.target.namespace
+        return check(self.cluster, self.job, namespace, gpu_resource, running)
+
+    @property
+    def is_queued(self) -> bool:
+        """Tell whether somebody holds the job back until there is room for all of it."""
+        return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
+
+    @property
+    def checks_itself(self) -> bool:
+        """Tell whether the chart has a check of its own, which would ask the same again, and refuse what we let."""
+        return bool((self.values.get("preflight") or {}).get("enabled"))
+
+    def value(self, section: str, key: str) -> str:
+        try:
+            return str(self.values[section][key])
+        except (KeyError, TypeError) as error:
+            raise ValuesError(f"--chart: it has no value {section}.{key}; is it distrain's chart?") from error
+
+
+def requested_job(options: argparse.Namespace, name: str, *, new: bool = False) -> RequestedJob:
+    """Go from arguments to a job, the cheap refusals first: values, then the cluster, then the chart's own rules."""
+    source, helm = source_of(options), find()
+    merged = checked_values(helm, source)
+    place = place_of(options, helm)
+    if new:
+        refuse_taken_name(helm.releases, Release(name, source, place.target))
+    return completed(place, name, source, merged, is_final=new)
+
+
+def checked_values(helm: Helm, source: Source) -> dict[str, Any]:
+    """Return the values with the chart's defaults; raises ValuesError where they break a rule or make no job."""
+    merged = helm.merged_values(source)
+    if (merged.get("job") or {}).get("enabled") is False:
+        raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
+    return merged
+
+
+def place_of(options: argparse.Namespace, helm: Helm) -> Place:
+    target, cluster = connected(options)
+    return Place(target, cluster, cluster.capabilities(), helm)
+
+
+def completed(
+    place: Place,
+    name: str,
+    source: Source,
+    merged: dict[str, Any],
+    *,
+    is_final: bool = True,
+    running: str | None = None,
+) -> RequestedJob:
+    """Return the job of these values with what follows from them, where they leave any of it open.
+
+    `is_final`: they are to be installed so, and not only judged. The pods of the release named `running` count as free.
+    """
+    namespace = place.target.namespace
+
+    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
+        return measured_in(place.cluster, namespace, render(), gpu_resource, running)
+
+    given = Given(place.helm, source, tuple(texts_of(source)), None)
+    complete = derived_source(given, merged, ask, is_final=is_final)
+    if complete is not source:
+        merged = place.helm.merged_values(complete)
+    rendering = place.helm.render(name, complete, namespace, place.capabilities, has_valid_values=True)
+    manifest = rendering.manifest()
+    release = Release(name, complete, place.target)
+    return RequestedJob(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)

@@ -1,0 +1,1 @@
+"""Run Helm: render the chart, and install, upgrade and read releases."""

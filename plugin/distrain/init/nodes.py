@@ -1,0 +1,78 @@
+"""What a cluster's nodes suggest for a first run: the name of its GPUs, how many, and which taints to tolerate.
+
+Pure functions over nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.check.gpus import GPU
+from distrain.doctor.gpus import offered, takes_pods
+from distrain.scheduler.taint_toleration import untolerated
+
+# As the chart's own default has it.
+NVIDIA = "nvidia.com/gpu"
+# Two workers show that a run is distributed.
+NODES = 2
+
+
+class SuggestedNodes(Struct, frozen=True):
+    """The GPUs of the largest nodes and how many nodes have so many; `left_out` are the taints of nodes not counted."""
+
+    gpu_resource: str
+    node_gpus: int
+    nodes: int
+    tolerations: tuple[dict[str, Any], ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        """Return the total of a first run: two whole nodes, or the one there is."""
+        return self.node_gpus * min(NODES, self.nodes)
+
+
+def stated(node_gpus: int, gpu_resource: str = NVIDIA) -> SuggestedNodes:
+    """Return what is usual, for nodes of so many GPUs."""
+    return SuggestedNodes(gpu_resource, node_gpus, NODES, (_toleration(gpu_resource),))
+
+
+def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
+    """Read them from nodes; of several resources the one with the most GPUs is taken."""
+    taking = [node for node in nodes if takes_pods(node)]
+    totals: dict[str, int] = {}
+    for node in taking:
+        for resource, amount in offered(node).items():
+            totals[resource] = totals.get(resource, 0) + amount
+    if not totals:
+        return SuggestedNodes(NVIDIA, 0, len(taking), ())
+    resource = max(sorted(totals), key=lambda name: totals[name])
+    with_gpus = [node for node in taking if resource in offered(node)]
+    # A taint that is not about GPUs keeps nodes for somebody. Where all have one, there is nothing else to run on.
+    usable = [node for node in with_gpus if all(map(_is_about_gpus, _taints(node)))] or with_gpus
+    taints = sorted({taint for node in usable for taint in _taints(node)})
+    left_out = {taint for node in with_gpus for taint in _taints(node)} - set(taints)
+    amounts = [offered(node)[resource] for node in usable]
+    return SuggestedNodes(
+        gpu_resource=resource,
+        node_gpus=max(amounts),
+        nodes=amounts.count(max(amounts)),
+        tolerations=tuple(_toleration(key, effect) for key, effect in taints) or (_toleration(resource),),
+        left_out=tuple(sorted(f"{key}:{effect}" for key, effect in left_out)),
+    )
+
+
+def _is_about_gpus(taint: tuple[str, str]) -> bool:
+    return bool(GPU.search(taint[0])) or "accelerator" in taint[0]
+
+
+def _taints(node: kube.Node) -> list[tuple[str, str]]:
+    return [(taint.key, taint.effect) for taint in untolerated(node, kube.PodSpec())]
+
+
+def _toleration(key: str, effect: str = "NoSchedule") -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "effect": effect}

@@ -1,0 +1,161 @@
+"""The values file that `init` writes, before `derive` completes it.
+
+A key's comment is the one above it in the chart's values.yaml, else its description in the schema. How a model is
+commonly trained stands here alone.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from msgspec import Struct
+
+from distrain.derive.formulas import SHAPES
+from distrain.init.nodes import SuggestedNodes
+from distrain.values import commented_yaml
+
+WIDTH = 110
+SECRET = "s3-credentials"
+VOLUME = "training-data"
+# A run on random data measures speed, and needs no more steps.
+STEPS = 100
+
+# Rates are for 256 samples. ResNet50's rate and epochs are those of Goyal et al. 2017, VGG16's those of Simonyan and
+# Zisserman 2014, whose rate is that of their batch of 256.
+TRAINING: Mapping[str, Mapping[str, Any]] = {
+    "mnist": {"batchSize": 64, "learningRate": 0.05, "epochs": 5},
+    "resnet50": {"batchSize": 64, "learningRate": 0.1, "warmup": 500, "epochs": 90},
+    "vgg16": {"batchSize": 64, "learningRate": 0.01, "epochs": 74},
+}
+OWN_MODEL: Mapping[str, Any] = {"batchSize": 32, "learningRate": 0.01, "epochs": 10}
+
+
+class Wish(Struct, frozen=True):
+    """What the user wants to train, and where its parts lie; `data` and `image` may be empty, `kind` may be auto."""
+
+    framework: str
+    strategy: str
+    kind: str
+    model: str
+    gpus: int
+    data: str
+    image: str
+    file: str
+
+
+class Setting(Struct, frozen=True):
+    """A value of the file; `change` says what the user has to put there."""
+
+    path: tuple[str, ...]
+    value: Any
+    change: str = ""
+
+
+def models() -> list[str]:
+    """Return the trainer's own models."""
+    return sorted(SHAPES)
+
+
+def text(wish: Wish, around: SuggestedNodes, chart: commented_yaml.Section, schema: Mapping[str, Any]) -> str:
+    """Return the file; `chart` is the chart's values.yaml."""
+    section = commented_yaml.Section(head=list(_head(wish)))
+    for setting in _settings(wish, around):
+        section.set(setting.path, setting.value)
+        entry = section.find(setting.path)
+        if entry:
+            change = textwrap.wrap(f"CHANGE: {setting.change}", WIDTH) if setting.change else []
+            entry.above = [*_comment(setting.path, chart, schema), *(f"# {line}" for line in change)]
+    for entry in section.entries[1:]:
+        entry.above.insert(0, "")
+    return commented_yaml.text(section)
+
+
+def _head(wish: Wish) -> Iterator[str]:
+    size = f"{wish.gpus} GPUs" if wish.gpus else "CPUs"
+    data = wish.data or "random data, to measure speed"
+    yield f"# {wish.model} with {wish.framework} on {size}, on {data}. Made by `helm distrain init`."
+    yield "#"
+    if wish.data.startswith("s3://"):
+        yield f"#   kubectl create secret generic {SECRET} \\"
+        yield "#     --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=..."
+    yield f"#   helm distrain check -f {wish.file}"
+    yield f"#   helm distrain install run1 -f {wish.file} --wait"
+    yield "#"
+    yield "# Change the lines marked CHANGE, and what else you like; docs/values.md lists every value. For another size"
+    yield f"# change gpus, and keep what `helm distrain derive -f {wish.file}` prints: the derived lines follow."
+
+
+def _settings(wish: Wish, around: SuggestedNodes) -> Iterator[Setting]:
+    yield Setting(("framework",), wish.framework)
+    if wish.strategy != "allreduce":
+        yield Setting(("strategy",), wish.strategy)
+    if wish.kind != "auto":
+        yield Setting(("job", "kind"), wish.kind)
+    yield Setting(("gpus",), wish.gpus)
+    if wish.gpus:
+        yield Setting(("workers", "gpuResource"), around.gpu_resource)
+        yield Setting(("workers", "tolerations"), list(around.tolerations))
+    yield from _image(wish)
+    yield from _trainer(wish)
+    yield from _data(wish)
+
+
+def _image(wish: Wish) -> Iterator[Setting]:
+    if not wish.image:
+        change = "the image as you pushed it to your registry; docs/images.md says how to build it."
+        yield Setting(("image", "repository"), f"distrain/{wish.framework}", change)
+        return
+    name, _, digest = wish.image.partition("@")
+    tag = PurePosixPath(name).name.partition(":")[2]
+    yield Setting(("image", "repository"), name.removesuffix(f":{tag}") if tag else name)
+    if tag:
+        yield Setting(("image", "tag"), tag)
+    if digest:
+        yield Setting(("image", "digest"), digest)
+
+
+def _trainer(wish: Wish) -> Iterator[Setting]:
+    usual = TRAINING.get(wish.model, OWN_MODEL)
+    yield Setting(("trainer", "model"), wish.model)
+    yield Setting(("trainer", "batchSize"), usual["batchSize"])
+    length = ("epochs", usual["epochs"]) if wish.data else ("steps", STEPS)
+    yield Setting(("trainer", length[0]), length[1])
+    if wish.gpus and wish.model in TRAINING and wish.model != "mnist":
+        yield Setting(("trainer", "precision"), "fp16")
+    yield Setting(("trainer", "learningRate"), usual["learningRate"])
+    if wish.data and "warmup" in usual:
+        yield Setting(("trainer", "warmup"), usual["warmup"])
+    if wish.data and "224x224" in SHAPES.get(wish.model, ""):
+        # Photographs have many sizes: their shorter side is scaled, and the rest cropped.
+        yield Setting(("trainer", "extraArgs"), ["--image-size=224"])
+
+
+def _data(wish: Wish) -> Iterator[Setting]:
+    if not wish.data:
+        yield Setting(("data", "source"), "synthetic")
+    elif wish.data.startswith("s3://"):
+        yield Setting(("data", "source"), "s3")
+        yield Setting(("data", "uri"), wish.data)
+        yield Setting(("output", "uri"), "", "where model, log and results are to go, such as s3://bucket/runs.")
+        yield Setting(("s3", "endpoint"), "", "the URL of your S3 server, if it is not AWS.")
+        yield Setting(("s3", "secretName"), SECRET)
+    else:
+        change = "the claim that holds the data, in the namespace of the job."
+        yield Setting(("volumes",), [{"name": "data", "persistentVolumeClaim": {"claimName": VOLUME}}], change)
+        yield Setting(("volumeMounts",), [{"name": "data", "mountPath": wish.data}])
+        yield Setting(("data", "source"), "volume")
+        yield Setting(("data", "uri"), wish.data)
+
+
+def _comment(path: tuple[str, ...], chart: commented_yaml.Section, schema: Mapping[str, Any]) -> list[str]:
+    entry = chart.find(path)
+    above = [line for line in entry.above if line.startswith("#")] if entry else []
+    if above:
+        return above
+    described: Mapping[str, Any] = schema
+    for key in path:
+        described = described.get("properties", {}).get(key, {})
+    return [f"# {line}" for line in textwrap.wrap(str(described.get("description", "")), WIDTH)]

@@ -1,0 +1,143 @@
+"""What a pod asks of a node, counted as the API server and the scheduler count it.
+
+Within a pod all amounts are counted in thousandths, to which the API server rounds each quantity up when it stores the
+pod; the scheduler rounds the pod's sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from distrain import kube
+from distrain.kube.pods import Kind
+from distrain.kube.quantities import Units, add, all_thousandths, whole
+
+# Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
+POD_LEVEL = ("cpu", "memory", "hugepages-")
+
+
+def pod_request(spec: kube.PodSpec) -> Units:
+    """Return what a pod that is yet to be made takes on a node, its slot among the node's pods (`pods`) included."""
+    return _whole_request(_request(spec, {}, is_infeasible=False))
+
+
+@lru_cache(maxsize=2**16)
+def held(kind: Kind) -> Mapping[str, int]:
+    """Return what a pod of the cluster takes on a node: a resized one, until kubelet is done, the larger of both."""
+    spec = kube.PodSpec(
+        containers=kind.containers,
+        init_containers=kind.init_containers,
+        resources=kind.resources,
+        overhead=kind.overhead,
+    )
+    statuses = [*(kind.container_statuses or ()), *(kind.init_container_statuses or ())]
+    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=kind.is_infeasible))
+
+
+def pod_limits(spec: kube.PodSpec) -> Units:
+    """Return the pod's limits, which only a quota or a LimitRange counts; a container without one adds nothing."""
+    total = _with_init(spec, lambda container: _limited(container.resources))
+    total.update(_of_the_pod(_limited(spec.resources)))
+    for resource, amount in all_thousandths(spec.overhead).items():
+        if total.get(resource):
+            total[resource] += amount
+    return {resource: whole(resource, amount) for resource, amount in total.items()}
+
+
+def requested(resources: kube.Resources | None) -> kube.Amounts:
+    """Return the requests; a limit without a request is one, as the API server fills it in."""
+    if resources is None:
+        return {}
+    return {**(resources.limits or {}), **(resources.requests or {})}
+
+
+def _whole_request(total: Units) -> Units:
+    return {**{resource: whole(resource, amount) for resource, amount in total.items()}, "pods": 1}
+
+
+def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], *, is_infeasible: bool) -> Units:
+    total = _with_init(spec, lambda container: _held(container, running.get(container.name), is_infeasible))
+    if spec.resources is not None:
+        total.update(_pod_level(spec, spec.resources))
+    if spec.overhead:
+        add(total, all_thousandths(spec.overhead))
+    return total
+
+
+def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -> Units:
+    """Sum up what the containers need.
+
+    A sidecar (an init container that restarts) stays and adds to the sum. Other init containers run one at a time
+    beside the sidecars started before them, so the pod needs the larger of both.
+    """
+    total: Units = {}
+    for container in spec.containers or ():
+        add(total, need_of(container))
+    if not spec.init_containers:
+        return total
+    peak: Units = {}
+    sidecars: Units = {}
+    for container in spec.init_containers:
+        need = need_of(container)
+        if container.restart_policy == "Always":
+            add(total, need)
+            add(sidecars, need)
+            need = {}
+        add(need, sidecars)
+        _raise_to(peak, need)
+    _raise_to(total, peak)
+    return total
+
+
+def _asked(container: kube.Container) -> Units:
+    return all_thousandths(requested(container.resources))
+
+
+def _limited(resources: kube.Resources | None) -> Units:
+    return all_thousandths(resources.limits if resources else None)
+
+
+def _held(container: kube.Container, status: kube.ContainerStatus | None, infeasible: bool) -> Units:
+    """Return what a container on a node holds: until kubelet has resized it, the larger of the old and new figures."""
+    need = _asked(container)
+    if status is None or status.resources is None:
+        return need
+    if infeasible:
+        need = {}
+    _raise_to(need, all_thousandths(status.resources.requests))
+    _raise_to(need, all_thousandths(status.allocated_resources))
+    return need
+
+
+def _running(spec: kube.PodSpec, statuses: Sequence[kube.ContainerStatus]) -> dict[str, kube.ContainerStatus]:
+    """Return the statuses that say what a container holds, by name; an init container that ends has none."""
+    ending = {each.name for each in spec.init_containers or () if each.restart_policy != "Always"}
+    return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
+
+
+def _pod_level(spec: kube.PodSpec, resources: kube.Resources) -> Units:
+    """Return what the pod asks for as a whole.
+
+    Where it has limits, or its containers huge pages, its other requests are the containers' sums, as they were when
+    the pod was created; and a limit is one only if no container asks.
+    """
+    asked = _of_the_pod(all_thousandths(resources.requests))
+    limits = _of_the_pod(all_thousandths(resources.limits))
+    sums = _of_the_pod(_with_init(spec, _asked))
+    if not limits and not any(map(_is_huge, sums)):
+        return asked
+    return {**limits, **sums, **{name: limit for name, limit in limits.items() if _is_huge(name)}, **asked}
+
+
+def _is_huge(resource: str) -> bool:
+    return resource.startswith("hugepages-")
+
+
+def _of_the_pod(amounts: Units) -> Units:
+    return {name: amount for name, amount in amounts.items() if name.startswith(POD_LEVEL)}
+
+
+def _raise_to(total: Units, floor: Mapping[str, int]) -> None:
+    for resource, amount in floor.items():
+        total[resource] = max(total.get(resource, 0), amount)

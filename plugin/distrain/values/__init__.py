@@ -1,0 +1,1 @@
+"""The chart's values: faults that the schema finds, and values files with their comments."""

@@ -1,0 +1,265 @@
+"""The job that a rendered manifest describes: the resources that hold its pods, and the pods by role.
+
+What the operators put into the pods they make counts as if the manifest said it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.errors import ValuesError
+from distrain.kube.pod_requests import pod_request
+from distrain.kube.quantities import Units
+from distrain.kube.resource import Resource
+from distrain.kube.yaml_loader import LOADER
+from distrain.workload import controllers
+from distrain.workload.controllers import Added, ObjectName, PodOwner
+from distrain.workload.defaulting import stored
+
+NAME_LABEL = "app.kubernetes.io/name"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+ROLE_LABEL = "app.kubernetes.io/component"
+CHART = "distrain"
+HOOK = "helm.sh/hook"
+HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
+
+KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
+# Kubeflow's own names in lower case, in the order in which a report lists them: who does the work comes last.
+ROLES = (KEYGEN, "launcher", "chief", "scheduler", "server", "ps", "evaluator", MASTER, WORKER)
+REPLICAS = {
+    "MPIJob": "mpi_replicas",
+    "PyTorchJob": "pytorch_replicas",
+    "MXJob": "mx_replicas",
+    "TFJob": "tf_replicas",
+}
+OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
+KINDS = "MPIJob, PyTorchJob, MXJob, TFJob, Job, StatefulSet or Pod"
+
+
+class PodRole(Struct, frozen=True):
+    """Pods of the job that are alike, as their controller will make them.
+
+    `component` is their label app.kubernetes.io/component. `varying` are keys of labels that differ from pod to pod, or
+    that nobody knows before the pods are there; `labels` has none of them. `namespace` is empty where the manifest
+    leaves it out.
+    """
+
+    name: str
+    replicas: int
+    spec: kube.TemplateSpec
+    request: Units
+    component: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    varying: frozenset[str] = frozenset()
+
+    def pods(self, number: int) -> str:
+        """Say so many pods of this role: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
+        if self.name not in ROLES:
+            return f"{number} pod{'s' if number != 1 else ''} of {self.name}"
+        return f"{number} {self.name}{'s' if number != 1 and self.name != 'ps' else ''}"
+
+
+class Job(Struct, frozen=True):
+    """A job. `from_chart`: its pods are distrain's, so that its figures are found among the chart's values.
+
+    The first resource is the one whose end is the job's end. `creates` are the objects by kind and name that come with
+    it, the manifest's and those that operators make. `slots` are the ranks of each worker, None where the job leaves
+    them to the program.
+    """
+
+    resources: tuple[Resource, ...]
+    roles: tuple[PodRole, ...]
+    from_chart: bool = False
+    creates: frozenset[ObjectName] = frozenset()
+    slots: int | None = None
+
+    @property
+    def main(self) -> PodRole:
+        """Return the role of which there are many: the workers, else whatever has the most pods."""
+        workers = [role for role in self.roles if role.name == WORKER]
+        return workers[0] if workers else max(reversed(self.roles), key=lambda role: role.replicas)
+
+    @property
+    def others(self) -> tuple[PodRole, ...]:
+        return tuple(role for role in self.roles if role is not self.main)
+
+    @property
+    def ranks_beside(self) -> int:
+        """Return how many pods train beside the main role's: a PyTorchJob's Master is one of workers.replicas."""
+        return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
+
+
+def from_manifest(manifest: str, origin: str) -> Job:
+    """Find the job's pods among rendered resources; `origin` is the flag that a message names.
+
+    Helm's hooks are left out: they run before or after the job. Raises ValuesError when there is no job, or when
+    Kubernetes would refuse it.
+    """
+    items = list(_items(manifest, origin))
+    found = [_parsed(controllers.understood(item), origin) for item in items if _holds_pods(item)]
+    if not found:
+        raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
+    roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
+    resources = sorted((resource for resource, _ in found), key=_follows)
+    creates = {*_created(items), *(name for resource, workload in found for name in _made(resource, workload))}
+    return Job(
+        resources=tuple(resources),
+        roles=tuple(sorted(_distinct(roles), key=_place)),
+        from_chart=all(map(_is_ours, found)),
+        creates=frozenset(creates),
+        slots=_slots(dict(found), items),
+    )
+
+
+def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
+    try:
+        documents = list(yaml.load_all(manifest, Loader=LOADER))
+    except yaml.YAMLError as error:
+        raise ValuesError(f"{origin}: it is no YAML: {' '.join(str(error).split())}") from error
+    for document in documents:
+        if isinstance(document, dict):
+            yield from (document.get("items") or ()) if document.get("kind") == "List" else [document]
+
+
+def _holds_pods(item: dict[str, Any]) -> bool:
+    version, kind = str(item.get("apiVersion")), str(item.get("kind"))
+    makes_pods = (version, kind) in OTHERS or (version.startswith("kubeflow.org/") and kind in REPLICAS)
+    return makes_pods and _hook(item) is None
+
+
+def _hook(item: dict[str, Any]) -> str | None:
+    """Return when Helm makes a resource that is a hook, such as "pre-install,pre-upgrade"."""
+    hook: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(HOOK)
+    return hook
+
+
+def _created(items: Iterable[dict[str, Any]]) -> Iterator[ObjectName]:
+    """Name the objects that are there before the job is."""
+    for item in items:
+        if "pre-install" in (_hook(item) or "pre-install"):
+            yield str(item.get("kind")), str((item.get("metadata") or {}).get("name"))
+
+
+def _made(resource: Resource, workload: kube.Workload) -> Iterator[ObjectName]:
+    """Name the objects that the job's controller makes for its pods."""
+    owner, replicas = _owner(resource, workload)
+    for role in replicas:
+        yield from controllers.added(owner, role).creates
+
+
+def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]:
+    metadata = item.get("metadata") or {}
+    resource = Resource(item["apiVersion"], item["kind"], str(metadata.get("name") or "without a name"))
+    try:
+        if resource.kind != "Pod":
+            return resource, _with_workers(resource, msgspec.convert(item, kube.Workload), origin)
+        template = msgspec.convert(item, kube.PodTemplate)
+    except msgspec.ValidationError as error:
+        words = f"{origin}: {resource.kind} {resource.name} is not of Kubernetes' form: {error}"
+        raise ValuesError(words) from error
+    metadata_of_pod = template.metadata or kube.Metadata()
+    return resource, kube.Workload(metadata_of_pod, kube.WorkloadSpec(template=template))
+
+
+def _with_workers(resource: Resource, workload: kube.Workload, origin: str) -> kube.Workload:
+    """Refuse an MPIJob that leaves the number of its workers out, which its operators take for none."""
+    worker = (workload.spec.mpi_replicas or {}).get("Worker")
+    if worker and worker.replicas is None:
+        where = f"{resource.kind} {resource.name}: spec.mpiReplicaSpecs.Worker.replicas"
+        raise ValuesError(f"{origin}: {where} is missing, so that there are no workers; write how many there are")
+    return workload
+
+
+def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
+    owner, replicas = _owner(resource, workload)
+    for role, replica in replicas.items():
+        name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
+        yield _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+
+
+def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
+    """Return who the pods belong to, and what is said of each role; the one role of other kinds has no name."""
+    spec = workload.spec
+    replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(spec), spec.template)}
+    if resource.kind in REPLICAS:
+        # Operators take the roles' names in any case.
+        replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
+    in_gang = bool(spec.run_policy and spec.run_policy.scheduling_policy)
+    return PodOwner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas
+
+
+def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) -> PodRole:
+    template = replica.template
+    spec = stored(added.to((template and template.spec) or kube.TemplateSpec()))
+    try:
+        request = pod_request(spec)
+    except ValueError as error:
+        raise ValuesError(f"{name}: resources: {error}; write amounts such as 2, 500m or 4Gi") from error
+    labels = {key: value for key, value in {**_labels(template), **added.labels}.items() if key not in added.varying}
+    number = 1 if replica.replicas is None else replica.replicas
+    component = _labels(template).get(ROLE_LABEL, name)
+    return PodRole(name, number, spec, request, component, namespace, labels, added.varying)
+
+
+def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:
+    """Return the ranks of each worker: what mpirun, torchrun or TensorFlow is told."""
+    resource, workload = next(iter(found.items()))
+    match resource.kind:
+        case "MPIJob":
+            return 1 if workload.spec.slots_per_worker is None else workload.spec.slots_per_worker
+        case "PyTorchJob":
+            told = str(workload.spec.nproc_per_node)
+            return int(told) if told.isdecimal() else None
+        case "TFJob":
+            return 1
+    return next(filter(None, map(_slots_of_hosts, items)), None)
+
+
+def _slots_of_hosts(item: dict[str, Any]) -> int | None:
+    """Return the slots that a hostfile for mpirun gives each host."""
+    hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
+    slots = {int(number) for number in SLOTS.findall(str(hostfile))}
+    return slots.pop() if len(slots) == 1 else None
+
+
+def _number(spec: kube.WorkloadSpec) -> int:
+    """Return how many pods run at once: of a StatefulSet, of a Job, which may need fewer, or the one Pod."""
+    wanted = spec.replicas if spec.parallelism is None else spec.parallelism
+    pods = 1 if wanted is None else wanted
+    return pods if spec.completions is None else min(pods, spec.completions)
+
+
+def _distinct(roles: Sequence[tuple[Resource, PodRole]]) -> Iterator[PodRole]:
+    """Name roles of the same name after their resources, too."""
+    times = Counter(role.name for _, role in roles)
+    for resource, role in roles:
+        yield role if times[role.name] == 1 else replace(role, name=f"{resource.name}/{role.name}")
+
+
+def _place(role: PodRole) -> int:
+    return ROLES.index(role.name) if role.name in ROLES else len(ROLES)
+
+
+def _follows(resource: Resource) -> bool:
+    """Tell the job's own resource from those that only serve it: the Kubeflow kind, or the launcher's Job."""
+    return resource.kind not in REPLICAS and not resource.name.endswith("-launcher")
+
+
+def _is_ours(found: tuple[Resource, kube.Workload]) -> bool:
+    spec = found[1].spec
+    replicas = [replica.template for key in REPLICAS.values() for replica in (getattr(spec, key) or {}).values()]
+    return all(_labels(template).get(NAME_LABEL) == CHART for template in replicas or [spec.template])
+
+
+def _labels(template: kube.PodTemplate | None) -> dict[str, str]:
+    return (template and template.metadata and template.metadata.labels) or {}

@@ -1,0 +1,147 @@
+"""Reading a cluster over HTTP: pages, refusals, silence."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from distrain.apiserver.cluster import Cluster, connect
+from distrain.apiserver.pages import PAGE_SIZE
+from distrain.apiserver.target import Target
+from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
+from tests.plugin.fake_api import FakeApi, write_kubeconfig
+from tests.plugin.objects import node, pod
+
+
+def _cluster(api: FakeApi, folder: Path) -> Cluster:
+    return connect(Target(str(api.kubeconfig(folder)), "fake", "team"))
+
+
+def test_long_lists_are_read_page_by_page(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/pods"] = [pod("p", on=f"n{number}") for number in range(2 * PAGE_SIZE + 1)]
+
+    found = _cluster(api, tmp_path).over_pods(lambda pods: [each.node_name for each in pods])
+
+    assert sorted(found) == sorted(f"n{number}" for number in range(2 * PAGE_SIZE + 1))
+    assert len(api.requests) == 3
+    assert all("fieldSelector=status.phase" in request for request in api.requests)
+
+
+def test_served_apis_are_listed_with_their_kinds(api: FakeApi, tmp_path: Path) -> None:
+    api.serve_mpi_jobs()
+
+    capabilities = _cluster(api, tmp_path).capabilities()
+
+    assert capabilities.version == "v1.34.4"
+    assert capabilities.apis == ("kubeflow.org/v2beta1", "kubeflow.org/v2beta1/MPIJob")
+
+
+def test_what_monitoring_is_served_is_listed(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/version"] = {"gitVersion": "v1.34.4"}
+    api.answers["/apis/monitoring.coreos.com"] = {"versions": [{"groupVersion": "monitoring.coreos.com/v1"}]}
+    api.answers["/apis/monitoring.coreos.com/v1"] = {"resources": [{"name": "podmonitors", "kind": "PodMonitor"}]}
+
+    assert "monitoring.coreos.com/v1/PodMonitor" in _cluster(api, tmp_path).capabilities().apis
+
+
+def test_cluster_without_an_operator_serves_none(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/version"] = {"gitVersion": "v1.34.4"}
+
+    assert _cluster(api, tmp_path).capabilities().apis == ()
+
+
+@pytest.mark.parametrize(("plural", "read"), [("nodes", "nodes"), ("pods", "pods of all namespaces")])
+def test_what_may_not_be_listed_is_named(api: FakeApi, tmp_path: Path, plural: str, read: str) -> None:
+    api.answers |= {"/api/v1/nodes": [node("a")], "/api/v1/pods": [], f"/api/v1/{plural}": 403}
+    cluster = _cluster(api, tmp_path)
+
+    with pytest.raises(ForbiddenError, match=rf"^{read} cannot be read: .*; ask for a role that allows `list`"):
+        _ = cluster.nodes(), cluster.over_pods(list)
+
+
+def test_refused_credentials_are_unreachable(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/nodes"] = 401
+
+    with pytest.raises(UnreachableError, match=r"does not accept your credentials; check KUBECONFIG"):
+        _cluster(api, tmp_path).nodes()
+
+
+def test_failing_server_is_quoted(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/nodes"] = 500
+
+    with pytest.raises(
+        UnreachableError, match=r"nodes cannot be read: http.* answers 500: .*refused with 500; try again"
+    ):
+        _cluster(api, tmp_path).nodes()
+
+
+def test_missing_job_is_told_from_a_silent_cluster(api: FakeApi, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        _cluster(api, tmp_path).workload("kubeflow.org/v2beta1", "MPIJob", "team", "run1")
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "path"),
+    [
+        ("kubeflow.org/v1", "PyTorchJob", "/apis/kubeflow.org/v1/namespaces/team/pytorchjobs/run1"),
+        ("batch/v1", "Job", "/apis/batch/v1/namespaces/team/jobs/run1"),
+    ],
+)
+def test_job_of_each_kind_is_read_with_its_conditions(
+    api: FakeApi, tmp_path: Path, version: str, kind: str, path: str
+) -> None:
+    api.answers[path] = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+
+    state = _cluster(api, tmp_path).workload(version, kind, "team", "run1")
+
+    assert [condition.type for condition in state.status.conditions or ()] == ["Failed"]
+
+
+def test_of_an_object_only_its_metadata_may_be_asked_for(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/namespaces/team/secrets/keys"] = {"metadata": {"name": "keys"}}
+
+    found = _cluster(api, tmp_path).read_metadata("/api/v1/namespaces/team/secrets/keys", "Secret keys")
+
+    assert found.metadata.name == "keys"
+    assert api.accepted[-1] == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+def test_something_else_than_kubernetes_is_one_line(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/version"] = {"gitVersion": 7}
+
+    with pytest.raises(UnreachableError, match=r"answers like no Kubernetes: [^\n]*; check KUBECONFIG"):
+        _cluster(api, tmp_path).capabilities()
+
+
+def test_closed_port_is_told_at_once(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        path = write_kubeconfig(tmp_path, f"https://127.0.0.1:{port}")
+        started = time.monotonic()
+
+        with pytest.raises(
+            UnreachableError, match=r"^the cluster at https://127.0.0.1:\d+ cannot be reached: Connection"
+        ):
+            connect(Target(str(path), "fake", "team")).nodes()
+
+    assert time.monotonic() - started < 5
+
+
+def test_tls_that_fails_is_one_line(api: FakeApi, tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, api.url.replace("http://", "https://"))
+
+    with pytest.raises(
+        UnreachableError, match=r"^the cluster at https://.* cannot be reached: [^\n]*SSL[^\n]*; check KUBE"
+    ):
+        connect(Target(str(path), "fake", "team")).nodes()
+
+
+def test_name_that_does_not_resolve_is_told(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, "https://no-such-host.invalid:6443")
+
+    with pytest.raises(UnreachableError, match=r"no-such-host.invalid:6443 cannot be reached: .*; check KUBECONFIG"):
+        connect(Target(str(path), "fake", "team")).nodes()

@@ -1,0 +1,308 @@
+"""The connection to an API server: kept, made anew, patient, and through a proxy."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from distrain.apiserver.access import access
+from distrain.apiserver.cluster import Cluster, connect
+from distrain.apiserver.connection import JSON, Connection
+from distrain.apiserver.pages import PAGE_SIZE, TRIES
+from distrain.apiserver.target import Target
+from distrain.errors import UnreachableError
+from distrain.kube.encoding import BEGINNING, PROTOBUF
+from distrain.kube.pods import CountedPod
+from lab.static_api import protobuf
+from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
+from tests.plugin.objects import Object, node, pod
+
+PODS = "/api/v1/pods"
+# Of three pages, which two processes share.
+NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
+
+
+def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
+    return connect(Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team"))
+
+
+def _pod(name: str, on: str = "") -> Object:
+    """A pod in a namespace of its name, by which one tells it from others."""
+    found = pod(name, on=on)
+    return {**found, "metadata": {**found["metadata"], "namespace": name}}
+
+
+def _pods() -> list[Object]:
+    return [_pod(name, on="a") for name in NAMES]
+
+
+def _names(pods: Iterator[CountedPod]) -> list[str]:
+    return [found.namespace for found in pods]
+
+
+@pytest.fixture
+def three_pages(api: FakeApi) -> FakeApi:
+    api.answers[PODS] = _pods()
+    return api
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distrain.apiserver.pages._has_processors", lambda: False)
+
+
+@pytest.fixture(params=[True, False], ids=["two", "one"])
+def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes share long lists, where there are as many processors."""
+    monkeypatch.setattr("distrain.apiserver.pages._has_processors", lambda: request.param)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    found: list[float] = []
+    monkeypatch.setattr("distrain.apiserver.connection.sleep", found.append)
+    return found
+
+
+@pytest.mark.usefixtures("one_process")
+def test_one_connection_serves_all_questions_of_a_process(three_pages: FakeApi, tmp_path: Path) -> None:
+    three_pages.answers["/api/v1/nodes"] = [node("a")]
+    cluster = _cluster(three_pages, tmp_path)
+
+    cluster.nodes()
+    cluster.over_pods(list)
+
+    assert (len(three_pages.requests), three_pages.connections) == (4, 1)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_list_in_chunks_is_read_whole(three_pages: FakeApi, tmp_path: Path) -> None:
+    three_pages.in_chunks = True
+
+    names = _cluster(three_pages, tmp_path).over_pods(_names)
+
+    assert sorted(names) == sorted(NAMES)
+    assert three_pages.connections == 1
+
+
+def test_beginning_of_an_answer_in_chunks_is_heard_before_its_end(three_pages: FakeApi, tmp_path: Path) -> None:
+    three_pages.in_chunks = True
+    heard: list[bytes] = []
+    connection = Connection(access(Target(str(write_kubeconfig(tmp_path, three_pages.url)), "fake", "team")))
+
+    answer = connection.ask(PODS, hear=lambda beginning: heard.append(bytes(beginning.body)))
+
+    [beginning] = heard
+    assert BEGINNING <= len(beginning) < len(answer.body)
+    assert bytes(answer.body).startswith(beginning)
+
+
+def test_page_larger_than_the_buffer_is_read_whole(api: FakeApi, tmp_path: Path) -> None:
+    big = _pod("big") | {"metadata": {"namespace": "big", "annotations": {"a": "x" * 3_000_000}}}
+    api.answers[PODS] = [big, _pod("small")]
+
+    for api.in_chunks in (False, True):
+        assert _cluster(api, tmp_path).over_pods(_names) == ["big", "small"]
+
+
+def test_list_that_expires_is_read_from_the_start(three_pages: FakeApi, tmp_path: Path) -> None:
+    three_pages.troubles[PODS] = [200, 200, 410]
+
+    names = _cluster(three_pages, tmp_path).over_pods(_names)
+
+    assert sorted(names) == sorted(NAMES)
+    assert ["continue=" in request for request in three_pages.requests] == [False, True, True, False, True, True]
+
+
+def test_list_that_expires_again_and_again_is_an_error(three_pages: FakeApi, tmp_path: Path) -> None:
+    three_pages.troubles[PODS] = [200, 410] * TRIES
+
+    with pytest.raises(UnreachableError, match=r"^pods of all namespaces: the list expired while it was read; try ag"):
+        _cluster(three_pages, tmp_path).over_pods(_names)
+
+
+@pytest.mark.parametrize("status", [0, 429, 500, 502, 503, 504])
+def test_page_that_fails_is_asked_for_again(three_pages: FakeApi, tmp_path: Path, status: int) -> None:
+    three_pages.troubles[PODS] = [200, status, status]
+
+    names = _cluster(three_pages, tmp_path).over_pods(_names)
+
+    assert sorted(names) == sorted(NAMES)
+
+
+def test_refusal_is_not_asked_again(api: FakeApi, tmp_path: Path, pauses: list[float]) -> None:
+    api.answers[PODS] = 403
+
+    with pytest.raises(UnreachableError):
+        _cluster(api, tmp_path).over_pods(_names)
+
+    assert (len(api.requests), pauses) == (1, [])
+
+
+@pytest.mark.parametrize("status", [0, 503])
+def test_waiting_ends_within_half_a_minute(
+    api: FakeApi, tmp_path: Path, pauses: list[float], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.answers[PODS] = status
+
+    with pytest.raises(UnreachableError, match=r"cannot be (read|reached): "):
+        _cluster(api, tmp_path).over_pods(_names)
+
+    assert pauses == sorted(pauses)
+    assert 25 < sum(pauses) <= 30
+    # A line per long pause, none for the short ones.
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == sum(pause >= 1 for pause in pauses)
+    assert all(line.startswith("distrain: ") and "; trying again in " in line for line in told)
+
+
+def test_server_says_how_long_to_wait(
+    api: FakeApi, tmp_path: Path, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.answers[PODS] = [pod("a")]
+    api.troubles[PODS], api.retry_after = [429], "3"
+
+    _cluster(api, tmp_path).over_pods(_names)
+
+    assert pauses == [3]
+    assert capsys.readouterr().err == f"distrain: {api.url} answers 429; trying again in 3 s\n"
+
+
+def test_longer_wait_than_ours_is_the_end(api: FakeApi, tmp_path: Path, pauses: list[float]) -> None:
+    api.troubles[PODS], api.retry_after = [429], "3600"
+
+    with pytest.raises(UnreachableError, match="answers 429"):
+        _cluster(api, tmp_path).over_pods(_names)
+
+    assert pauses == []
+
+
+def test_pods_of_a_few_nodes_are_asked_for_by_node(api: FakeApi, tmp_path: Path) -> None:
+    api.answers[PODS] = [_pod("a1", on="a"), _pod("b1", on="b"), _pod("c1", on="c"), _pod("waits")]
+
+    names = _cluster(api, tmp_path).over_pods(_names, ["a", "c"])
+
+    assert sorted(names) == ["a1", "c1", "waits"]
+    assert len(api.requests) == 3
+    assert all("resourceVersion=0" in request for request in api.requests)
+
+
+def test_failure_beside_others_is_told(api: FakeApi, tmp_path: Path) -> None:
+    api.answers[PODS] = 403
+
+    with pytest.raises(UnreachableError, match="ask for a role that allows `list`"):
+        _cluster(api, tmp_path).over_pods(_names, ["a", "b", "c", "d", "e"])
+
+
+@pytest.mark.usefixtures("processes")
+def test_every_page_is_read_once_by_one_process_and_by_two(three_pages: FakeApi, tmp_path: Path) -> None:
+    cluster = _cluster(three_pages, tmp_path)
+
+    for _ in range(2):
+        assert sorted(cluster.over_pods(_names)) == sorted(NAMES)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("in_chunks", [True, False])
+def test_list_is_read_in_protobuf_after_its_first_page(three_pages: FakeApi, tmp_path: Path, in_chunks: bool) -> None:
+    three_pages.in_protobuf[PODS] = protobuf.pods(_pods())
+    three_pages.in_chunks = in_chunks
+
+    names = _cluster(three_pages, tmp_path).over_pods(_names)
+
+    assert sorted(names) == sorted(NAMES)
+    assert [accepted.split(",")[0] for accepted in three_pages.accepted] == [JSON, PROTOBUF, PROTOBUF]
+
+
+def test_page_that_is_no_list_of_pods_is_told(three_pages: FakeApi, tmp_path: Path) -> None:
+    for broken in (b"\x0a\x05", b"\x12\x09\x05"):
+        three_pages.in_protobuf[PODS] = [broken] * len(NAMES)
+
+        with pytest.raises(UnreachableError, match=r"answers like no Kubernetes: .*; check KUBECONFIG"):
+            _cluster(three_pages, tmp_path).over_pods(_names)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("troubles", "words"),
+    [
+        pytest.param([200, 403], "ask for a role that allows `list`", id="refused"),
+        pytest.param([200, *[0] * 20], "cannot be reached: Remote end closed connection", id="broken"),
+        pytest.param([200, 410] * TRIES, "the list expired while it was read", id="expired"),
+    ],
+)
+def test_failure_in_the_middle_of_a_list_is_told(
+    three_pages: FakeApi, tmp_path: Path, troubles: list[int], words: str
+) -> None:
+    three_pages.troubles[PODS] = list(troubles)
+
+    with pytest.raises(UnreachableError, match=words):
+        _cluster(three_pages, tmp_path).over_pods(_names)
+
+
+@pytest.fixture
+def proxy() -> Iterator[tuple[str, list[str]]]:
+    """A proxy on loopback and what it was asked, with its caller's password."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            asked.append(f"CONNECT {self.path} {self.headers.get('Proxy-Authorization', '')}".strip())
+            host, _, port = self.path.rpartition(":")
+            with socket.create_connection((host, int(port))) as upstream:
+                self.send_response(200)
+                self.end_headers()
+                back = threading.Thread(target=_copy, args=(upstream, self.connection), daemon=True)
+                back.start()
+                _copy(self.connection, upstream)
+
+        def do_GET(self) -> None:
+            asked.append(f"GET {self.path}")
+            with urlopen(self.path) as answer:
+                body = answer.read()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    while data := source.recv(65536):
+        target.sendall(data)
+
+
+def test_proxy_of_the_cluster_is_used(api: FakeApi, tmp_path: Path, proxy: tuple[str, list[str]]) -> None:
+    api.answers["/api/v1/nodes"] = [node("a")]
+    url, asked = proxy
+
+    assert len(_cluster(api, tmp_path, **{"proxy-url": url}).nodes()) == 1
+
+    assert asked == [f"GET {api.url}/api/v1/nodes?limit={PAGE_SIZE}"]
+
+
+def test_tls_goes_through_a_proxy_that_asks_for_a_password(tmp_path: Path, proxy: tuple[str, list[str]]) -> None:
+    make_certificate(tmp_path / "tls.pem")
+    url, asked = proxy
+    with running(tmp_path / "tls.pem") as api:
+        api.answers["/api/v1/nodes"] = [node("a")]
+        settings = {"proxy-url": url.replace("//", "//me:p%40ss@"), "certificate-authority": str(tmp_path / "tls.pem")}
+
+        assert len(_cluster(api, tmp_path, **settings).nodes()) == 1
+
+    password = base64.b64encode(b"me:p@ss").decode()
+    assert asked == [f"CONNECT {api.url.removeprefix('https://')} Basic {password}"]

@@ -1,0 +1,251 @@
+"""Each kind of mistake in values, and the words it is answered with."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distrain.errors import ValuesError
+from distrain.values.schema import check
+from schemas import build
+
+SOURCE = build.read()
+CHART = build.TARGET.parent
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "patternProperties": {"^x-": {}},
+    "required": ["workers"],
+    "properties": {
+        "framework": {"type": "string", "enum": ["tensorflow", "pytorch"]},
+        "workers": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["replicas"],
+            "properties": {
+                "replicas": {"type": "integer", "minimum": 1, "maximum": 1000, "examples": [2, 16]},
+                "gpus": {"type": ["integer", "null"], "minimum": 0},
+                "tolerations": {"type": "array", "items": {"type": "object"}},
+            },
+        },
+        "trainer": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"rate": {"type": "number", "exclusiveMinimum": 0}, "shuffle": {"type": "boolean"}},
+        },
+        "s3": {
+            "type": "object",
+            "properties": {
+                "endpoint": {
+                    "description": "URL of the S3 server.",
+                    "type": "string",
+                    "pattern": "^https?://",
+                    "examples": ["http://minio:9000"],
+                }
+            },
+        },
+        "podLabels": {"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}},
+    },
+}
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Path:
+    (tmp_path / "values.schema.json").write_text(json.dumps(SCHEMA))
+    return tmp_path
+
+
+def _values(**more: Any) -> dict[str, Any]:
+    return {"workers": {"replicas": 2}, **more}
+
+
+def _workers(**more: Any) -> dict[str, Any]:
+    return {"workers": {"replicas": 2, **more}}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(_values(), id="plain"),
+        pytest.param(_workers(gpus=None), id="null-where-it-may-be"),
+        pytest.param(_values(**{"x-note": {"any": "thing"}}), id="own-notes"),
+        pytest.param(_values(podLabels={"team": "vision"}), id="own-label"),
+        pytest.param(_values(trainer={"rate": 0.1, "shuffle": False}), id="numbers-and-switches"),
+    ],
+)
+def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
+    check(values, chart)  # raises nothing
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(
+            _workers(replica=3),
+            "workers.replica: there is no such value; did you mean workers.replicas?",
+            id="misspelt-key",
+        ),
+        pytest.param(
+            _values(worker={"replicas": 3}),
+            "worker: there is no such value; did you mean workers?",
+            id="misspelt-section",
+        ),
+        pytest.param(
+            _values(replicas=3),
+            "replicas: there is no such value; did you mean workers.replicas?",
+            id="key-in-the-wrong-place",
+        ),
+        pytest.param(
+            _values(trainer={"zzz": 1}),
+            "trainer.zzz: there is no such value; here stand rate, shuffle",
+            id="key-like-no-other",
+        ),
+        pytest.param(
+            {"workers": {}},
+            "workers.replicas: is missing, or null took its default away; give it a value",
+            id="missing",
+        ),
+        pytest.param(
+            {"workers": {"replicas": "two"}},
+            'workers.replicas: found the text "two"; it needs a whole number, such as 16',
+            id="text-for-a-number",
+        ),
+        pytest.param(
+            {"workers": {"replicas": "2"}},
+            'workers.replicas: found the text "2"; it needs a whole number. '
+            "Write 2 without quotes, and with --set in place of --set-string",
+            id="number-in-quotes",
+        ),
+        pytest.param(
+            _values(trainer={"rate": "0.1"}),
+            'trainer.rate: found the text "0.1"; it needs a number. '
+            "Write 0.1 without quotes, or as --set-json trainer.rate=0.1: --set makes text of it",
+            id="number-that-set-made-text-of",
+        ),
+        pytest.param(
+            _values(trainer={"rate": "fast"}), 'trainer.rate: found the text "fast"; it needs a number', id="word"
+        ),
+        pytest.param(
+            _values(trainer={"rate": "ü" * 90}),
+            f'trainer.rate: found the text "{"ü" * 76}...; it needs a number',
+            id="long-text-is-cut",
+        ),
+        pytest.param(
+            {"workers": {"replicas": 1.5}},
+            "workers.replicas: found 1.5; it needs a whole number, such as 16",
+            id="fraction",
+        ),
+        pytest.param(
+            _values(trainer={"shuffle": "maybe"}),
+            'trainer.shuffle: found the text "maybe"; it needs true or false',
+            id="text-for-a-switch",
+        ),
+        pytest.param({"workers": 3}, "workers: found 3; it needs a block of keys", id="number-for-a-section"),
+        pytest.param(_workers(gpus=True), "workers.gpus: found true; it needs a whole number or null", id="switch"),
+        pytest.param(
+            _workers(tolerations=["x"]),
+            'workers.tolerations[0]: found the text "x"; it needs a block of keys',
+            id="list-entry",
+        ),
+        pytest.param({"workers": {"replicas": 0}}, "workers.replicas: 0 is too small; use 1 or more", id="too-small"),
+        pytest.param(
+            {"workers": {"replicas": 1001}}, "workers.replicas: 1001 is too large; use 1000 or less", id="too-large"
+        ),
+        pytest.param(_values(trainer={"rate": 0}), "trainer.rate: 0 is too small; use more than 0", id="not-above"),
+        pytest.param(
+            _values(framework="tensorflo"),
+            'framework: "tensorflo" is not known; did you mean tensorflow?',
+            id="misspelt-word",
+        ),
+        pytest.param(
+            _values(framework="x"), 'framework: "x" is not known; use tensorflow or pytorch', id="unknown-word"
+        ),
+        pytest.param(
+            _values(s3={"endpoint": "minio"}),
+            's3.endpoint: "minio" does not have the right form. URL of the S3 server. Write it as "http://minio:9000".',
+            id="form",
+        ),
+        pytest.param(
+            _values(podLabels={"a b": "c"}), 'podLabels: "a b" is no name that may stand here; correct it', id="name"
+        ),
+    ],
+)
+def test_each_mistake_names_path_finding_and_next_step(chart: Path, values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValuesError) as refused:
+        check(values, chart)
+
+    assert list(refused.value.messages) == [message]
+
+
+def test_all_mistakes_are_named_at_once(chart: Path) -> None:
+    with pytest.raises(ValuesError) as refused:
+        check({"workers": {"replicas": 0, "gpu": 1}, "framework": "x"}, chart)
+
+    assert [message.partition(":")[0] for message in refused.value.messages] == [
+        "framework",
+        "workers.gpu",
+        "workers.replicas",
+    ]
+
+
+def test_chart_without_a_schema_checks_nothing(tmp_path: Path) -> None:
+    check({"any": "thing"}, tmp_path)  # raises nothing
+
+
+def _patterns(entry: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield each value of ours that has a pattern, with its entry and what it refers to."""
+    known = build.resolved(entry, SOURCE["$defs"])
+    if "pattern" in known:
+        yield path, known
+    for name, inner in known.get("properties", {}).items():
+        if not entry.get("$ref", "").rpartition("/")[2][:1].isupper() or "examples" in inner:
+            yield from _patterns(inner, f"{path}.{name}".removeprefix("."))
+
+
+@pytest.mark.parametrize(("path", "entry"), [pytest.param(*one, id=one[0]) for one in _patterns(SOURCE, "")])
+def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]) -> None:
+    values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    *parents, last = path.split(".")
+    inner = values
+    for parent in parents:
+        inner = inner.setdefault(parent, {})
+    inner[last] = "! @:\n"
+
+    with pytest.raises(ValuesError) as refused:
+        check(values, CHART)
+
+    assert re.search(rf"^{path}: .*Write it as .+", str(refused.value), re.MULTILINE)
+    assert "examples" in entry
+
+
+@pytest.mark.parametrize(
+    ("value", "found", "words"),
+    [
+        ("workers.shm", "4GB", 'Size of /dev/shm in each worker; null is 1Gi, or workers.memory where that is less. '
+         'Write it as "8Gi".'),
+        ("workers.memory", 16, 'it needs text or null, such as "16Gi"'),
+        ("launcher.memory", "1gi", 'Write it as "1Gi".'),
+        ("workers.cpu", "2.5x", 'Write it as "500m".'),
+        ("checkpoint.uri", "gs://b", "Write it as "),
+        ("workers.nodeSelector", {"a b": "c"}, 'is no name that may stand here; use one such as "team"'),
+        ("workers.nodeSelector", {"a": "b c"}, 'workers.nodeSelector.a: "b c" does not have the right form. '
+         'Write it as "vision".'),
+        ("image.repository", "Team/App", 'Write it as "registry.example.com:5000/team/tensorflow".'),
+        ("image.repository", "team/app/", 'Write it as "registry'),
+        ("image.repository", "a//b", 'Write it as "registry'),
+    ],
+)  # fmt: skip
+def test_common_slip_is_answered_with_the_next_step(value: str, found: object, words: str) -> None:
+    group, key = value.split(".")
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    values[group][key] = found
+
+    with pytest.raises(ValuesError, match=re.escape(words)):
+        check(values, CHART)

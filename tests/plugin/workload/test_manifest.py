@@ -1,0 +1,233 @@
+"""From a rendered manifest to pods by role."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from distrain.errors import ValuesError
+from distrain.kube.resource import Resource
+from distrain.workload.manifest import Job, PodRole, from_manifest
+from tests.plugin.objects import (
+    JOB,
+    Object,
+    batch_job,
+    mpi_job,
+    mx_job,
+    of_another_tool,
+    plain,
+    pod,
+    pytorch_job,
+    template,
+    tf_job,
+)
+
+KUBECTL = {"cpu": 100, "memory": 512 * 2**20, "ephemeral-storage": 5 * 2**30, "pods": 1}
+
+
+def _job(*documents: Object | None) -> Job:
+    return from_manifest(yaml.safe_dump_all(documents), "--manifest")
+
+
+def _sizes(job: Job) -> list[tuple[str, int]]:
+    return [(role.name, role.replicas) for role in job.roles]
+
+
+def _role(job: Job, name: str) -> PodRole:
+    return next(role for role in job.roles if role.name == name)
+
+
+def test_pods_are_found_by_role_among_other_resources() -> None:
+    job = _job({"kind": "ConfigMap", "data": {"kind": "MPIJob"}}, mpi_job(workers=3, gpus=8), None)
+
+    assert job.resources == (Resource("kubeflow.org/v2beta1", "MPIJob", JOB),)
+    assert _sizes(job) == [("launcher", 1), ("worker", 3)]
+    assert _role(job, "launcher").request == {"cpu": 100, "memory": 512 * 2**20, "pods": 1}
+    assert _role(job, "worker").request == {"nvidia.com/gpu": 8, "pods": 1}
+
+
+@pytest.mark.parametrize(
+    ("documents", "sizes", "leading"),
+    [
+        pytest.param([pytorch_job(workers=3)], [("worker", 3)], "PyTorchJob", id="pytorch-elastic"),
+        pytest.param(
+            [pytorch_job(workers=3, master=True)], [("master", 1), ("worker", 2)], "PyTorchJob", id="pytorch-master"
+        ),
+        pytest.param(
+            [mx_job(servers=2, workers=4)], [("scheduler", 1), ("server", 2), ("worker", 4)], "MXJob", id="mxnet"
+        ),
+        pytest.param(
+            [mx_job(servers=2, workers=4, version="v1beta1")],
+            [("scheduler", 1), ("server", 2), ("worker", 4)],
+            "MXJob",
+            id="mxnet-v1beta1",
+        ),
+        pytest.param(
+            [tf_job(servers=2, workers=4)], [("chief", 1), ("ps", 2), ("worker", 4)], "TFJob", id="tensorflow"
+        ),
+        pytest.param(plain(workers=4), [("keygen", 1), ("launcher", 1), ("worker", 4)], "Job", id="plain"),
+    ],
+)
+def test_every_kind_is_read_by_its_roles(documents: list[Object], sizes: list[tuple[str, int]], leading: str) -> None:
+    job = _job(*documents)
+
+    assert _sizes(job) == sizes
+    assert job.resources[0].kind == leading
+    assert job.main.name == "worker"
+    assert job.from_chart
+
+
+def test_plain_job_ends_with_its_launcher() -> None:
+    assert _job(*plain(workers=2)).resources[0] == Resource("batch/v1", "Job", f"{JOB}-launcher")
+
+
+def test_pods_of_parameter_servers_carry_the_charts_own_role() -> None:
+    assert _role(_job(tf_job(servers=1, workers=1)), "ps").component == "server"
+
+
+@pytest.mark.parametrize(
+    ("version", "request_of_launcher"),
+    [
+        pytest.param("v1", KUBECTL, id="v1"),
+        pytest.param("v1alpha2", KUBECTL, id="v1alpha2"),
+        pytest.param("v2beta1", {"cpu": 50, "pods": 1}, id="v2beta1"),
+    ],
+)
+def test_container_that_brings_kubectl_into_the_launcher_counts(
+    version: str, request_of_launcher: dict[str, int]
+) -> None:
+    small = {"containers": [{"name": "launcher", "resources": {"requests": {"cpu": "50m"}}}]}
+
+    job = _job(mpi_job(launcher=small, version=version))
+
+    assert _role(job, "launcher").request == request_of_launcher
+    assert _role(job, "worker").request == {"nvidia.com/gpu": 4, "pods": 1}
+
+
+def test_container_that_waits_for_the_master_counts_in_workers_that_ask_for_less() -> None:
+    job = _job(pytorch_job(workers=2, master=True))
+
+    assert _role(job, "worker").request == {"nvidia.com/gpu": 4, "cpu": 50, "memory": 10 * 2**20, "pods": 1}
+    assert _role(job, "master").request == {"nvidia.com/gpu": 4, "pods": 1}
+    assert _role(_job(pytorch_job(workers=2)), "worker").request == {"nvidia.com/gpu": 4, "pods": 1}
+
+
+def test_hooks_are_no_part_of_the_job() -> None:
+    test = batch_job("run1-test", template("worker", {}))
+    test["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+
+    assert _sizes(_job(mpi_job(workers=1), test)) == [("launcher", 1), ("worker", 1)]
+
+
+def test_what_any_tool_rendered_is_read() -> None:
+    web = template("web", {"requests": {"cpu": "1"}})
+    plain_pod = {"apiVersion": "v1", "kind": "Pod", **pod("one", cpu="2")}
+    stateful = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "ps"}}
+
+    job = _job(
+        {"apiVersion": "v1", "kind": "List", "items": [plain_pod, {"kind": "Deployment"}]},
+        of_another_tool({**stateful, "spec": {"replicas": 3, "template": web}}),
+        of_another_tool(batch_job("train", web, parallelism=8, completions=5)),
+        of_another_tool(batch_job("once", web)),
+    )
+
+    assert sorted(_sizes(job)) == [("once", 1), ("one", 1), ("ps", 3), ("train", 5)]
+    assert _role(job, "one").request["cpu"] == 2000
+    assert not job.from_chart
+
+
+def test_roles_of_several_jobs_are_told_apart() -> None:
+    second = mpi_job(workers=7)
+    second["metadata"]["name"] = "run2"
+
+    assert _sizes(_job(mpi_job(workers=1), second)) == [
+        (f"{JOB}/launcher", 1),
+        (f"{JOB}/worker", 1),
+        ("run2/launcher", 1),
+        ("run2/worker", 7),
+    ]
+
+
+def test_null_in_a_manifest_is_like_nothing() -> None:
+    job = mpi_job(worker={"nodeSelector": None, "tolerations": None, "affinity": None, "initContainers": None})
+
+    assert _role(_job(job), "worker").replicas == 2
+
+
+def test_replicas_left_out_are_one() -> None:
+    job = pytorch_job(workers=2)
+    del job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"]
+
+    assert _role(_job(job), "worker").replicas == 1
+
+
+def _with(job: Object, **spec: object) -> Object:
+    return {**job, "spec": {**job["spec"], **spec}}
+
+
+HOSTFILE = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"hostfile": "a.b.svc slots=4\nc.b.svc slots=4\n"}}
+
+
+@pytest.mark.parametrize(
+    ("documents", "slots"),
+    [
+        pytest.param([_with(mpi_job(gpus=8), slotsPerWorker=4)], 4, id="mpi"),
+        pytest.param([mpi_job(gpus=8)], 1, id="mpi-by-default"),
+        pytest.param([_with(pytorch_job(workers=2), nprocPerNode="8")], 8, id="pytorch"),
+        pytest.param([_with(pytorch_job(workers=2), nprocPerNode="gpu")], None, id="pytorch-by-what-is-there"),
+        pytest.param([pytorch_job(workers=2)], None, id="pytorch-by-default"),
+        pytest.param([tf_job(servers=1, workers=2, gpus=4)], 1, id="tensorflow"),
+        pytest.param([mx_job(servers=1, workers=2, gpus=4)], None, id="mxnet"),
+        pytest.param([HOSTFILE, *plain(workers=2, gpus=8)], 4, id="plain"),
+        pytest.param(plain(workers=2), None, id="plain-without-hosts"),
+    ],
+)
+def test_ranks_of_a_worker_are_those_that_its_programs_are_told(documents: list[Object], slots: int | None) -> None:
+    assert _job(*documents).slots == slots
+
+
+def test_namespace_is_the_manifests() -> None:
+    job = mpi_job()
+    job["metadata"]["namespace"] = "team"
+
+    assert {role.namespace for role in _job(job).roles} == {"team"}
+    assert {role.namespace for role in _job(mpi_job()).roles} == {""}
+
+
+def test_mpijob_that_leaves_its_workers_out_is_refused() -> None:
+    job = mpi_job()
+    del job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+
+    with pytest.raises(
+        ValuesError, match=rf"^--manifest: MPIJob {JOB}: spec\.mpiReplicaSpecs\.Worker\.replicas is miss"
+    ):
+        _job(job)
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [pytest.param([], id="nothing"), pytest.param([{"apiVersion": "v1", "kind": "ConfigMap"}], id="no-job")],
+)
+def test_manifest_without_a_job_is_refused(documents: list[Object]) -> None:
+    with pytest.raises(ValuesError, match=r"^--manifest: there is no job, that is no MPIJob, .* or Pod; so there is"):
+        _job(*documents)
+
+
+def test_text_that_is_no_manifest_is_one_line() -> None:
+    with pytest.raises(ValuesError, match=r"^--manifest: it is no YAML: [^\n]*$"):
+        from_manifest("a: [\nb", "--manifest")
+
+
+def test_field_of_the_wrong_type_names_the_resource() -> None:
+    job = mpi_job()
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = "two"
+
+    with pytest.raises(ValuesError, match=rf"^--manifest: MPIJob {JOB} is not of Kubernetes' form: Expected `int"):
+        _job(job)
+
+
+def test_amount_that_kubernetes_would_refuse_names_the_role() -> None:
+    job = mpi_job(worker={"containers": [{"name": "worker", "resources": {"requests": {"memory": "4GB"}}}]})
+
+    with pytest.raises(ValuesError, match=r"worker: resources: .*4GB?.*; write amounts such as 2, 500m or 4Gi"):
+        _job(job)
