@@ -23,7 +23,7 @@ test: setup ## run every test, the cluster's beside the others; PYTEST_ARGS="-k 
 test-%: setup ## run one part: unit, install, chart, trainer or cluster
 	@$(PYTHON) -m pytest -m $* $(PYTEST_ARGS)
 
-lint: setup ## ruff, mypy, helm lint, shellcheck, yamllint
+lint: setup ## ruff, mypy, shellcheck, yamllint, helm lint, import-linter
 	@PATH=$(VENV)/bin:$$PATH lab/lint.sh
 
 schema: setup ## write charts/distrain/values.schema.json and docs/values.md from schemas/

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
         stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
         manifest = text_of("--manifest", options.manifest, stdin)
     if options.manifest and not (options.snapshot or options.offline):
-        from distrain.commands.connection import connected
+        from distrain.commands.kube_flags import connected
 
         place = connected(options)
         place[1].begin_nodes()

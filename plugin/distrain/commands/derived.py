@@ -45,7 +45,7 @@ def asker(options: argparse.Namespace) -> Measure:
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
         # Late: a cluster is asked only where nothing else says what a node has.
-        from distrain.commands.connection import connected
+        from distrain.commands.kube_flags import connected
         from distrain.derive.measured import measured_in
 
         job = render()

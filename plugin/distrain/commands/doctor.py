@@ -14,7 +14,7 @@ import yaml
 from distrain import console
 from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
-from distrain.commands.connection import connected
+from distrain.commands.kube_flags import connected
 from distrain.doctor import operators, survey
 from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
 from distrain.doctor.findings import OK, Finding

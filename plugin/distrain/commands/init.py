@@ -16,7 +16,7 @@ from distrain.apiserver.target import namespace_alone
 from distrain.check import snapshot_file
 from distrain.check.cluster_state import OverPods, over
 from distrain.commands.arguments import meant
-from distrain.commands.connection import connected
+from distrain.commands.kube_flags import connected
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import MeasuredNodes, measured
 from distrain.derive.room import StatedNodes

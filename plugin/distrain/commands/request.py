@@ -12,8 +12,8 @@ from distrain.apiserver.cluster import Capabilities, Cluster
 from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
-from distrain.commands.connection import connected
 from distrain.commands.derived import derived_source, texts_of
+from distrain.commands.kube_flags import connected
 from distrain.commands.source import source_of
 from distrain.derive.complete import Given
 from distrain.derive.measured import measured_in

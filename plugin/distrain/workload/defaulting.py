@@ -1,6 +1,6 @@
 """What the API server fills in where a new pod leaves it out, as far as a scheduler reads it.
 
-Requests that stand under limits alone are amounts.py's.
+Requests that stand under limits alone are in quantities.py.
 """
 
 from __future__ import annotations
