@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from distrain.solver.budget import Budget, ExhaustedError
 from distrain.solver.closed_form import Slot, less, packed, shutting_out
-from distrain.solver.node_classes import MANY, NOWHERE, Compact, Kind, NearRule, Rules, SpreadRule
+from distrain.solver.node_classes import MANY, NOWHERE, NearRule, NodeClass, Problem, Rules, SpreadRule
 
 
 class Decision(Struct, frozen=True):
@@ -26,12 +26,12 @@ class Decision(Struct, frozen=True):
     possible: bool | None = None
 
 
-def decide(question: Compact, budget: int) -> Decision:
+def decide(problem: Problem, budget: int) -> Decision:
     """Decide what can be without a search; each of the four answers may take the budget."""
 
     def holds(answer: Callable[[_Bounds], bool]) -> bool:
         try:
-            return answer(_Bounds(question, Budget(budget)))
+            return answer(_Bounds(problem, Budget(budget)))
         except ExhaustedError:
             return False
 
@@ -53,15 +53,15 @@ class _Domain(Struct, frozen=True):
 class _Cell(Struct, frozen=True):
     """Nodes that share the domains of a rule, and how many such there are."""
 
-    kinds: Mapping[Kind, int]
+    kinds: Mapping[NodeClass, int]
     times: int
 
 
 class _Bounds:
-    def __init__(self, question: Compact, budget: Budget) -> None:
-        self._question, self._budget = question, budget
-        self._case = question.case()
-        self._roles = [role for role, count in enumerate(question.counts) if count]
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        self._problem, self._budget = problem, budget
+        self._case = problem.case()
+        self._roles = [role for role, count in enumerate(problem.counts) if count]
         self._cells = cache(self._cells_of)
 
     def certain(self) -> bool:
@@ -74,9 +74,9 @@ class _Bounds:
     def impossible(self) -> bool:
         """Tell whether some role finds no places even with all others where they are least in the way."""
         most = packed(self._case, self._budget)
-        if most is None or most < self._question.counts[-1]:
+        if most is None or most < self._problem.counts[-1]:
             return True
-        return any(self._room(role) < self._question.counts[role] for role in self._roles) or self._no_domain_holds()
+        return any(self._room(role) < self._problem.counts[role] for role in self._roles) or self._no_domain_holds()
 
     def possible(self) -> bool:
         """Tell whether a certain way of placing the pods places all."""
@@ -97,22 +97,22 @@ class _Bounds:
         return spread is not None and not self._spread_in_turn(spread, worst=True)
 
     def _finds_places(self, role: int, proven: set[int]) -> bool:
-        rules = self._question.rules[role]
+        rules = self._problem.rules[role]
         if rules.apart or len(rules.spread) > 1 or (rules.near and rules.spread):
             return False
         if rules.spread:
             return self._spread_resists(role, rules.spread[0])
         if rules.near:
             return self._near_resists(role, rules.near, proven)
-        return self._resists(role, self._question.kinds)
+        return self._resists(role, self._problem.kinds)
 
-    def _resists(self, role: int, kinds: Mapping[Kind, int]) -> bool:
+    def _resists(self, role: int, kinds: Mapping[NodeClass, int]) -> bool:
         """Tell whether all other pods cannot take all of the role's room on these nodes."""
-        return shutting_out(self._case, role, self._question.case_of(kinds).slots, self._budget) is None
+        return shutting_out(self._case, role, self._problem.case_of(kinds).slots, self._budget) is None
 
     def _near_resists(self, role: int, near: NearRule, proven: set[int]) -> bool:
         counted = self._counted(near)
-        before = {kind: number for kind, number in self._question.kinds.items() if self._is_near(kind, near)}
+        before = {kind: number for kind, number in self._problem.kinds.items() if self._is_near(kind, near)}
         if self._resists(role, before):
             return True
         others = {other for other in counted & proven if other != role and self._always_counted(other, near)}
@@ -132,35 +132,35 @@ class _Bounds:
             for cell in cells
             for kind, n in cell.kinds.items()
         )
-        return room < self._question.counts[role]
+        return room < self._problem.counts[role]
 
     def _counted(self, near: NearRule) -> set[int]:
-        roles = frozenset[int]().union(*(self._question.censuses[census].roles for census in near.censuses))
-        return {role for role in roles if self._question.counts[role]}
+        roles = frozenset[int]().union(*(self._problem.censuses[census].roles for census in near.censuses))
+        return {role for role in roles if self._problem.counts[role]}
 
     def _always_counted(self, role: int, near: NearRule) -> bool:
-        kinds = [kind for kind in self._question.kinds if kind.slot.admits[role]]
+        kinds = [kind for kind in self._problem.kinds if kind.slot.admits[role]]
         return all(kind.counted[census] for kind in kinds for census in near.censuses)
 
-    def _is_near(self, kind: Kind, near: NearRule) -> bool:
+    def _is_near(self, kind: NodeClass, near: NearRule) -> bool:
         return all(self._before(kind, census) > 0 for census in near.censuses)
 
-    def _before(self, kind: Kind, census: int) -> int:
+    def _before(self, kind: NodeClass, census: int) -> int:
         domain = self._domain(kind, census)
         if domain is None:
             return kind.values[census]
-        return self._question.values[census][domain] if domain >= 0 else NOWHERE
+        return self._problem.values[census][domain] if domain >= 0 else NOWHERE
 
-    def _domain(self, kind: Kind, census: int) -> int | None:
+    def _domain(self, kind: NodeClass, census: int) -> int | None:
         """Return the number of the shared domain, -1 for none; None where each node is a domain."""
-        key = self._question.censuses[census].key
-        return kind.domains[self._question.shared.index(key)] if key in self._question.shared else None
+        key = self._problem.censuses[census].key
+        return kind.domains[self._problem.shared.index(key)] if key in self._problem.shared else None
 
     def _cells_of(self, near: NearRule) -> list[_Cell]:
         """Return the domains; those that are alike together."""
-        cells: dict[object, dict[Kind, int]] = {}
+        cells: dict[object, dict[NodeClass, int]] = {}
         times: Counter[object] = Counter()
-        for kind, number in self._question.kinds.items():
+        for kind, number in self._problem.kinds.items():
             if not all(kind.counted[census] for census in near.censuses):
                 continue
             domains = tuple(self._domain(kind, census) for census in near.censuses)
@@ -172,20 +172,20 @@ class _Bounds:
                 times[domains] = 1
         alike: dict[object, _Cell] = {}
         for name, kinds in cells.items():
-            slots = frozenset(self._question.case_of(kinds).slots.items())
+            slots = frozenset(self._problem.case_of(kinds).slots.items())
             known = alike.get(slots)
             alike[slots] = _Cell(kinds, times[name] + (known.times if known else 0))
         return list(alike.values())
 
-    def _fits(self, cell: Mapping[Kind, int], role: int) -> bool:
+    def _fits(self, cell: Mapping[NodeClass, int], role: int) -> bool:
         return any(self._case.room(kind.slot.free, kind.slot, role) for kind in cell)
 
     def _room(self, role: int) -> int:
         """Return a number of the role's pods that no more than find room."""
-        rules = self._question.rules[role]
+        rules = self._problem.rules[role]
         rooms = [self._case.room_in_all(role)]
         for census in rules.apart:
-            if self._question.censuses[census].roles == {role}:
+            if self._problem.censuses[census].roles == {role}:
                 rooms.append(self._domains_with_room(role, census))
         rooms += [self._spread_room(role, rule) for rule in rules.spread if rule.own]
         return min(rooms)
@@ -193,7 +193,7 @@ class _Bounds:
     def _domains_with_room(self, role: int, census: int) -> int:
         """Count the domains that take one pod; a node that is in none takes what it has room for."""
         found: dict[object, int] = {}
-        for kind, number in self._question.kinds.items():
+        for kind, number in self._problem.kinds.items():
             room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
             if not kind.counted[census]:
                 found[kind] = room * number
@@ -205,7 +205,7 @@ class _Bounds:
 
     def _no_domain_holds(self) -> bool:
         """Tell whether pods that all have to be in one domain fit into none."""
-        groups = {rules.near for role, rules in enumerate(self._question.rules) if rules.near and role in self._roles}
+        groups = {rules.near for role, rules in enumerate(self._problem.rules) if rules.near and role in self._roles}
         return any(
             self._closed(near) and not any(self._holds(cell.kinds, near) for cell in self._cells(near))
             for near in groups
@@ -213,18 +213,18 @@ class _Bounds:
 
     def _closed(self, near: NearRule) -> bool:
         """Tell whether all that count have to be near themselves, the first one's domain being the only one."""
-        return near.first and all(self._question.rules[role].near == near for role in self._counted(near))
+        return near.first and all(self._problem.rules[role].near == near for role in self._counted(near))
 
     def _members(self, near: NearRule) -> list[int]:
-        return [role for role in self._roles if self._question.rules[role].near == near]
+        return [role for role in self._roles if self._problem.rules[role].near == near]
 
-    def _holds(self, cell: Mapping[Kind, int], near: NearRule) -> bool:
+    def _holds(self, cell: Mapping[NodeClass, int], near: NearRule) -> bool:
         """Tell whether all pods fit, rules aside, with those that are near in this domain."""
         members = self._members(near)
-        inside = self._question.case_of(cell).slots
+        inside = self._problem.case_of(cell).slots
         if any(
             sum(self._case.room(slot.free, slot, role) * number for slot, number in inside.items())
-            < self._question.counts[role]
+            < self._problem.counts[role]
             for role in members
         ):
             return False
@@ -237,38 +237,38 @@ class _Bounds:
             if number and any(admits):
                 found[replace(slot, admits=admits)] += number
         most = packed(replace(self._case, slots=found), self._budget)
-        return most is not None and most >= self._question.counts[-1]
+        return most is not None and most >= self._problem.counts[-1]
 
     def _one_near(self) -> NearRule | None:
         """Return the rule of the job, if it has one only, by which its first pod opens a domain."""
-        found = {rules for rules in self._question.rules if rules != Rules()}
+        found = {rules for rules in self._problem.rules if rules != Rules()}
         near = [rules.near for rules in found if rules.near and rules.near.first and rules == Rules(rules.near)]
         return near[0] if len(found) == len(near) == 1 else None
 
     def _one_spread(self) -> int | None:
         """Return the role that alone has rules, if it has only to spread."""
-        ruled = [role for role in self._roles if self._question.rules[role] != Rules()]
+        ruled = [role for role in self._roles if self._problem.rules[role] != Rules()]
         if len(ruled) != 1:
             return None
-        rules = self._question.rules[ruled[0]]
+        rules = self._problem.rules[ruled[0]]
         spreads = len(rules.spread) == 1 and rules == Rules(spread=rules.spread) and rules.spread[0].own
         return ruled[0] if spreads and self._all_counted(ruled[0], rules.spread[0]) else None
 
     def _all_counted(self, role: int, rule: SpreadRule) -> bool:
-        return all(kind.counted[rule.census] for kind in self._question.kinds if kind.slot.admits[role])
+        return all(kind.counted[rule.census] for kind in self._problem.kinds if kind.slot.admits[role])
 
     def _domains(self, role: int, census: int) -> Counter[_Domain]:
         """Return the domains of a spread; those that are alike together."""
         found: Counter[_Domain] = Counter()
         rooms: Counter[int] = Counter()
-        for kind, number in self._question.kinds.items():
+        for kind, number in self._problem.kinds.items():
             room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
             if domain is None:
                 found[_Domain(kind.values[census], room, kind.counted[census])] += number
             elif domain >= 0:
                 rooms[domain] += room * number
-        for domain, before in enumerate(self._question.values[census]):
-            found[_Domain(before, rooms[domain], self._question.measured[census][domain])] += 1
+        for domain, before in enumerate(self._problem.values[census]):
+            found[_Domain(before, rooms[domain], self._problem.measured[census][domain])] += 1
         return found
 
     def _filled(self, domains: Mapping[_Domain, int], rule: SpreadRule, more: int = 0, loss: int = 0) -> int:
@@ -277,15 +277,15 @@ class _Bounds:
         `more` counts may be added to the smallest, and `loss` is its room that others may take.
         """
         full = [domain.before + max(0, domain.room - loss) for domain in domains if domain.measured]
-        least = 0 if self._question.censuses[rule.census].from_zero else min(full, default=0) + more
+        least = 0 if self._problem.censuses[rule.census].from_zero else min(full, default=0) + more
         return sum(
             max(0, min(domain.room, least + rule.max_skew - domain.before)) * number
             for domain, number in domains.items()
         )
 
     def _others_counted(self, role: int, rule: SpreadRule) -> int:
-        counted = self._question.censuses[rule.census].roles - {role}
-        return sum(self._question.counts[other] for other in counted)
+        counted = self._problem.censuses[rule.census].roles - {role}
+        return sum(self._problem.counts[other] for other in counted)
 
     def _spread_room(self, role: int, rule: SpreadRule) -> int:
         """Return a number of the role's pods that no more than find room, whenever the others come."""
@@ -305,26 +305,26 @@ class _Bounds:
         counted = self._others_counted(role, rule)
         loss = self._loss(role)
         domains = self._domains(role, rule.census)
-        return self._filled(domains, rule, loss=loss) - loss - counted >= self._question.counts[role]
+        return self._filled(domains, rule, loss=loss) - loss - counted >= self._problem.counts[role]
 
     def _loss(self, role: int) -> int:
         """Return how many places for the role all others take at most: each by itself, or all on one node."""
         others = [other for other in self._roles if other != role]
-        pods = sum(self._question.counts[other] for other in others)
+        pods = sum(self._problem.counts[other] for other in others)
         at_once = max((self._taken(slot, role, others) for slot in self._case.slots), default=0)
         if pods <= 1 or not at_once:
             return at_once
-        return sum(self._taken_by_one(role, other) * self._question.counts[other] for other in others)
+        return sum(self._taken_by_one(role, other) * self._problem.counts[other] for other in others)
 
     def _taken(self, slot: Slot, role: int, others: Sequence[int]) -> int:
         """Return how many places for the role on such a node all pods of the others would take."""
         free = slot.free
         for other in others:
-            free = less(free, self._question.requests[other], self._question.counts[other] * slot.admits[other])
+            free = less(free, self._problem.requests[other], self._problem.counts[other] * slot.admits[other])
         return self._case.room(slot.free, slot, role) - max(0, self._case.room(free, slot, role))
 
     def _taken_by_one(self, role: int, other: int) -> int:
-        pairs = zip(self._question.requests[role], self._question.requests[other], strict=True)
+        pairs = zip(self._problem.requests[role], self._problem.requests[other], strict=True)
         taken = max(-(-theirs // ours) for ours, theirs in pairs if ours)
         return min(taken, max((self._case.room(slot.free, slot, role) for slot in self._case.slots), default=0))
 
@@ -333,12 +333,12 @@ class _Bounds:
 
         It comes first; or in the best case last, to the room that is kept for it.
         """
-        rule, count = self._question.rules[role].spread[0], self._question.counts[role]
+        rule, count = self._problem.rules[role].spread[0], self._problem.counts[role]
         others = [other for other in self._roles if other != role]
         domains = self._domains(role, rule.census)
         if not others:
             return self._filled(domains, rule) >= count
-        if sum(self._question.counts[other] for other in others) > 1:
+        if sum(self._problem.counts[other] for other in others) > 1:
             return worst
         sums = [
             self._filled(domains - Counter([before]) + Counter([after]), rule)
@@ -352,13 +352,13 @@ class _Bounds:
         rooms = {
             kind: (
                 self._case.room(kind.slot.free, kind.slot, role),
-                self._case.room(less(kind.slot.free, self._question.requests[other]), kind.slot, role),
+                self._case.room(less(kind.slot.free, self._problem.requests[other]), kind.slot, role),
             )
-            for kind in self._question.kinds
+            for kind in self._problem.kinds
             if self._case.room(kind.slot.free, kind.slot, other)
         }
         in_all: Counter[int | None] = Counter()
-        for kind, number in self._question.kinds.items():
+        for kind, number in self._problem.kinds.items():
             in_all[self._domain(kind, census)] += self._case.room(kind.slot.free, kind.slot, role) * number
         found: set[tuple[_Domain, _Domain]] = set()
         nowhere = _Domain(0, 0, False)
@@ -367,9 +367,9 @@ class _Bounds:
             if domain is not None and domain < 0:
                 found.add((nowhere, nowhere))
                 continue
-            measured = kind.counted[census] if domain is None else self._question.measured[census][domain]
+            measured = kind.counted[census] if domain is None else self._problem.measured[census][domain]
             total = room if domain is None else in_all[domain]
-            counts = other in self._question.censuses[census].roles and kind.counted[census]
+            counts = other in self._problem.censuses[census].roles and kind.counted[census]
             before = _Domain(self._before(kind, census), total, measured)
             found.add((before, replace(before, before=before.before + counts, room=total - room + left)))
             if not worst:

@@ -1,4 +1,4 @@
-"""The steps that a search may take, so that each question is answered, or given up, within some seconds."""
+"""The steps that a search may take, so that each problem is answered, or given up, within some seconds."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Judge whether a job's pods fit the nodes' free resources, beside each other as their rules demand.
+"""Judge whether a job's pods fit the nodes' free resources together, with the rules between them.
 
-Pure functions over numbers; nothing here knows Kubernetes. A pod never spans nodes, so what counts is whole pods per
-node, not sums over the cluster.
+Pure functions over numbers. A pod runs on one node, so whole pods per node are counted, not sums over the cluster.
 
-The scheduler places pod by pod, in an order and with tie-breaks that nobody promises, and never takes one back. So
-there are two answers: whether some placement holds all pods, and whether every one that the scheduler may arrive at
-does. A job has few roles, each of many pods alike, and one of them is its main role.
+The scheduler places pod by pod, in an order and with tie-breaks that are not specified, and moves no pod afterwards. So
+there are two answers: whether some placement holds all pods, and whether every placement that the scheduler can reach
+does. A job has few roles of many equal pods, and one of them is its main role.
 
-Both are exact, unless the search runs out of its budget: then the answer is `undecided`, and never a wrong one.
+Both answers are exact. If the search runs out of its budget, the answer is `undecided`.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from msgspec.structs import replace
 from distrain.solver.budget import Budget, ExhaustedError
 from distrain.solver.closed_form import Case, packed, sure
 from distrain.solver.decide import decide
-from distrain.solver.node_classes import Compact, compact
+from distrain.solver.node_classes import Problem, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
 # Steps of one search; some seconds.
 BUDGET = 1_000_000
-# Smaller sizes, of which several are tried, get a part of the budget each.
+# Several smaller sizes are tried, each with this fraction of the budget.
 TRIES = 16
 
 
 class Judgement(Struct, frozen=True):
-    """How many pods of the main role find room beside all the others: surely, and with the best placement.
+    """How many pods of the main role fit beside all other pods: in every order (`sure`), and at best (`most`).
 
-    `most` is None where not even the others fit. `undecided`: the search ended early, and more may be possible or sure.
-    Where there are rules, both are at most the count; and a smaller one is true, but may not be the largest: it is the
+    `most` is None if not even the other pods fit. `undecided`: the search ended early, and more may be possible or
+    sure. For a job with rules both are at most `count`. A smaller number is true but may not be the largest: it is the
     best of some sizes that were tried.
     """
 
@@ -57,11 +56,11 @@ class Judgement(Struct, frozen=True):
 def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int = BUDGET) -> Judgement:
     """Count the main role's pods that fit together with all others, in the worst and in the best case."""
     groups = reduced(nodes, roles, main)
-    question = compact(nodes, groups)
+    problem = compact(nodes, groups)
     alike = groups[-1].count - main.count
-    if not question.free_of_rules:
-        return _searched(question, alike, budget)
-    found = _counted(question.case(), nodes, groups, alike, budget)
+    if not problem.free_of_rules:
+        return _searched(problem, alike, budget)
+    found = _counted(problem.case(), nodes, groups, alike, budget)
     if found.most and any(role.near or role.apart or role.spread for role in roles):
         # That the rules have no effect holds for this count.
         return replace(found, most=min(found.most, main.count))
@@ -85,14 +84,14 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)
 
 
-def _searched(question: Compact, alike: int, budget: int) -> Judgement:
+def _searched(problem: Problem, alike: int, budget: int) -> Judgement:
     """Judge pods with rules: for the count itself, and where that is not sure, for smaller ones."""
-    count = question.counts[-1]
-    found = decide(question, budget)
+    count = problem.counts[-1]
+    found = decide(problem, budget)
     undecided = found.possible is None or found.certain is None
     if found.certain:
         return Judgement(count - alike, count - alike, count - alike)
-    smaller = cache(lambda size: decide(question.sized(size), budget // TRIES))
+    smaller = cache(lambda size: decide(problem.sized(size), budget // TRIES))
     most = count if found.possible else _largest(alike, count, lambda size: smaller(size).possible)
     surely = _largest(alike, count, lambda size: smaller(size).certain) or 0
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)

@@ -1,11 +1,11 @@
-"""Count whole pods over nodes where pods matter to each other by the room that they take, and by nothing else.
+"""Count the pods that fit for a job without rules between pods: only the room that they take matters.
 
-A placement is then open to every order, and a node that is full stays full. Both answers are counted over the nodes
-(see pareto), by how many pods of the other roles stand there:
+Pods can then be placed in any order, and a full node stays full. Both answers are sums over the nodes (see pareto), by
+the number of pods of the other roles on each node:
 
-- The most pods of the main role beside all the others: with each number of others on a node go so many main ones.
-- The fewest pods of the main role that shut a pod of some role out of every node, the job's other pods being placed
-  anywhere. With fewer than that, each pod finds a node whatever came before it.
+- The most pods of the main role beside all the others: on each node, other pods leave room for a number of main pods.
+- The fewest pods of the main role that keep a pod of some role off every node, wherever the job's other pods are. With
+  fewer main pods than that, each pod finds a node whatever was placed before it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from distrain.solver.pareto import Options, Vector, fewest, most
 
 
 class Slot(Struct, frozen=True):
-    """Nodes that are the same to the job: what is free there of what it asks for, and which roles they admit."""
+    """Nodes that are the same to the job: the free amounts of requested resources, and the admitted roles."""
 
     free: Vector
     admits: tuple[bool, ...]
 
 
 class Case(Struct, frozen=True):
-    """The job against the nodes. `requests` and `counts` hold the main role last."""
+    """A problem without rules. In `requests` and `counts` the main role is the last one."""
 
     slots: Mapping[Slot, int]
     requests: Sequence[Vector]
@@ -51,7 +51,7 @@ def packed(case: Case, budget: Budget) -> int | None:
 
 
 def sure(case: Case, budget: Budget) -> int:
-    """Return up to how many main pods no pod of the job can be shut out."""
+    """Return the largest number of main pods for which every pod of the job still finds a node in any order."""
     last, found = len(case.counts) - 1, case.counts[-1]
     for role in range(len(case.counts)):
         needed = shutting_out(case, role, case.slots, budget)
@@ -61,8 +61,8 @@ def sure(case: Case, budget: Budget) -> int:
 
 
 def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budget) -> int | None:
-    """Return the fewest main pods that, with others, shut the role's last pod out of these nodes; None: none do."""
-    # The pod that is shut out is not among those that do it.
+    """Return the fewest main pods that, with other pods, keep the role's last pod off these nodes, or None."""
+    # The pod that is kept off is not among those that keep it off.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
     open_slots = [(slot, number) for slot, number in slots.items() if case.room(slot.free, slot, role)]
     if sum(_pods_to_close(case, slot, role) * number for slot, number in open_slots) > sum(limits):
@@ -76,20 +76,20 @@ def less(free: Vector, request: Vector, number: int = 1) -> Vector:
 
 
 def _pods_to_close(case: Case, slot: Slot, role: int) -> int:
-    """Return a number of pods, of whatever roles, with less than which such a node has room for one of the role."""
+    """Return a lower bound for the number of pods that leave such a node no room for a pod of the role."""
     largest: list[int] = [max(amounts) for amounts in zip(*case.requests, strict=True)]
     asked = zip(slot.free, case.requests[role], largest, strict=True)
     return min((free - amount) // most_taken + 1 for free, amount, most_taken in asked if amount)
 
 
 def _placements(case: Case, slot: Slot, budget: Budget) -> Options:
-    """Return how many main pods such a node holds beside each number of others."""
+    """Return the number of main pods that such a node holds beside each number of other pods."""
     main = len(case.counts) - 1
     return {others: case.room(free, slot, main) for others, free in _fillings(case, slot, budget)}
 
 
 def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
-    """Return the fewest main pods that, with each number of others, leave such a node no room for one of the role."""
+    """Return the fewest main pods, by the number of other pods, that leave such a node no room for the role."""
     options: Options = {}
     main = len(case.counts) - 1
     for others, free in _fillings(case, slot, budget):
@@ -104,7 +104,7 @@ def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
 
 
 def _fillings(case: Case, slot: Slot, budget: Budget) -> Iterator[tuple[Vector, Vector]]:
-    """Yield each number of other pods that such a node can hold, and what they leave free."""
+    """Yield each number of other pods that such a node can hold, and the amounts that they leave free."""
     partial: list[tuple[Vector, Vector]] = [((), slot.free)]
     for role, count in enumerate(case.counts[:-1]):
         partial = [

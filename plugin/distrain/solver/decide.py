@@ -9,66 +9,66 @@ from msgspec.structs import replace
 from distrain.solver import bounds
 from distrain.solver.bounds import Decision
 from distrain.solver.budget import Budget, ExhaustedError
-from distrain.solver.node_classes import Compact
+from distrain.solver.node_classes import Problem
 from distrain.solver.pareto import Vector
 from distrain.solver.search import Search
 
-# A part of a job is looked at with a part of the budget.
+# The search for a part of the job gets this fraction of the budget.
 PARTS = 4
 
 
-def decide(question: Compact, budget: int) -> Decision:
-    """Decide by sums over domains and nodes, and what these leave open by a search."""
-    found = bounds.decide(question, budget)
+def decide(problem: Problem, budget: int) -> Decision:
+    """Decide by bounds, and search only for what the bounds leave undecided."""
+    found = bounds.decide(problem, budget)
     if found.certain is not None and found.possible is not None:
         return found
     try:
-        return _searched(question, found, budget)
+        return _searched(problem, found, budget)
     except ExhaustedError:
         return found
 
 
-def _searched(question: Compact, found: Decision, budget: int) -> Decision:
-    search = Search(question, Budget(budget))
+def _searched(problem: Problem, found: Decision, budget: int) -> Decision:
+    search = Search(problem, Budget(budget))
     ends = search.walks()
     stuck = found.certain is False or True in ends
     complete = found.possible or False in ends
-    if stuck and not complete and any(_impossible(part, budget) for part in _parts(question)):
+    if stuck and not complete and any(_impossible(part, budget) for part in _parts(problem)):
         return Decision(False, False)
     return Decision(not (stuck or search.reaches(stuck=True)), complete or search.reaches(stuck=False))
 
 
-def _impossible(question: Compact, budget: int) -> bool:
+def _impossible(problem: Problem, budget: int) -> bool:
     try:
-        search = Search(question, Budget(budget // PARTS))
+        search = Search(problem, Budget(budget // PARTS))
         return False not in search.walks() and not search.reaches(stuck=False)
     except ExhaustedError:
         return False
 
 
-def _parts(question: Compact) -> Iterator[Compact]:
-    """Yield the job without those of its roles that can only be in the way of the others."""
-    parts = {_helpers(question, role) for role, count in enumerate(question.counts) if count}
+def _parts(problem: Problem) -> Iterator[Problem]:
+    """Yield the problem with some roles only: each role, with the roles whose pods it may need."""
+    parts = {_helpers(problem, role) for role, count in enumerate(problem.counts) if count}
     for roles in sorted(parts, key=sorted):
-        counts: Vector = tuple(count if role in roles else 0 for role, count in enumerate(question.counts))
-        if counts != question.counts:
-            yield replace(question, counts=counts)
+        counts: Vector = tuple(count if role in roles else 0 for role, count in enumerate(problem.counts))
+        if counts != problem.counts:
+            yield replace(problem, counts=counts)
 
 
-def _helpers(question: Compact, role: int) -> frozenset[int]:
-    """Return the role, and those whose pods it may need: which its near and spread count, and what these need."""
+def _helpers(problem: Problem, role: int) -> frozenset[int]:
+    """Return the role and the roles whose pods its affinity and spread count, directly or through such a role."""
     found = {role}
     while more := {
         other
         for helped in found
-        for census in _helping(question, helped)
-        for other in question.censuses[census].roles
-        if question.counts[other] and other not in found
+        for census in _helping(problem, helped)
+        for other in problem.censuses[census].roles
+        if problem.counts[other] and other not in found
     }:
         found |= more
     return frozenset(found)
 
 
-def _helping(question: Compact, role: int) -> list[int]:
-    rules = question.rules[role]
+def _helping(problem: Problem, role: int) -> list[int]:
+    rules = problem.rules[role]
     return [*(rules.near.censuses if rules.near else ()), *(rule.census for rule in rules.spread)]

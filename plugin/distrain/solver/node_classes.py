@@ -1,7 +1,7 @@
-"""The question in a compact form: nodes that are alike to the job are one kind, and rules look at counts per domain.
+"""The scheduling problem in numbers: alike nodes form one class, and rules compare counts per domain.
 
-A topology key of which every node has a value of its own, such as the hostname, is `own`: its domains are nodes, and
-what stands there is told by the node. All other keys are `shared`.
+A topology key whose value differs from node to node, such as the hostname, is `own`: each of its domains is one node,
+and the node's class holds the counts. All other keys are `shared`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from distrain.solver.reduce import asked, labels
 
 # More pods than a node ever holds.
 MANY = 1_000_000
-# Sums of requests that are worth working out.
+# The largest number of different sums of requests that is worked out.
 MANY_SUMS = 256
 # The count of a node that is in no domain.
 NOWHERE = -MANY
 
 
 class Census(Struct, frozen=True):
-    """The pods of some roles, counted per domain of a key; `flag`: only whether there is one.
+    """The pods of some roles, counted per domain of a topology key.
 
-    `least` tells of a count that is compared with the smallest of all domains: which is 0 if `from_zero`.
+    `flag`: it only matters whether there is such a pod. `eligible` are the nodes whose pods count (None: all).
+    `from_zero`: a spread compares with 0 instead of the smallest domain's count.
     """
 
     key: str
@@ -42,7 +43,7 @@ class Census(Struct, frozen=True):
 
 
 class NearRule(Struct, frozen=True):
-    """Pods have to stand in the domains of each census; `first`: or anywhere, where these have none at all."""
+    """Required affinity: each census has to count a pod in the node's domain. `first`: or none anywhere."""
 
     censuses: tuple[int, ...]
     first: bool
@@ -60,11 +61,11 @@ class Rules(Struct, frozen=True):
     spread: tuple[SpreadRule, ...] = ()
 
 
-class Kind(NamedTuple):
+class NodeClass(NamedTuple):
     """Nodes that are the same to the job.
 
-    `domains` numbers the node's domain of each shared key (-1: none). Per census, `counted` tells whether pods on the
-    node count, and `values` what its own domain has before.
+    `domains` has the number of the node's domain for each shared key (-1: none). For each census, `counted` tells
+    whether pods on the node count, and `values` what the node's own domain counts before the job.
     """
 
     slot: Slot
@@ -73,14 +74,14 @@ class Kind(NamedTuple):
     values: Vector
 
 
-class Compact(Struct, frozen=True):
-    """The question: the main role is the last one. `shared` gives the keys, `domains` the values of each.
+class Problem(Struct, frozen=True):
+    """The scheduling problem; the main role is the last one. `shared` has the keys, `domains` the values of each key.
 
-    Per census of a shared key `values` gives each domain's count before, `measured` whether it is among the domains of
-    which the smallest counts.
+    For each census of a shared key, `values` has each domain's count before the job, and `measured` whether the domain
+    is among those whose smallest count a spread compares with.
     """
 
-    kinds: Mapping[Kind, int]
+    kinds: Mapping[NodeClass, int]
     requests: Sequence[Vector]
     counts: Vector
     rules: Sequence[Rules]
@@ -94,23 +95,23 @@ class Compact(Struct, frozen=True):
     def free_of_rules(self) -> bool:
         return all(rules == Rules() for rules in self.rules)
 
-    def sized(self, count: int) -> Compact:
-        """Return the question for another number of pods of the main role."""
+    def sized(self, count: int) -> Problem:
+        """Return the problem with another number of pods of the main role."""
         return replace(self, counts=(*self.counts[:-1], count))
 
     def case(self) -> Case:
-        """Return the job without its rules."""
+        """Return the problem without its rules."""
         return self.case_of(self.kinds)
 
-    def case_of(self, kinds: Mapping[Kind, int]) -> Case:
+    def case_of(self, kinds: Mapping[NodeClass, int]) -> Case:
         slots: Counter[Slot] = Counter()
         for kind, number in kinds.items():
             slots[kind.slot] += number
         return Case(slots, self.requests, self.counts)
 
 
-def compact(nodes: Sequence[Node], roles: Sequence[Role]) -> Compact:
-    """Return the question in numbers; the roles are reduced ones."""
+def compact(nodes: Sequence[Node], roles: Sequence[Role]) -> Problem:
+    """Return the problem in numbers; `roles` come from `reduced`."""
     return _Compaction(nodes, roles).result()
 
 
@@ -126,7 +127,7 @@ class _Compaction:
         self.exclusive = self._exclusive()
         self.rules = [self._rules(role) for role in roles]
 
-    def result(self) -> Compact:
+    def result(self) -> Problem:
         resources = sorted({resource for role in self.roles for resource, _ in asked(role)})
         requests = [
             (
@@ -140,10 +141,10 @@ class _Compaction:
         domains = [self.domains[key] for key in self.shared]
         values = [self._before(census) for census in self.censuses]
         measured = [self._measured(census) for census in self.censuses]
-        return Compact(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
+        return Problem(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
 
-    def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[Kind]:
-        """Return the kinds of nodes; column by column, since nodes may be thousands."""
+    def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[NodeClass]:
+        """Return the node classes; worked out by column, since there may be thousands of nodes."""
         names = [node.name for node in self.nodes]
         admits = zip(*(map(role.nodes.__contains__, names) for role in self.roles), strict=True)
         domains = zip(*(self._numbered(key, names) for key in self.shared), strict=True)
@@ -163,9 +164,9 @@ class _Compaction:
                 strict=False,
             )
         )
-        kinds = Counter[Kind]()
+        kinds = Counter[NodeClass]()
         for (amounts, admitted, *rest), number in found.items():
-            kinds[Kind(Slot(amounts, admitted), *rest)] += number
+            kinds[NodeClass(Slot(amounts, admitted), *rest)] += number
         return kinds
 
     def _numbered(self, key: str, names: Sequence[str]) -> list[int]:
@@ -228,9 +229,9 @@ class _Compaction:
         return frozenset(self.number[name] for name in names)
 
     def _exclusive(self) -> list[tuple[str, dict[int, int]]]:
-        """Return what keeps pods apart on a node as resources of it, of which there are MANY.
+        """Model anti-affinity per node as resources; each node has MANY units of each.
 
-        Pods that are at most one per node, alone or beside those that they keep off, ask for all of it.
+        A pod that tolerates no other pod of the pair requests all units, the pods that it keeps off one unit each.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -258,7 +259,7 @@ class _Compaction:
 
 
 class _Rounding:
-    """What is free on a node, less what no number of the job's pods can take."""
+    """Rounds the free amounts of nodes down to what some number of the job's pods can take."""
 
     def __init__(self, requests: Sequence[Vector], counts: Vector) -> None:
         *others, self._main = requests
@@ -272,7 +273,7 @@ class _Rounding:
         ]
 
     def rounded(self, columns: Sequence[Sequence[int]]) -> Iterator[Vector]:
-        """Return each node's amounts, at most what as many main pods as it holds and all others take."""
+        """Return each node's amounts, at most the sum for the main pods that it holds and all other pods."""
         known = [{amount: self._rounded(number, amount) for amount in set(col)} for number, col in enumerate(columns)]
         held = [[pairs[amount][0] for amount in column] for pairs, column in zip(known, columns, strict=True)]
         most = held[0] if len(held) == 1 else list(map(min, *held))
@@ -284,9 +285,9 @@ class _Rounding:
         return zip(*limited, strict=True)
 
     def _rounded(self, number: int, free: int) -> tuple[int, int]:
-        """Return how many main pods the amount holds, and what of it pods can take.
+        """Return how many main pods the amount holds, and how much of it pods can take.
 
-        Over-committed is as good as full, for those who ask; the others do not look at it.
+        An over-committed node counts as full for pods that request the resource; other pods do not look at it.
         """
         free, amount = max(0, free), self._main[number]
         if not amount:
@@ -296,7 +297,7 @@ class _Rounding:
 
 
 def _sums(amounts: Sequence[tuple[int, int]]) -> set[int]:
-    """Return what so many pods of such requests may take together; nothing where that is much to tell."""
+    """Return all sums that pods with these (request, count) pairs can take; empty where there are too many sums."""
     found = {0}
     for amount, count in amounts:
         if len(found) * (count + 1) > MANY_SUMS:

@@ -1,6 +1,6 @@
-"""Which pods a node can still take: vectors of a count per role, as the bits of an integer.
+"""The packings that a node can still take: vectors with a count per role, stored as the bits of an integer.
 
-Placing a pod shifts the bits; vectors with more pods than are left to place are masked out.
+Placing a pod shifts the bits. A mask removes the vectors with more pods than are left to place.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from functools import cache
 from itertools import product
 from math import prod
 
-from distrain.solver.node_classes import MANY, Compact, Kind
+from distrain.solver.node_classes import MANY, NodeClass, Problem
 from distrain.solver.pareto import Vector
 
 
 class Vectors:
-    """The vectors of one question, and what is asked of sets of them, each thing once."""
+    """The vectors of one problem, and cached answers about sets of vectors."""
 
-    def __init__(self, question: Compact) -> None:
-        self._question = question
-        self.strides = [prod(count + 1 for count in question.counts[:role]) for role in range(len(question.counts))]
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self.strides = [prod(count + 1 for count in problem.counts[:role]) for role in range(len(problem.counts))]
         self._sizes = self._pods_of_vectors()
         self.box = cache(self._boxed)
         self.fewest_to_close = cache(self._fewest_to_close)
         self.most = cache(self._most_of)
 
-    def takes(self, kind: Kind) -> int:
-        """Return the vectors of pods that such a node takes together, as bits."""
-        counts = self._question.counts
+    def takes(self, kind: NodeClass) -> int:
+        """Return the vectors of pods that fit together on a node of this class, as bits."""
+        counts = self._problem.counts
         ranges = [range(count * admits + 1) for count, admits in zip(counts, kind.slot.admits, strict=True)]
-        columns = list(zip(kind.slot.free, zip(*self._question.requests, strict=True), strict=True))
+        columns = list(zip(kind.slot.free, zip(*self._problem.requests, strict=True), strict=True))
         bits = 0
         for vector in product(*ranges):
             if all(sum(map(int.__mul__, vector, asked)) <= free for free, asked in columns):
@@ -37,11 +37,11 @@ class Vectors:
         return bits
 
     def within(self, takes: int, left: Vector, roles: Collection[int]) -> int:
-        """Return those of the vectors that have pods of these roles alone."""
+        """Return the vectors that contain pods of these roles only."""
         return takes & self.box(tuple(number if role in roles else 0 for role, number in enumerate(left)))
 
     def _boxed(self, left: Vector) -> int:
-        """Return all vectors of no more pods than these."""
+        """Return all vectors with at most these counts."""
         bits = 1
         for number, stride in zip(left, self.strides, strict=True):
             for _ in range(number):
@@ -49,12 +49,12 @@ class Vectors:
         return bits
 
     def _pods_of_vectors(self) -> list[int]:
-        counts = self._question.counts
-        # The first role is the last digit.
+        counts = self._problem.counts
+        # The counts form a mixed-radix number; the first role is the least significant digit.
         return [sum(vector) for vector in product(*(range(count + 1) for count in reversed(counts)))]
 
     def _fewest_to_close(self, takes: int, role: int, left: Vector) -> int:
-        """Return the fewest pods that leave such a node no room for the role's last one."""
+        """Return the fewest pods that leave the node no room for the role's last pod."""
         if not takes >> self.strides[role] & 1:
             return 0
         one_less = self.box((*left[:role], left[role] - 1, *left[role + 1 :]))
@@ -62,7 +62,7 @@ class Vectors:
         return min((self._sizes[vector] for vector in _members(closed)), default=MANY)
 
     def _most_of(self, takes: int, role: int | None) -> int:
-        """Return how many pods such a node takes: of the role, or of any."""
+        """Return the largest number of pods that fit on the node: pods of the role or, for None, of any role."""
         if role is None:
             return max(self._sizes[vector] for vector in _members(takes))
         number = 0

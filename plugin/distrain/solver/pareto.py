@@ -1,9 +1,8 @@
 """Count pods over many nodes at once.
 
-On one kind of node several mixes of pods are possible: `Options` gives, for each number of pods of the smaller roles,
-the number of pods of the main role that goes with it. Options of several nodes add up; of those that another one
-surpasses in every respect nothing is kept, and equal nodes are added by doubling, so that thousands of nodes are few
-steps.
+A node class can hold several mixes of pods: `Options` gives, for each number of pods of the other roles, the number of
+pods of the main role that goes with it. Options of several nodes are added. Only Pareto-optimal options are kept, and
+equal nodes are added by doubling, so that thousands of nodes take few steps.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
 
 
 def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int | None:
-    """Return the fewest main pods, `limit` at most, that do it beside `limits` of the others; None when none do."""
+    """Return the fewest main pods, at most `limit`, with at most `limits` of the others, or None."""
 
     def add(first: Options, second: Options) -> Options:
         budget.spend(len(first) * len(second))
@@ -52,7 +51,7 @@ def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int 
 
 
 def _added(counted: Counted, counts: Vector, add: Add) -> Options:
-    """Add up the options of all nodes; equal options are one kind of node."""
+    """Add the options of all nodes; nodes with equal options are added together."""
     kinds: Counter[frozenset[tuple[Vector, int]]] = Counter()
     for options, number in counted:
         kinds[frozenset(options.items())] += number
@@ -75,7 +74,7 @@ def _add_times(total: Options, options: Options, times: int, add: Add) -> Option
 
 
 def _best(options: Options, sign: int, budget: Budget) -> Options:
-    """Leave out what another option surpasses: with more of everything for sign -1, with less of it for 1."""
+    """Keep the Pareto-optimal options: those with more pods for sign -1, with fewer for sign 1."""
     kept: list[Vector] = []
     for numbers in sorted(
         (tuple(sign * number for number in (*key, value)) for key, value in options.items()), key=sum

@@ -1,7 +1,7 @@
-"""The question that a check asks: pods to be placed on nodes, as numbers and names, without Kubernetes' objects.
+"""The scheduling problem of a check: pods to be placed on nodes, as numbers and names, without objects of the API.
 
-What one pod of the job means for another one stands in a role's rules. All that other pods mean for it is settled
-before: it is in the nodes that admit the role, in what is free on them, and in what the rules call `present`.
+A role's rules are about the job's own pods. The cluster's pods are accounted for in the nodes that admit the role, in
+the free amounts of the nodes, and in the `present` pods of the rules.
 """
 
 from __future__ import annotations

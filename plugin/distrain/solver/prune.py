@@ -1,7 +1,7 @@
-"""Whether it is plain to see how a state ends: what no search has to walk through.
+"""Prune the search: recognize states whose end is known.
 
-Hopeless is a state whose pods have no room even if all were open to them that may come to be. Assured is one in which
-no pod can be kept from a place. Between them, neither is known.
+A state is hopeless if its pods have no room even with every node open that may open to them. A state is assured if no
+pod can be kept from a place. For all other states the search goes on.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from distrain.solver.node_classes import MANY, Rules, SpreadRule
 from distrain.solver.states import Place, Spot, State, States
 
 
-class Prospects:
-    """What is plain to see of the states of one question."""
+class Pruning:
+    """Recognizes hopeless and assured states of one problem."""
 
     def __init__(self, states: States) -> None:
-        self._states, self._question, self._vectors = states, states.question, states.vectors
+        self._states, self._problem, self._vectors = states, states.problem, states.vectors
 
     def end(self, state: State) -> bool | None:
-        """Return whether whatever follows gets stuck (True) or places all (False), if that is plain to see."""
+        """Return True if every continuation gets stuck, False if every one places all pods, None if not known."""
         if self._hopeless(state):
             return True
         return False if self._assured(state) else None
@@ -48,18 +48,18 @@ class Prospects:
             for place, role in waiting
             if place.spot.takes >> self._vectors.strides[role] & 1
             and not any(
-                self._states.value(state, c, place.cell, place.spot) > 0 for c in self._question.rules[role].apart
+                self._states.value(state, c, place.cell, place.spot) > 0 for c in self._problem.rules[role].apart
             )
         ]
         first = [
             rules.near is not None and rules.near.first and not self._states.any_near(state, rules)
-            for rules in self._question.rules
+            for rules in self._problem.rules
         ]
         while True:
             ready = [
                 (place, role)
                 for place, role in waiting
-                if first[role] or self._may_be_near(state, self._question.rules[role], place, near)
+                if first[role] or self._may_be_near(state, self._problem.rules[role], place, near)
             ]
             for place, role in ready:
                 found[place].append(role)
@@ -76,17 +76,17 @@ class Prospects:
         )
 
     def _opened(self, place: Place, role: int) -> Iterator[tuple[int, int, Spot | None]]:
-        for number, census in enumerate(self._question.censuses):
+        for number, census in enumerate(self._problem.censuses):
             if role in census.roles:
                 yield self._states.domain(number, place)
 
     def _room(self, state: State, role: int, places: Sequence[tuple[Place, int]]) -> int:
         """Return a number of the role's pods that no more than find room."""
-        rules = self._question.rules[role]
+        rules = self._problem.rules[role]
         rooms = [(place, self._vectors.most(takes, role)) for place, takes in places]
         found = sum(most * place.number for place, most in rooms)
         for census in rules.apart:
-            if self._question.censuses[census].roles == {role}:
+            if self._problem.censuses[census].roles == {role}:
                 found = min(found, self._by_domain(rooms, census, lambda _, most: min(most, 1)))
         for rule in rules.spread:
             if rule.own and self._states.binds(state, rule.census):
@@ -108,7 +108,7 @@ class Prospects:
         places: Sequence[tuple[Place, int]],
     ) -> int:
         """Return how many pods the domains take while the smallest one has as many as it may come to have."""
-        census = self._question.censuses[rule.census]
+        census = self._problem.censuses[rule.census]
         least = 0 if census.from_zero else self._highest_least(state, rule.census, places)
 
         def allowed(place: Place, most: int) -> int:
@@ -119,7 +119,7 @@ class Prospects:
 
     def _highest_least(self, state: State, number: int, places: Sequence[tuple[Place, int]]) -> int:
         """Return what the smallest of the domains may come to count."""
-        census, key = self._question.censuses[number], self._states.keys[number]
+        census, key = self._problem.censuses[number], self._states.keys[number]
         more: Counter[int] = Counter()
         highest = [MANY]
         for place, takes in places:
@@ -130,7 +130,7 @@ class Prospects:
             elif counts:
                 more[self._states.domain(number, place)[1]] += most * place.number
         if key is not None:
-            flags = self._question.measured[number]
+            flags = self._problem.measured[number]
             highest += [value + more[d] for d, value in enumerate(state.counts[number]) if flags[d]]
         return min(highest)
 
@@ -156,9 +156,9 @@ class Prospects:
         """Tell whether all that are left of those that count have to be near in the same way."""
         assert rules.near
         return all(
-            self._question.rules[role].near == rules.near
+            self._problem.rules[role].near == rules.near
             for census in rules.near.censuses
-            for role in self._question.censuses[census].roles
+            for role in self._problem.censuses[census].roles
             if state.left[role]
         )
 
@@ -174,7 +174,7 @@ class Prospects:
     def _assured(self, state: State) -> bool:
         """Tell whether no pod can be kept from a place, whatever the others do."""
         return all(
-            self._kept_open(state, role, self._question.rules[role]) for role, left in enumerate(state.left) if left
+            self._kept_open(state, role, self._problem.rules[role]) for role, left in enumerate(state.left) if left
         )
 
     def _kept_open(self, state: State, role: int, rules: Rules) -> bool:
@@ -197,7 +197,7 @@ class Prospects:
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
         """Tell so of each domain that may be the smallest at the end: there the spread lets the role in."""
-        if self._question.censuses[census].from_zero:
+        if self._problem.censuses[census].from_zero:
             return False
         # The smallest count is 0 by now.
         limit = self._states.coming(census, state.left)
@@ -215,7 +215,7 @@ class Prospects:
             )
         domains: dict[int, list[tuple[Place, int]]] = {
             domain: []
-            for domain, flag in enumerate(self._question.measured[census])
+            for domain, flag in enumerate(self._problem.measured[census])
             if flag and state.counts[census][domain] <= limit
         }
         for place, cost in nodes:
@@ -229,7 +229,7 @@ class Prospects:
         weights: list[int] = []
         blockers = 0
         for census in rules.apart:
-            coming = self._states.coming(census, state.left) - (role in self._question.censuses[census].roles)
+            coming = self._states.coming(census, state.left) - (role in self._problem.censuses[census].roles)
             if not coming:
                 continue
             blockers += coming

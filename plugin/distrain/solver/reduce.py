@@ -1,7 +1,4 @@
-"""Reduce a question to a smaller one that has the same answer: pods that are alike as one role, no rule without effect.
-
-What is left of the rules may depend on where the job's own pods come to stand, and never on their number.
-"""
+"""Reduce a problem to a smaller one with the same answer: merge alike roles, and drop rules without effect."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ from msgspec.structs import replace
 
 from distrain.solver.problem import Apart, Near, Node, Role, Spread
 
-# Per topology key, the nodes that have it and their values.
+# For each topology key, the nodes that have it and their values.
 Labels = Mapping[str, Mapping[str, str]]
 Rule = TypeVar("Rule", Near, Apart, Spread)
 
 
 def reduced(nodes: Sequence[Node], roles: Sequence[Role], main: Role) -> list[Role]:
-    """Return the roles that have pods, those alike taken for one; the main role's is the last, with whatever count."""
+    """Return the roles with pods, alike roles merged; the main role is the last, even without pods."""
     present = [role for role in roles if role.count or role is main]
     mutual = _mutual(present)
     groups = _merged(mutual, present.index(main))
@@ -44,7 +41,7 @@ def _keys(role: Role) -> Iterable[str]:
 
 
 def _mutual(roles: Sequence[Role]) -> list[Role]:
-    """Let each role keep apart from those that keep apart from it, and rules name none but these roles."""
+    """Make anti-affinity mutual, and remove roles that are not among these from the rules."""
     names = frozenset(role.name for role in roles)
     found = []
     for role in roles:
@@ -62,7 +59,7 @@ def _mutual(roles: Sequence[Role]) -> list[Role]:
 
 
 def _merged(roles: Sequence[Role], main: int) -> list[Role]:
-    """Take roles whose pods are alike, to themselves and to all others, for one of all their pods."""
+    """Merge roles whose pods are alike in their own rules and in those of all other roles."""
     groups: dict[object, list[Role]] = {}
     for role in roles:
         groups.setdefault(_likeness(role, roles), []).append(role)
@@ -105,7 +102,7 @@ def _renamed(role: Role, first: Mapping[str, str]) -> Role:
 
 
 def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
-    """Drop the rules that the job's own pods do not touch, after leaving out the nodes that these refuse."""
+    """Drop the rules that the job's own pods cannot affect, after removing the nodes that these rules refuse."""
     admitting = role.nodes
     for key in (*(role.near.keys if role.near else ()), *(rule.key for rule in role.spread)):
         admitting &= found[key].keys()
@@ -125,14 +122,14 @@ def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
 
 
 def _level(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
-    """Tell whether all nodes are one domain, which is its own smallest."""
+    """Tell whether all nodes are in one domain, so that its count is the smallest, too."""
     domains = (values[name] for name in rule.eligible if name in values)
     first = next(domains, None)
     return rule.min_domains <= 1 and all(value == first for value in chain(domains, map(values.__getitem__, admitting)))
 
 
 def _within(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> frozenset[str]:
-    """Return the nodes in whose domains there are few enough pods already; none of the job's are counted."""
+    """Return the nodes whose domains count few enough pods; the rule counts none of the job's pods."""
     domains = {values[name] for name in rule.eligible if name in values}
     smallest = min((rule.present.get(domain, 0) for domain in domains), default=0)
     least = 0 if len(domains) < rule.min_domains else smallest
@@ -140,7 +137,7 @@ def _within(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) 
 
 
 def _beside_present(near: Near, admitting: frozenset[str], found: Labels) -> frozenset[str]:
-    """Return the nodes that are near pods that stand there already."""
+    """Return the nodes whose domains contain a matching pod of the cluster for every key."""
     for key in near.keys:
         present = near.present.get(key, frozenset())
         admitting = frozenset(name for name in admitting if found[key][name] in present) if present else frozenset()
@@ -148,7 +145,7 @@ def _beside_present(near: Near, admitting: frozenset[str], found: Labels) -> fro
 
 
 def _always_near(role: Role, near: Near, admitting: frozenset[str], roles: Sequence[Role], found: Labels) -> bool:
-    """Tell whether the pods that count have one domain to stand in, which the first of them opens for itself."""
+    """Tell whether the pods that count can be in one domain only, which the first of them opens for itself."""
     if role.name not in near.roles or any(near.present.values()):
         return False
     counted = [other.nodes for other in roles if other.name in near.roles]

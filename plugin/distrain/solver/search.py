@@ -1,4 +1,4 @@
-"""Search all that the scheduler may arrive at, pod by pod."""
+"""Search the states that the scheduler can reach, pod by pod."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ import random
 from math import prod
 
 from distrain.solver.budget import Budget, ExhaustedError
-from distrain.solver.node_classes import Compact
-from distrain.solver.prune import Prospects
+from distrain.solver.node_classes import Problem
+from distrain.solver.prune import Pruning
 from distrain.solver.states import State, States
 
 WALKS = 24
-# A node's vectors of pods are walked through one by one, and kinds of nodes with each step.
+# Limits: a node's vectors are visited one by one, and the node classes with each step.
 LARGEST_VECTORS = 1 << 12
 LARGEST_KINDS = 1 << 8
 
 
 class Search:
-    """The search through the states of one question."""
+    """The search through the states of one problem."""
 
-    def __init__(self, question: Compact, budget: Budget) -> None:
-        if prod(count + 1 for count in question.counts) > LARGEST_VECTORS or len(question.kinds) > LARGEST_KINDS:
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        if prod(count + 1 for count in problem.counts) > LARGEST_VECTORS or len(problem.kinds) > LARGEST_KINDS:
             raise ExhaustedError
-        self._budget, self._states = budget, States(question)
-        self._prospects = Prospects(self._states)
+        self._budget, self._states = budget, States(problem)
+        self._pruning = Pruning(self._states)
 
     def walks(self) -> set[bool]:
-        """Place all pods at random some times, and return whether that gets stuck."""
+        """Place all pods at random several times; return which ends were met: stuck (True), all placed (False)."""
         start = self._states.start()
         found: set[bool] = set()
         for seed in range(WALKS):
             found.add(self._walk(start, random.Random(seed)))
-            if len(found) > 1 or self._prospects.end(start) is not None:
+            if len(found) > 1 or self._pruning.end(start) is not None:
                 break
         return found
 
     def _walk(self, state: State, chance: random.Random) -> bool:
-        """Place pods at random, and return whether that gets stuck."""
+        """Place pods at random, and return whether some pod finds no node."""
         while moves := self._states.moves(state):
             self._budget.spend(len(moves))
             state = self._states.placed(state, chance.choice(moves))
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
-        """Return whether an end that is stuck, or one with all pods placed, can be reached."""
+        """Return whether a stuck state, or one with all pods placed, can be reached."""
         start = self._states.start()
         seen = {start}
         todo = [start]
         while todo:
             state = todo.pop()
-            end = self._prospects.end(state)
+            end = self._pruning.end(state)
             moves = self._states.moves(state) if end is None else []
             if end == stuck or (end is None and stuck and not moves):
                 return True

@@ -1,7 +1,7 @@
-"""The states of a job that is being placed, taking for one what makes no difference from there on.
+"""The states of a job while its pods are placed; states with the same continuations are one state.
 
-Of a node matters which pods it can still take, of a domain the counts that a rule of some unplaced pod looks at. Nodes,
-and domains, of which the same matters are interchangeable.
+A state keeps of a node only the pods that it can still take, and of a domain only the counts that the rules of unplaced
+pods compare. Nodes and domains that agree in these are interchangeable.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from distrain.solver.node_classes import NOWHERE, Compact, Rules
+from distrain.solver.node_classes import NOWHERE, Problem, Rules
 from distrain.solver.packing import Vectors
 from distrain.solver.pareto import Vector
 
 
 class Spot(NamedTuple):
-    """What matters of a node: the vectors of pods that it takes, which censuses count there, and its own domains."""
+    """The relevant part of a node: the vectors of pods that fit, which censuses count there, its own counts."""
 
     takes: int
     static: int
@@ -28,9 +28,9 @@ Cell = tuple[tuple[Spot, int], ...]
 
 
 class State(NamedTuple):
-    """Pods that are left to place, each census's counts of the shared domains, and the nodes of each cell.
+    """The pods left to place, each census's counts per shared domain, and the nodes of each cell.
 
-    A cell is the nodes of the same shared domains.
+    A cell contains the nodes that are in the same shared domains.
     """
 
     left: Vector
@@ -55,41 +55,41 @@ class Move(NamedTuple):
 
 
 class States:
-    """The states of one question, and the moves between them."""
+    """The states of one problem, and the moves between them."""
 
-    def __init__(self, question: Compact) -> None:
-        self.question, self.vectors = question, Vectors(question)
-        self._statics = sorted({kind.counted for kind in question.kinds})
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.vectors = problem, Vectors(problem)
+        self._statics = sorted({kind.counted for kind in problem.kinds})
         self.keys = [
-            question.shared.index(census.key) if census.key in question.shared else None for census in question.censuses
+            problem.shared.index(census.key) if census.key in problem.shared else None for census in problem.censuses
         ]
-        self._domains = sorted({kind.domains for kind in question.kinds})
-        if len(question.shared) == 1:
-            self._domains = [(domain,) for domain in range(-1, len(question.domains[0]))]
+        self._domains = sorted({kind.domains for kind in problem.kinds})
+        if len(problem.shared) == 1:
+            self._domains = [(domain,) for domain in range(-1, len(problem.domains[0]))]
         self._twins = self._interchangeable()
         self._used = cache(self._used_by)
 
     def start(self) -> State:
-        question = self.question
+        problem = self.problem
         cells: list[Counter[Spot]] = [Counter() for _ in self._domains]
-        for kind, number in question.kinds.items():
+        for kind, number in problem.kinds.items():
             spot = Spot(self.vectors.takes(kind), self._statics.index(kind.counted), kind.values)
             cells[self._domains.index(kind.domains)][spot] += number
-        return self._canonical(question.counts, list(question.values), cells)
+        return self._canonical(problem.counts, list(problem.values), cells)
 
     def moves(self, state: State) -> list[Move]:
         return [
             Move(role, cell, spot)
             for role, left in enumerate(state.left)
             if left
-            for cell, spot in self._open(state, role, self.question.rules[role])
+            for cell, spot in self._open(state, role, self.problem.rules[role])
         ]
 
     def placed(self, state: State, move: Move) -> State:
         role, cell, spot = move
         left = (*state.left[:role], state.left[role] - 1, *state.left[role + 1 :])
         counts, values = list(state.counts), list(spot.values)
-        for number, census in enumerate(self.question.censuses):
+        for number, census in enumerate(self.problem.censuses):
             if role not in census.roles or not self.counts(spot, number):
                 continue
             key = self.keys[number]
@@ -136,26 +136,26 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Name the domain of the census that the node is in; alike nodes that are domains of their own have one."""
+        """Return a key for the census's domain of the node; alike nodes that are domains of their own share a key."""
         key = self.keys[census]
         return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
 
     def counts(self, spot: Spot, census: int) -> bool:
-        """Tell whether pods on the node count."""
+        """Tell whether the census counts pods on the node."""
         return self._statics[spot.static][census]
 
     def coming(self, number: int, left: Vector) -> int:
-        return sum(left[role] for role in self.question.censuses[number].roles)
+        return sum(left[role] for role in self.problem.censuses[number].roles)
 
     def binds(self, state: State, number: int) -> bool:
         highest = max(self.values(state, number), default=0)
         return highest + self.coming(number, state.left) > self._skew(number, state.left)
 
     def _canonical(self, left: Vector, counts: list[Vector], cells: list[Counter[Spot]]) -> State:
-        """Leave out of a state what makes no difference, and put in order what is interchangeable."""
+        """Return the canonical form of a state: without irrelevant parts, and with interchangeable parts in order."""
         box, used, total = self.vectors.box(left), list(self._used(left)), sum(left)
         least = [0] * len(used)
-        for number, census in enumerate(self.question.censuses):
+        for number, census in enumerate(self.problem.censuses):
             if used[number] and not census.flag:
                 least[number], highest = self._range(number, counts, cells)
                 used[number] = highest + self.coming(number, left) - least[number] > self._skew(number, left)
@@ -177,7 +177,7 @@ class States:
     ) -> Counter[Spot]:
         measured = [
             number
-            for number, census in enumerate(self.question.censuses)
+            for number, census in enumerate(self.problem.censuses)
             if used[number] and not census.flag and self.keys[number] is None
         ]
         found: Counter[Spot] = Counter()
@@ -194,7 +194,7 @@ class States:
         return found
 
     def _ordered(self, state: State) -> State:
-        """Put interchangeable domains in order; only where there is one shared key."""
+        """Sort interchangeable domains, which are known only for a single shared key."""
         if not self._twins:
             return state
         counts, cells = [list(values) for values in state.counts], list(state.cells)
@@ -209,41 +209,41 @@ class States:
         return State(state.left, tuple(map(tuple, counts)), tuple(cells))
 
     def _interchangeable(self) -> list[list[int]]:
-        if len(self.question.shared) != 1:
+        if len(self.problem.shared) != 1:
             return []
         twins: dict[object, list[int]] = {}
-        for domain in range(len(self.question.domains[0])):
-            signature = tuple(flags[domain] for flags in self.question.measured if flags)
+        for domain in range(len(self.problem.domains[0])):
+            signature = tuple(flags[domain] for flags in self.problem.measured if flags)
             twins.setdefault(signature, []).append(domain)
         return list(twins.values())
 
     def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
-        """Return the count that others are compared with, and the highest one."""
+        """Return the smallest count, which a spread compares with, and the highest count."""
         if self.keys[number] is None:
             spots = [spot for cell in cells for spot, count in cell.items() if count]
             every = [spot.values[number] for spot in spots]
             compared = [spot.values[number] for spot in spots if self.counts(spot, number)]
         else:
             every = list(counts[number])
-            compared = [value for value, yes in zip(every, self.question.measured[number], strict=True) if yes]
-        least = 0 if self.question.censuses[number].from_zero else min(compared, default=0)
+            compared = [value for value, yes in zip(every, self.problem.measured[number], strict=True) if yes]
+        least = 0 if self.problem.censuses[number].from_zero else min(compared, default=0)
         return least, max(every, default=0)
 
     def _skew(self, number: int, left: Vector) -> int:
         return min(
             rule.max_skew
-            for count, rules in zip(left, self.question.rules, strict=True)
+            for count, rules in zip(left, self.problem.rules, strict=True)
             if count
             for rule in rules.spread
             if rule.census == number
         )
 
     def _used_by(self, left: Vector) -> tuple[bool, ...]:
-        """Return, per census, whether a rule of a pod that is left looks at it."""
+        """Return for each census whether a rule of an unplaced pod uses it."""
         used: set[int] = set()
-        for count, rules in zip(left, self.question.rules, strict=True):
+        for count, rules in zip(left, self.problem.rules, strict=True):
             if count:
                 used.update(rules.near.censuses if rules.near else ())
                 used.update(rules.apart)
                 used.update(rule.census for rule in rules.spread)
-        return tuple(number in used for number in range(len(self.question.censuses)))
+        return tuple(number in used for number in range(len(self.problem.censuses)))

@@ -1,6 +1,6 @@
 """What the API server fills in where a new pod leaves it out, as far as a scheduler reads it.
 
-Requests that stand under limits alone are in quantities.py.
+Requests that follow from limits are handled in kube/pod_requests.py.
 """
 
 from __future__ import annotations
