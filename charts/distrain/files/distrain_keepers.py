@@ -6,6 +6,7 @@ of the chart's next or last version reads what this one has written: names and f
 
 import json
 import shlex
+from typing import Any
 
 from distrain_program import Ended, Restarts
 from distrain_workers import LaunchError, read_hostfile, who_fails
@@ -15,12 +16,12 @@ RESTARTS = '"${TMPDIR:-/tmp}/distrain-restarts"'
 KEEPERS = 8
 
 
-def keep_outcome(way: object, hostfile: str, ended: Ended) -> None:
+def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
     """Leave the end: the operator starts another launcher, as for one that was only lost."""
     keep(way, hostfile, OUTCOME, f"{ended.code} {ended.cause[:2000]}")
 
 
-def earlier_end(way: object, hostfile: str) -> object:
+def earlier_end(way: Any, hostfile: str) -> Any:
     """Return how an earlier launcher of this run has ended it, or nothing."""
     for text in read_kept(way, hostfile, OUTCOME):
         code, _, cause = text.partition(" ")
@@ -30,11 +31,11 @@ def earlier_end(way: object, hostfile: str) -> object:
     return None
 
 
-def keep_restarts(way: object, hostfile: str, restarts: Restarts) -> None:
+def keep_restarts(way: Any, hostfile: str, restarts: Restarts) -> None:
     keep(way, hostfile, RESTARTS, restarts.as_text())
 
 
-def earlier_restarts(way: object, hostfile: str) -> str:
+def earlier_restarts(way: Any, hostfile: str) -> str:
     """Return what an earlier launcher of this run has counted, or nothing."""
     # One of the keepers may have been away when the last failure was told, or have been told a part.
     return max(read_kept(way, hostfile, RESTARTS), key=count_in, default="")
@@ -49,17 +50,17 @@ def count_in(text: str) -> int:
         return 0
 
 
-def keep(way: object, hostfile: str, file: str, text: str) -> None:
+def keep(way: Any, hostfile: str, file: str, text: str) -> None:
     line = shlex.quote(text)
     ask_keepers(hostfile, lambda host: way.why_not_run(host, f"printf %s {line} >{file}"), way)
 
 
-def read_kept(way: object, hostfile: str, file: str) -> list:
+def read_kept(way: Any, hostfile: str, file: str) -> list:
     answers = ask_keepers(hostfile, lambda host: way.output(host, f"cat {file} 2>/dev/null || true"), way)
     return [text for _, text in answers]
 
 
-def ask_keepers(hostfile: str, what: object, way: object) -> list:
+def ask_keepers(hostfile: str, what: Any, way: Any) -> list:
     try:
         return who_fails(list(read_hostfile(hostfile))[:KEEPERS], what, way.tries_at_once)
     except LaunchError:

@@ -7,6 +7,7 @@ import errno
 import json
 import re
 import time
+from typing import Any
 
 # With these a shell ends that may not run a program, or does not find it.
 NOT_RUN, NOT_FOUND = 126, 127
@@ -105,12 +106,12 @@ class Found:
         return ""
 
 
-def first_match(pattern: object, line: bytes) -> str:
+def first_match(pattern: Any, line: bytes) -> str:
     match = pattern.match(line)
     return text_of(match)[0] if match else ""
 
 
-def text_of(match: object) -> list:
+def text_of(match: Any) -> list:
     return [group.decode(errors="replace") for group in match.groups()]
 
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any, Optional
 
 from distrain_message import TERMINATION_LOG, leave_message
 from distrain_output import Found, no_torchrun, not_started, with_hint
@@ -62,7 +63,9 @@ class Program:
             start_new_session=True,
         )  # fmt: skip
         self.cause, self.rest, self.is_open = "", b"", True
-        self.killer, self.halted_since, self.was_told = None, None, False
+        self.killer: Optional[threading.Timer] = None
+        self.halted_since: Optional[float] = None
+        self.was_told = False
 
     def pass_on_output(self, seconds: float) -> bool:
         """Copy what comes within so many seconds, unfinished lines too. Return whether the program goes on."""
@@ -183,7 +186,7 @@ def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = F
     """Return the end of a program that could not be started."""
     if program[0] == "torchrun" and isinstance(error, FileNotFoundError):
         return Ended(MISTAKE, no_torchrun(image, is_elastic), True)
-    return Ended(MISTAKE, not_started(program, with_hint(error.strerror)), True)
+    return Ended(MISTAKE, not_started(program, with_hint(str(error.strerror))), True)
 
 
 class Restarts:
@@ -272,7 +275,7 @@ def fail(cause: str, code: int, termination_log: str) -> int:
     return code
 
 
-def run_as_child(work: object, restarts: Restarts, say: object) -> int:
+def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
     """Do the work in a child process, anew when a signal kills it, and tell it so. Return its exit code.
 
     Process 1 only watches then: whatever kills the one that works, the container lives on. It reaps what others leave.
@@ -298,7 +301,7 @@ def run_as_child(work: object, restarts: Restarts, say: object) -> int:
         is_again = True
 
 
-def work_and_exit(work: object, is_again: bool) -> None:
+def work_and_exit(work: Any, is_again: bool) -> None:
     """Do the work as the child process, which takes up nothing of its parent's afterwards."""
     code = 1
     try:

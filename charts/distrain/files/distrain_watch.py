@@ -5,6 +5,7 @@ Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and 
 
 import threading
 import time
+from typing import Any
 
 from distrain_workers import IS_SLOW, REFUSES, LaunchError, names, read_hostfile, say, who_fails
 
@@ -22,7 +23,7 @@ class Watch(threading.Thread):
     event that this run is to stop. A run of fixed size looks at no list.
     """
 
-    def __init__(self, way: object, hostfile: str, slots: dict, given_up: set, stopping: object, is_live: bool) -> None:
+    def __init__(self, way: Any, hostfile: str, slots: dict, given_up: set, stopping: Any, is_live: bool) -> None:
         super().__init__(daemon=True)
         self.way, self.hostfile, self.slots, self.given_up = way, hostfile, slots, given_up
         self.stopping, self.is_live = stopping, is_live

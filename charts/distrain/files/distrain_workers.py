@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from distrain_root import readable_by_user_alone
 
@@ -56,6 +57,10 @@ class Way:
         self.pods = {}
         # Host -> the pod that is left out, and why.
         self.unfit = {}
+
+    def why_no_answer(self, host: str) -> str:
+        """Return why a worker does not answer, or nothing when it does."""
+        raise NotImplementedError
 
     def leave_out(self, host: str, why: str) -> None:
         """Take a worker for absent until its pod is made anew."""
@@ -208,7 +213,7 @@ def kubexec_agent(path: str) -> str:
     return agent
 
 
-def who_fails(hosts: list, why: object, at_once: int) -> list:
+def who_fails(hosts: list, why: Any, at_once: int) -> list:
     """Ask `why` about so many hosts at once. Return those for which there is a reason, with it."""
     if not hosts:
         return []
@@ -219,7 +224,7 @@ def who_fails(hosts: list, why: object, at_once: int) -> list:
 
 def run(command: list, timeout: float) -> tuple:
     """Run a command. Return the last thing it said when it failed, or nothing when it did not; and its output."""
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
         process = subprocess.Popen(command, start_new_session=True, **streams)
     except OSError as error:
