@@ -1,4 +1,4 @@
-"""A call that is made while its caller does something else."""
+"""Make a call in a thread while the caller does something else."""
 
 from __future__ import annotations
 

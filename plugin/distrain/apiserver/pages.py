@@ -1,6 +1,6 @@
-"""A list of objects, asked for page by page.
+"""List objects page by page.
 
-The pods of a large cluster are a gigabyte, of which nothing is kept but what somebody makes of it.
+The pods of a large cluster take a gigabyte. No page is kept; the caller sums up the items as they come.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an API server says of itself, of who asks and of a page of a list, as typed structs.
+"""Responses of an API server as typed structs: versions, API groups, reviews of access, and pages of lists.
 
-As in `kube`, only the fields that something here uses, and each with a default. A command that asks no cluster does
-without this module.
+As in `kube`, a struct has only the fields that the plugin uses, each with a default. Only commands that ask a cluster
+import this module.
 """
 
 from __future__ import annotations

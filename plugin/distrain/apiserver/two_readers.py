@@ -1,4 +1,4 @@
-"""A long list that two processes share: each reads, decodes and sums up every other page.
+"""Share a long list between two processes: each reads, decodes and sums up every other page.
 
 Reading from TLS and decoding each take more than a second per gigabyte, and within one process Python lets only one
 thread of the two go on at a time.

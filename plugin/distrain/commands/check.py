@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from distrain.commands.files import text_of
+from distrain.commands.flag_files import text_of
 from distrain.commands.imports import import_msgspec
 from distrain.errors import ValuesError
 
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
 
         place = connected(options)
         place[1].begin_nodes()
-    from distrain.commands.checked import answer
+    from distrain.commands.judge import answer
 
     return answer(options, manifest, place)
 

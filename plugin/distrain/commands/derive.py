@@ -7,7 +7,7 @@ import json
 
 from distrain import console
 from distrain.commands.imports import import_msgspec
-from distrain.commands.source import source_of
+from distrain.commands.values_flags import source_of
 from distrain.errors import ValuesError
 from distrain.helm.render import find
 
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     helm.begin_values(source)
     # Imported while Helm works: either takes as long as Python's start.
     import_msgspec()
-    from distrain.commands.derived import asker, given
+    from distrain.commands.derived_values import asker, given
     from distrain.derive.complete import derive
 
     derived = derive(given(options, helm, source), ask=None if options.check else asker(options))

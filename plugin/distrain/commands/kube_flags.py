@@ -1,4 +1,4 @@
-"""The cluster that the arguments name, as every command that asks one takes it."""
+"""The flags that name the cluster: --kubeconfig, --kube-context and --namespace."""
 
 from __future__ import annotations
 

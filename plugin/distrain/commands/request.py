@@ -1,4 +1,4 @@
-"""What the commands that check or change a job are about: the job that the arguments describe, and its cluster."""
+"""Resolve the arguments of the commands that check or change a job: values, chart, cluster and the job itself."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 from msgspec import Struct
 
 from distrain.apiserver.cluster import Capabilities, Cluster
-from distrain.apiserver.target import Target
+from distrain.apiserver.target import Target, namespace_alone
+from distrain.check.assumed_nodes import assumed_nodes
+from distrain.check.cluster_state import over
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
-from distrain.commands.derived import derived_source, texts_of
+from distrain.commands.derived_values import derived_source, given, texts_of
+from distrain.commands.judge import CheckRequest
 from distrain.commands.kube_flags import connected
-from distrain.commands.source import source_of
+from distrain.commands.values_flags import source_of
 from distrain.derive.complete import Given
-from distrain.derive.measured import measured_in
+from distrain.derive.measured import measured, measured_in
 from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm.program import Source
@@ -35,7 +38,7 @@ class Place(Struct, frozen=True):
 
 
 class RequestedJob(Struct, frozen=True):
-    """A job judged against its cluster, ready to be installed. `values` are with the chart's defaults."""
+    """The job of a release, rendered for its cluster. `values` are merged with the chart's defaults."""
 
     release: Release
     cluster: Cluster
@@ -116,3 +119,27 @@ def completed(
     manifest = rendering.manifest()
     release = Release(name, complete, place.target)
     return RequestedJob(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)
+
+
+def check_request(options: argparse.Namespace, name: str) -> CheckRequest:
+    """Return the job that the values describe, for the live cluster unless --snapshot or --offline is given."""
+    if options.snapshot or options.offline:
+        return _rendered(options, name, namespace_alone(options.namespace))
+    found = requested_job(options, name)
+    target, gpu_resource = found.release.target, found.value("workers", "gpuResource")
+    return CheckRequest(found.job, target.namespace, gpu_resource, found.cluster, target.in_cluster)
+
+
+def _rendered(options: argparse.Namespace, name: str, namespace: str) -> CheckRequest:
+    """Render the job for no cluster, with the newest version of its kind."""
+    source, helm = source_of(options), find()
+    merged = helm.merged_values(source)
+
+    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
+        """Without a file, which would state the nodes, there are those that are assumed."""
+        return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
+
+    complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
+    rendering = helm.render(name, complete, namespace, None, has_valid_values=True, has_test=False)
+    job = from_manifest(rendering.manifest(), "--chart")
+    return CheckRequest(job, namespace, (merged.get("workers") or {}).get("gpuResource"))

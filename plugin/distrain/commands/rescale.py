@@ -6,8 +6,8 @@ import argparse
 
 from distrain import console
 from distrain.commands.request import place_of
-from distrain.commands.source import source_of
 from distrain.commands.upgrade import change, chart_version, refuse_without_answer, source_with
+from distrain.commands.values_flags import source_of
 from distrain.helm.render import find
 from distrain.release.current import read
 from distrain.release.size import with_gpus, with_workers

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from distrain import console
 from distrain.apiserver.cluster import Capabilities
 from distrain.apiserver.target import namespace_alone
-from distrain.commands.derived import asker, derived_source, given
+from distrain.commands.derived_values import asker, derived_source, given
 from distrain.commands.kube_flags import connected
-from distrain.commands.source import source_of
+from distrain.commands.values_flags import source_of
 from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
 from distrain.helm.render import find

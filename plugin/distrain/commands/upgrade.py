@@ -13,7 +13,7 @@ from distrain import console
 from distrain.check.report import Report
 from distrain.commands.install import followed_job, judge, started, tools_of
 from distrain.commands.request import Place, RequestedJob, checked_values, completed, place_of
-from distrain.commands.source import source_of
+from distrain.commands.values_flags import source_of
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation

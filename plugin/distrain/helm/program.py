@@ -1,6 +1,6 @@
-"""Helm programs at work: which one it is, several at the same time, and what they say when they fail.
+"""Find the Helm program, run several of them at the same time, and turn their failures into errors.
 
-Helm's messages come back without the wrapping that only a chart's author needs.
+A failure has Helm's message without the parts that only a chart's author needs.
 """
 
 from __future__ import annotations

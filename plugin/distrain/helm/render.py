@@ -1,9 +1,7 @@
-"""Merge values and render with Helm; `releases.py` has what Helm does in a cluster.
+"""Merge values and render the chart with Helm, so that the job that is checked is the job that Helm would install.
 
-Helm itself merges the values and renders the chart, so that what is checked is what Helm would install.
-
-A command waits for Helm most of its time. So Helms that do not need each other run at once; and pyhelm3, whose import
-takes longer than a rendering, is imported where it is used.
+A command spends most of its time waiting for Helm. So Helm processes that do not need each other run at the same time,
+and pyhelm3, whose import takes longer than a rendering, is imported where it is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a cluster's nodes suggest for a first run: the name of its GPUs, how many, and which taints to tolerate.
+"""Suggest values for a first run from the nodes: the GPUs' resource name, their number, and tolerations.
 
 Pure functions over nodes.
 """

@@ -1,7 +1,7 @@
-"""What a pod asks of a node, counted as the API server and the scheduler count it.
+"""Sum up the requests and limits of a pod as the API server and the scheduler do.
 
-Within a pod all amounts are counted in thousandths, to which the API server rounds each quantity up when it stores the
-pod; the scheduler rounds the pod's sum.
+The amounts of a pod are added in thousandths: the API server rounds each quantity up to thousandths when it stores the
+pod, and the scheduler rounds the pod's sum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""As much of any pod of a cluster as counts for what it takes of a node.
+"""The parts of a pod that decide what it uses of its node, whatever its encoding.
 
-A large cluster has more than a hundred thousand, in one of two encodings. Nearly all of them are like others: what they
-have in common is decoded once.
+A large cluster has more than a hundred thousand pods, and most of them are alike: their common part, the `Kind`, is
+decoded once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kubernetes' quantities as numbers: thousandths for cpu, whole units for everything else."""
+"""Quantities of the API as numbers: thousandths for cpu, whole units for every other resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How YAML is read wherever only what it says counts."""
+"""Load YAML wherever its comments and layout do not matter."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What controllers make of the pod templates that they are given, as far as a scheduler or the API server reads it.
+"""What controllers add to the pod templates of a job, as far as the scheduler or the API server reads it.
 
-Read in the source of mpi-operator v0.8.0 (MPIJob v2beta1) and v0.3.0 (v1alpha2), training-operator v1.8.1 (MPIJob,
+Taken from the source of mpi-operator v0.8.0 (MPIJob v2beta1) and v0.3.0 (v1alpha2), training-operator v1.8.1 (MPIJob,
 PyTorchJob, TFJob and MXJob v1), mxnet-operator v1.1.0 (MXJob v1beta1) and Kubernetes v1.34.4 (Job, StatefulSet).
-Volumes that they add are left out: they hold only ConfigMaps and Secrets that the controller itself makes.
+Volumes that they add are left out: these contain only ConfigMaps and Secrets that the controller itself creates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the API server fills in where a new pod leaves it out, as far as a scheduler reads it.
+"""The defaults that the API server sets in a new pod, as far as the scheduler reads them.
 
 Requests that follow from limits are handled in kube/pod_requests.py.
 """

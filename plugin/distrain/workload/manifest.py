@@ -1,6 +1,6 @@
-"""The job that a rendered manifest describes: the resources that hold its pods, and the pods by role.
+"""Read a job from a rendered manifest: the objects that own its pods, and the pods by role.
 
-What the operators put into the pods they make counts as if the manifest said it.
+The pods have what the operators and the API server will add to them.
 """
 
 from __future__ import annotations

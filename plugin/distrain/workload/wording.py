@@ -1,4 +1,4 @@
-"""How a job's pods and figures are called: by the chart's values where these decide them, else by the role."""
+"""Name a job's pods and figures in messages: by the path of the chart's value that decides them, else by the role."""
 
 from __future__ import annotations
 

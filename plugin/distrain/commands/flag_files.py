@@ -1,4 +1,4 @@
-"""The files that flags name."""
+"""Read the files that flags name."""
 
 from __future__ import annotations
 

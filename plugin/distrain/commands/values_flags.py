@@ -1,4 +1,4 @@
-"""The chart and the values that the arguments name, as every command that renders takes them."""
+"""The flags that name the chart and the values: --chart, --values, --set and their like."""
 
 from __future__ import annotations
 

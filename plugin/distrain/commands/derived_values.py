@@ -1,4 +1,4 @@
-"""From the arguments' values to those that are rendered: a total of GPUs that is not spread yet is derived first."""
+"""Complete the user's values before rendering: spread a total of GPUs over workers and derive what follows from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distrain import console
-from distrain.commands.files import text_of
+from distrain.commands.flag_files import text_of
 from distrain.derive.complete import Given, Measure, complete
 from distrain.derive.room import Room, StatedNodes
 from distrain.derive.workers import MARK
