@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from distrain_trainer.checkpoint import Run, World, arrays
-from distrain_trainer.checkpoint.stopping import SIGNALS
+from distrain_trainer.checkpoint import arrays
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset
 from distrain_trainer.data.idx import Arrays
 from distrain_trainer.log import Log
+from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.stop_flag import SIGNALS
 
 ALONE = World(0, 1, lambda value: value, lambda value: [value])
 DATASET = Dataset(Arrays(np.zeros((100, 4, 4, 1), dtype=np.uint8), np.zeros(100, dtype=np.int64)), None, classes=1)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from distrain_trainer.checkpoint.run import Run
 from distrain_trainer.errors import StorageError
+from distrain_trainer.loop.run import Run
 from distrain_trainer.storage import FolderStore
 
 from .checkpointing import make_step

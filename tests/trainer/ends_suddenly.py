@@ -9,17 +9,18 @@ import threading
 import time
 from pathlib import Path
 
-from distrain_trainer import __main__, tensorflow_cluster
+from distrain_trainer import __main__
 from distrain_trainer.errors import task_from_environment
+from distrain_trainer.tensorflow import processes
 
 SECONDS_OF_TRAINING = 3
 # The chief says here that it is connected to all; a server cannot tell by itself.
 BEGUN = Path(tempfile.gettempdir()) / "begun"
 
-connect = tensorflow_cluster.Member.connect
+connect = processes.Member.connect
 
 
-def connect_and_end(member: tensorflow_cluster.Member) -> None:
+def connect_and_end(member: processes.Member) -> None:
     connect(member)
     if member.cluster.task == "chief":
         BEGUN.touch()
@@ -34,5 +35,5 @@ def end() -> None:
     os._exit(9)
 
 
-setattr(tensorflow_cluster.Member, "connect", connect_and_end)  # noqa: B010
+setattr(processes.Member, "connect", connect_and_end)  # noqa: B010
 __main__.main(sys.argv[1:])

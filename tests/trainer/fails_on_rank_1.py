@@ -7,7 +7,7 @@ from typing import Any
 
 from distrain_trainer import __main__, schedule
 from distrain_trainer.errors import DataError, rank_from_environment
-from distrain_trainer.progress import Progress
+from distrain_trainer.loop.progress import Progress
 
 learning_rate, add = schedule.learning_rate, Progress.add
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from distrain_trainer import __main__
-from distrain_trainer.checkpoint import Run
+from distrain_trainer.loop.run import Run
 
 # So many steps show what the training itself takes. Then memory is made ready, and later comes the first checkpoint.
 STEPS_BEFORE, FIRST_SAVE = 3, 6

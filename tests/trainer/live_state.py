@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from distrain_trainer import __main__
-from distrain_trainer.checkpoint import Run
+from distrain_trainer.loop.run import Run
 
 STOP_AFTER = int(os.environ.get("STOP_AFTER", "0"))
 WALKERS = {"torch": "live_pytorch", "tensorflow": "live_tensorflow", "mxnet": "live_mxnet"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import horovod.mxnet as hvd
 
-from distrain_trainer.mxnet_horovod import world
+from distrain_trainer.mxnet.horovod import world
 
 hvd.init()
 ranks = world()

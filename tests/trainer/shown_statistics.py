@@ -21,7 +21,7 @@ def leave(arrays: list[Any]) -> None:
 
 
 def show_pytorch() -> None:
-    computer = importlib.import_module("distrain_trainer.pytorch_training").Computer
+    computer = importlib.import_module("distrain_trainer.pytorch.training").Computer
     count_right = computer.count_right
 
     def shown(self: Any, model: Any, batches: Any) -> float:
@@ -32,7 +32,7 @@ def show_pytorch() -> None:
 
 
 def show_tensorflow() -> None:
-    training: Any = importlib.import_module("distrain_trainer.tensorflow_training")
+    training: Any = importlib.import_module("distrain_trainer.tensorflow.training")
     count_right = training.count_right
 
     def shown(config: Any, dataset: Any, model: Any, **named: Any) -> float:
@@ -43,7 +43,7 @@ def show_tensorflow() -> None:
 
 
 def show_mxnet() -> None:
-    training: Any = importlib.import_module("distrain_trainer.mxnet_training")
+    training: Any = importlib.import_module("distrain_trainer.mxnet.training")
     count_right = training.count_right
 
     def shown(model: Any, batches: Any, device: Any) -> float:

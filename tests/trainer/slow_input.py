@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from distrain_trainer import __main__, data, watchdog
+from distrain_trainer import __main__, data
 from distrain_trainer.data import Batch
+from distrain_trainer.loop import watchdog
 
 SLOW, SECONDS = 6, 8
 train_batches = data.train_batches

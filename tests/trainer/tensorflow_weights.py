@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from distrain_trainer import __main__, tensorflow_models
+from distrain_trainer import __main__
 from distrain_trainer.errors import rank_from_environment
+from distrain_trainer.tensorflow import models
 
-models: list[Any] = []
-build = tensorflow_models.build
+built: list[Any] = []
+build = models.build
 
 
 def without_dropout(name: str, **of: Any) -> Any:
-    models.append(build(name, **of))
-    for layer in models[0].layers:
+    built.append(build(name, **of))
+    for layer in built[0].layers:
         if isinstance(layer, tf.keras.layers.Dropout):
             layer.rate = 0.0
-    return models[0]
+    return built[0]
 
 
-setattr(tensorflow_models, "build", without_dropout)  # noqa: B010
+setattr(models, "build", without_dropout)  # noqa: B010
 __main__.main(sys.argv[1:])
-np.savez(f"/out/{rank_from_environment()}.npz", *models[0].get_weights())
+np.savez(f"/out/{rank_from_environment()}.npz", *built[0].get_weights())

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distrain_trainer.allreduce import Options, SumError, expected, line, parse, require_right, values
+from distrain_trainer.allreduce.__main__ import Options, SumError, expected, line, parse, require_right, values
 from distrain_trainer.errors import ArgumentError
 
 from .conftest import Mpirun

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from distrain_trainer.checkpoint import Run
 from distrain_trainer.errors import CheckpointError, FinishedError, StoppedError, Told, UnavailableError
 from distrain_trainer.log import Log
-from distrain_trainer.progress import Progress
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.run import Run
 from distrain_trainer.results import write_outcome
 from distrain_trainer.storage import S3Store
 from distrain_trainer.storage.body import Body

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from distrain_trainer.checkpoint import arrays, shelf
+from distrain_trainer.checkpoint import arrays, files
 from distrain_trainer.checkpoint.head import Head
 from distrain_trainer.errors import CheckpointError, UnavailableError
 from distrain_trainer.storage import S3Store, open_store
@@ -30,7 +30,7 @@ def saved(folder: Path, steps: int, state: Counter | None = None, **values: Any)
 
 
 def names(folder: Path) -> list[str]:
-    return shelf.names(open_store(str(folder), value="checkpoint.uri"))
+    return files.names(open_store(str(folder), value="checkpoint.uri"))
 
 
 def test_run_goes_on_from_the_newest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,7 +204,7 @@ def test_one_that_head_does_not_name_yet_is_not_seen(tmp_path: Path) -> None:
 def test_one_that_head_names_is_never_deleted(tmp_path: Path) -> None:
     saved(tmp_path, 3)
 
-    shelf.prune(open_store(str(tmp_path), value="checkpoint.uri"), keep=1, current="1-20", tell=print)
+    files.prune(open_store(str(tmp_path), value="checkpoint.uri"), keep=1, current="1-20", tell=print)
 
     assert names(tmp_path) == ["1-30", "1-20"]
 
@@ -247,7 +247,7 @@ def test_folder_that_is_named_like_a_checkpoint_is_left_alone(
         (place / "HEAD").unlink()
 
     save_step(run := begin(place, checkpoint_keep=1))
-    shelf.delete_torn(open_store(str(place), value="checkpoint.uri"), up_to="20261124-30", tell=print)
+    files.delete_torn(open_store(str(place), value="checkpoint.uri"), up_to="20261124-30", tell=print)
 
     assert run.position.samples == 30
     assert files_below(place / name) == before

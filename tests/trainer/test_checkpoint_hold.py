@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from distrain_trainer.checkpoint import head as heads
-from distrain_trainer.checkpoint import hold as holds
+from distrain_trainer.checkpoint import lease as holds
 from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
-from distrain_trainer.checkpoint.hold import Hold, Liveness
+from distrain_trainer.checkpoint.lease import Hold, Liveness
 from distrain_trainer.errors import (
     ConflictError,
     FencedError,

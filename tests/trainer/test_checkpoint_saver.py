@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from distrain.derive import formulas
-from distrain_trainer.checkpoint import interval, saver, stopping
+from distrain_trainer.checkpoint import interval, writer
 from distrain_trainer.errors import StoppedError, Told
+from distrain_trainer.loop import stop_flag
 
 from .checkpointing import Counter, begin, make_step, save_step
 from .disk import Disk, steps_until, wait_until
@@ -21,8 +22,8 @@ from .disk import Disk, steps_until, wait_until
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    monkeypatch.setattr(saver, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(saver, "LONGEST_PAUSE", 0.04)
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
     return Disk(tmp_path, monkeypatch)
 
 
@@ -58,7 +59,7 @@ def test_state_is_that_of_its_step_though_the_training_goes_on(disk: Disk, tmp_p
 def test_last_state_is_saved_by_a_slow_write_once_the_trouble_is_over(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saver, "SECONDS_FOR_LAST", 0.1)
+    monkeypatch.setattr(writer, "SECONDS_FOR_LAST", 0.1)
     disk.is_full = True
     run = begin(tmp_path, checkpoint_every=0.001)
     steps_until(run, lambda: run.saver and run.saver.trouble)
@@ -66,7 +67,7 @@ def test_last_state_is_saved_by_a_slow_write_once_the_trouble_is_over(
     before = disk.writes
     wait_until(lambda: disk.writes > before)
     disk.is_full = False
-    run.request.reason = stopping.SIGTERM
+    run.request.reason = stop_flag.SIGTERM
     threading.Timer(0.5, disk.may_go_on.set).start()
 
     with pytest.raises(StoppedError):
@@ -114,18 +115,18 @@ def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
 ) -> None:
     # It stays so for this process, whose next test must not be told to end.
     monkeypatch.setattr(Told, "to_end", False)
-    request = stopping.StopRequest()
-    handlers = {each: signal.getsignal(each) for each in stopping.SIGNALS}
+    request = stop_flag.StopRequest()
+    handlers = {each: signal.getsignal(each) for each in stop_flag.SIGNALS}
     try:
         request.listen()
         signal.raise_signal(number)
-        for each in stopping.SIGNALS:
+        for each in stop_flag.SIGNALS:
             signal.raise_signal(each)
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
 
-    assert stopping.WORDS[request.reason] == name
+    assert stop_flag.WORDS[request.reason] == name
 
 
 def test_without_a_place_nothing_is_saved_and_signals_stay_as_they_are() -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from distrain_trainer.checkpoint import saver, stopping, trouble
+from distrain_trainer.checkpoint import trouble, writer
 from distrain_trainer.errors import StoppedError, StorageError, UnavailableError
+from distrain_trainer.loop import stop_flag
 from distrain_trainer.storage import FolderStore
 
 from .checkpointing import Counter, begin, make_step, save_step
@@ -23,8 +24,8 @@ from .unsteady import Clock
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    monkeypatch.setattr(saver, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(saver, "LONGEST_PAUSE", 0.04)
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
     return Disk(tmp_path, monkeypatch)
 
 
@@ -219,7 +220,7 @@ def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path) -> N
 def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(saver, "LONGEST_PAUSE", saver.FIRST_PAUSE)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", writer.FIRST_PAUSE)
     run = begin(small_disk, Counter(size=1000), checkpoint_every=0.05)
     others = fill(small_disk)
     steps_until(run, lambda: run.saver and run.saver.trouble)
@@ -237,7 +238,7 @@ def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
 
 
 def test_torn_one_makes_room_on_a_full_disk_for_the_next_one(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saver, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
     torn, whole = small_disk / "1-1", small_disk / "1-2"
     for folder in (torn, whole):
         folder.mkdir()
@@ -273,7 +274,7 @@ def test_failed_save_leaves_no_part_of_it(disk: Disk, tmp_path: Path, monkeypatc
 def test_run_that_ends_on_a_full_disk_says_that_its_end_is_not_marked(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("distrain_trainer.checkpoint.run.SECONDS_TO_FINISH", 0)
+    monkeypatch.setattr("distrain_trainer.loop.run.SECONDS_TO_FINISH", 0)
     run = begin(small_disk)
     make_step(run)
     fill(small_disk)
@@ -289,10 +290,10 @@ def test_run_that_ends_on_a_full_disk_says_that_its_end_is_not_marked(
 def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(saver, "SECONDS_FOR_LAST", 0.1)
+    monkeypatch.setattr(writer, "SECONDS_FOR_LAST", 0.1)
     disk.is_full = True
     run = begin(tmp_path)
-    run.request.reason = stopping.SIGTERM
+    run.request.reason = stop_flag.SIGTERM
 
     with pytest.raises(StoppedError):
         make_step(run)

@@ -58,14 +58,14 @@ def image_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_program_of_the_charts_default_is_found(image_of_all: None) -> None:
-    assert program_of(parse(FROM_THE_CHART)) == "distrain_trainer.tensorflow_horovod"
+    assert program_of(parse(FROM_THE_CHART)) == "distrain_trainer.tensorflow.horovod"
 
 
 @pytest.mark.parametrize(
     ("starter", "program"),
     [
-        pytest.param({}, "distrain_trainer.pytorch_ddp", id="torchrun"),
-        pytest.param({"OMPI_COMM_WORLD_SIZE": "2"}, "distrain_trainer.pytorch_horovod", id="mpirun"),
+        pytest.param({}, "distrain_trainer.pytorch.ddp", id="torchrun"),
+        pytest.param({"OMPI_COMM_WORLD_SIZE": "2"}, "distrain_trainer.pytorch.horovod", id="mpirun"),
     ],
 )
 def test_program_of_pytorch_is_the_starters(
@@ -81,9 +81,9 @@ def test_program_of_pytorch_is_the_starters(
 @pytest.mark.parametrize(
     ("task", "program"),
     [
-        pytest.param("worker", "distrain_trainer.mxnet_kvstore", id="worker"),
-        pytest.param("server", "distrain_trainer.mxnet_server", id="server"),
-        pytest.param("scheduler", "distrain_trainer.mxnet_server", id="scheduler"),
+        pytest.param("worker", "distrain_trainer.mxnet.kvstore", id="worker"),
+        pytest.param("server", "distrain_trainer.mxnet.server", id="server"),
+        pytest.param("scheduler", "distrain_trainer.mxnet.server", id="scheduler"),
     ],
 )
 def test_program_of_an_mxjob_is_the_roles(

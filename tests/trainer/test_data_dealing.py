@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from distrain_trainer.data.dealing import deal_epoch, deal_tests, order_of_shards, through_buffer
+from distrain_trainer.data.sampler import deal_epoch, deal_tests, order_of_shards, through_buffer
 
 
 def indices_of(

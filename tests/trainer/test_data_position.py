@@ -10,8 +10,8 @@ import pytest
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps, train_batches
-from distrain_trainer.data.dealing import Segment, deal_epoch
 from distrain_trainer.data.idx import Arrays
+from distrain_trainer.data.sampler import Segment, deal_epoch
 
 SHARDS = {"each-for-itself": lambda samples: (), "in-a-row": lambda samples: (samples // 3, 0, samples - samples // 3)}
 

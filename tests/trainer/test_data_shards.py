@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distrain_trainer.data import Position, dealing, load, shards, train_batches
-from distrain_trainer.data.dealing import Segment, deal_epoch
+from distrain_trainer.data import Position, load, sampler, shards, train_batches
+from distrain_trainer.data.sampler import Segment, deal_epoch
 from distrain_trainer.data.shards import Shard, Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
@@ -62,7 +62,7 @@ def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
 def test_run_that_begins_inside_a_shard_begins_there(
     tmp_path: Path, counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dealing, "SHUFFLE_BUFFER", 4)
+    monkeypatch.setattr(sampler, "SHUFFLE_BUFFER", 4)
     written = write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
     if counted:
         (tmp_path / "sizes.json").write_text(json.dumps(written))
@@ -79,7 +79,7 @@ def test_run_that_begins_inside_a_shard_begins_there(
 def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
     tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (dealing, shards):
+    for module in (sampler, shards):
         monkeypatch.setattr(module, "SHUFFLE_BUFFER", buffer)
     write_shards(tmp_path, numbered(SAMPLES), SIZES)
     config = config_of(tmp_path)

@@ -18,7 +18,7 @@ from distrain_trainer import errors
 # Rank 1 of a job: rank 0 has five seconds to tell what all ranks meet.
 RANK_1 = """
 import os, signal, threading
-from distrain_trainer.checkpoint.stopping import StopRequest
+from distrain_trainer.loop.stop_flag import StopRequest
 from distrain_trainer.errors import LostPeerError, end_rank
 StopRequest().listen()
 print(flush=True)

@@ -103,7 +103,7 @@ def test_parameter_server_without_an_operator_is_refused_in_one_line(kvstore: Pr
 
 def test_models_have_their_published_parameters(digits: Path) -> None:
     count = (
-        "from distrain_trainer.mxnet_models import build, count_parameters; "
+        "from distrain_trainer.mxnet.models import build, count_parameters; "
         "print([count_parameters(build(name, shape=(224, 224, 3), classes=1000)) for name in ('resnet50', 'vgg16')])"
     )
     run = run_in_image("mxnet", ["python3", "-c", count], digits, env=None, mounts=None, timeout=120)

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from distrain_trainer import peers
 from distrain_trainer.errors import LostPeerError
+from distrain_trainer.loop import rendezvous
 
 
 def serve() -> tuple[socket.socket, str]:
@@ -28,7 +28,7 @@ def test_processes_meet_once_the_last_one_listens() -> None:
         started.append(socket.create_server(("127.0.0.1", port)))
 
     threading.Timer(1, start_late).start()
-    peers.meet({"worker 0": first, "ps 0": second})
+    rendezvous.meet({"worker 0": first, "ps 0": second})
 
     assert 1 <= time.monotonic() - begun < 5
     for server in (early, *started):
@@ -36,9 +36,9 @@ def test_processes_meet_once_the_last_one_listens() -> None:
 
 
 def test_process_that_never_starts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "SECONDS_TO_START", 0.3)
+    monkeypatch.setattr(rendezvous, "SECONDS_TO_START", 0.3)
     server, address = serve()
     server.close()
 
     with pytest.raises(LostPeerError, match=f"^worker 3 at {address} has not started in 0 s; see its log, and its pod"):
-        peers.meet({"worker 3": address})
+        rendezvous.meet({"worker 3": address})

@@ -14,8 +14,8 @@ import pytest
 from distrain_trainer import results
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import Log
-from distrain_trainer.progress import Progress
-from distrain_trainer.progress_line import PREFIX
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.progress_line import PREFIX
 
 from .checkpointing import begin
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from distrain_trainer.checkpoint import Run
 from distrain_trainer.log import Log
-from distrain_trainer.progress import Progress
-from distrain_trainer.progress_line import PREFIX
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.progress_line import PREFIX
+from distrain_trainer.loop.run import Run
 
 from .checkpointing import begin, save_step
 
@@ -22,7 +22,7 @@ BATCH = SimpleNamespace(samples=10, global_samples=10)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("distrain_trainer.progress_line.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("distrain_trainer.loop.progress_line.time.monotonic", lambda: clock.now)
     return clock
 
 

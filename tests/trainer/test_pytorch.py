@@ -31,7 +31,7 @@ from .conftest import (
 LOSES_THE_OTHER = """
 import time
 from distrain_trainer.errors import LostPeerError
-from distrain_trainer.pytorch_ddp import lost_ranks_named
+from distrain_trainer.pytorch.ddp import lost_ranks_named
 begun = time.monotonic()
 try:
     with lost_ranks_named():
@@ -45,7 +45,7 @@ TURNING: dict[str, Any] = {"env": {"PYTHONPATH": "/models"}, "mounts": {SCRIPTS 
 TAKEN_OVER = """
 import numpy as np, torch, turning
 from distrain_trainer.checkpoint.arrays import Buffer, plan
-from distrain_trainer.pytorch_checkpoint import TorchState
+from distrain_trainer.pytorch.state import TorchState
 def state_of(model):
     return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))
 here, there = (turning.net((2, 2, 1), 3) for _ in range(2))
@@ -64,8 +64,8 @@ print(differing, here[0].calls)
 TAKEN_OVER_FROM_FORMER = """
 import io, torch, turning
 from distrain_trainer.checkpoint.arrays import Buffer
-from distrain_trainer.checkpoint.shelf import fields_of
-from distrain_trainer.pytorch_checkpoint import TorchState
+from distrain_trainer.checkpoint.files import fields_of
+from distrain_trainer.pytorch.state import TorchState
 def state_of(model):
     return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))
 here, there = (turning.typed((2, 2, 1), 3) for _ in range(2))
@@ -111,7 +111,7 @@ def test_model_has_its_published_parameters(
     model: str, shape: tuple[int, ...], classes: int, parameters: int, digits: Path
 ) -> None:
     count = (
-        "from distrain_trainer.pytorch_models import build; "
+        "from distrain_trainer.pytorch.models import build; "
         f"model = build({model!r}, shape={shape}, classes={classes}); "
         "print(sum(parameter.numel() for parameter in model.parameters()))"
     )
@@ -167,7 +167,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(
 def test_saved_weights_load_into_the_model(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     load = (
-        "import torch; from distrain_trainer.pytorch_models import build; "
+        "import torch; from distrain_trainer.pytorch.models import build; "
         "print(build('mnist', shape=(28, 28, 1), classes=10).load_state_dict(torch.load('/out/model.pt')))"
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from distrain_trainer.checkpoint import hold as holds
+from distrain_trainer.checkpoint import lease as holds
 from distrain_trainer.checkpoint.head import Head, Holder
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.storage import Patience, S3Store

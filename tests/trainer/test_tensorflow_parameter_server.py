@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distrain_trainer.errors import rank_from_environment
-from distrain_trainer.placement import spread
+from distrain_trainer.tensorflow.placement import spread
 from tests.matrix import one_of
 
 from .conftest import SCRIPTS, ProgramInImage, Run, assert_refused

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distrain_trainer.progress_line import PREFIX
+from distrain_trainer.loop.progress_line import PREFIX
 from tests.matrix import one_of
 
 from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused, tried_by
@@ -175,7 +175,7 @@ def test_storage_that_cannot_serve_ends_the_run_in_one_line(
 
 def test_resnet50_trains_with_its_published_parameters(mpirun: Mpirun) -> None:
     count = (
-        "from distrain_trainer.tensorflow_models import build; "
+        "from distrain_trainer.tensorflow.models import build; "
         "model = build('resnet50', shape=(224, 224, 3), classes=1000); "
         "print(sum(variable.shape.num_elements() for variable in model.trainable_variables))"
     )

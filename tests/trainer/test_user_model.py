@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from distrain_trainer.errors import ArgumentError
-from distrain_trainer.user_model import build, find, is_users, require_logits
+from distrain_trainer.models.user import build, find, is_users, require_logits
 
 Write = Callable[[str], None]
 

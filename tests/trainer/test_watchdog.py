@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from distrain_trainer.watchdog import Watchdog
+from distrain_trainer.loop.watchdog import Watchdog
 from lab.paths import REPOSITORY
 
 PROGRAM = """
 import sys, time
-from distrain_trainer import watchdog
-from distrain_trainer.beacon import Beacon
+from distrain_trainer.loop import watchdog
+from distrain_trainer.loop.beacon import Beacon
 watchdog.LEAST_SECONDS, watchdog.SECONDS_BETWEEN = 0.5, 0.05
 watchdog.SECONDS_OF_INPUT, watchdog.SECONDS_HEARD = 0.1, 0.4
 dog = watchdog.Watchdog()
@@ -109,8 +109,8 @@ def test_first_steps_may_compile() -> None:
 
 def test_long_steps_make_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([100.0, 112.0, 124.0, 136.0])
-    monkeypatch.setattr("distrain_trainer.watchdog.time.monotonic", lambda: next(times))
-    monkeypatch.setattr("distrain_trainer.watchdog.threading.Thread.start", lambda _: None)
+    monkeypatch.setattr("distrain_trainer.loop.watchdog.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("distrain_trainer.loop.watchdog.threading.Thread.start", lambda _: None)
     dog = Watchdog()
     for _ in range(4):
         dog.made_step(1.0)

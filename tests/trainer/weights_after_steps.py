@@ -33,5 +33,5 @@ def save(config: Any, dataset: Any, model: Any, *rest: Any) -> float:
 if not holds_weights_only():
     module: Any = importlib.import_module(__main__.program_of(parse(sys.argv[1:])))
     module.evaluate = save
-    module.mxnet_models._mnist = small
+    module.models._mnist = small
 __main__.main(sys.argv[1:])

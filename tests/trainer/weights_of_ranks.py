@@ -8,12 +8,12 @@ from typing import Any
 
 import horovod.tensorflow as hvd
 
-from distrain_trainer import tensorflow_horovod as program
-from distrain_trainer.checkpoint import Run
 from distrain_trainer.config import Config
 from distrain_trainer.data import load
 from distrain_trainer.log import Log
-from distrain_trainer.tensorflow_checkpoint import KerasState
+from distrain_trainer.loop.run import Run
+from distrain_trainer.tensorflow import horovod as program
+from distrain_trainer.tensorflow.state import KerasState
 
 
 def checksum(variables: Any) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from distrain_trainer import allreduce, allreduce_horovod
+from distrain_trainer.allreduce import __main__ as allreduce
+from distrain_trainer.allreduce import horovod_tensorflow
 
 
-class Wrong(allreduce_horovod.Horovod):
+class Wrong(horovod_tensorflow.Horovod):
     def get(self, tensor: Any) -> Any:
         array = super().get(tensor).copy()
         if self.rank == 1 and array.size == 256:
@@ -16,5 +17,5 @@ class Wrong(allreduce_horovod.Horovod):
         return array
 
 
-setattr(allreduce_horovod, "connect", Wrong)  # noqa: B010
+setattr(horovod_tensorflow, "connect", Wrong)  # noqa: B010
 allreduce.main(sys.argv[1:])

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from distrain_trainer.config import Config, parse
 from distrain_trainer.data import Dataset, load
 from distrain_trainer.errors import ArgumentError, FinishedError, end_rank, holds_weights_only, rank_from_environment
+from distrain_trainer.models.user import find, is_users
 from distrain_trainer.storage import Patience, open_store
-from distrain_trainer.user_model import find, is_users
 
 # By framework and strategy. PyTorch's own all-reduce is started by torchrun, Horovod's by mpirun.
 PROGRAMS = {
-    "tensorflow": {"allreduce": "tensorflow_horovod", "parameter-server": "tensorflow_parameter_server"},
-    "pytorch": {"allreduce": "pytorch_ddp"},
-    "pytorch under mpirun": {"allreduce": "pytorch_horovod"},
-    "mxnet": {"allreduce": "mxnet_horovod", "parameter-server": "mxnet_kvstore"},
+    "tensorflow": {"allreduce": "tensorflow.horovod", "parameter-server": "tensorflow.parameter_server"},
+    "pytorch": {"allreduce": "pytorch.ddp"},
+    "pytorch under mpirun": {"allreduce": "pytorch.horovod"},
+    "mxnet": {"allreduce": "mxnet.horovod", "parameter-server": "mxnet.kvstore"},
 }
 # What the processes without a rank run in a program's place.
-SERVERS = {"mxnet_kvstore": "mxnet_server"}
+SERVERS = {"mxnet.kvstore": "mxnet.server"}
 PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 

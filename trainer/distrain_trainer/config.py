@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from distrain_trainer.errors import ArgumentError
-from distrain_trainer.user_model import is_users
+from distrain_trainer.models.user import is_users
 
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 STRATEGIES = ("allreduce", "parameter-server")

@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from distrain_trainer import __main__, progress
+from distrain_trainer import __main__
+from distrain_trainer.loop import progress
 
 # A step of MXNet ends before all that it sends is on the wire, so one of many may be missing or too many.
 FIRST, LAST = 5, 65

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distrain.derive import formulas
 from distrain_trainer import schedule
 from distrain_trainer.config import Config
-from distrain_trainer.data.dealing import deal_epoch
+from distrain_trainer.data.sampler import deal_epoch
 
 small = st.integers(min_value=1, max_value=40)
 

@@ -1,10 +1,5 @@
-"""Checkpoints: a run's state, kept in a folder or in S3, so that nothing is lost when its processes are.
+"""Checkpoints: a run's state in a folder or in S3, from which another start goes on.
 
-run.py is what the programs see. shelf.py and manifest.py write and read checkpoints, saver.py does it while the
-training goes on, interval.py says how often; head.py and hold.py see to it that of several generations of a run one
-alone writes; stopping.py takes requests to stop. Nothing here needs a framework.
+files.py and manifest.py write and read checkpoints, writer.py does so in a thread during the training, and interval.py
+says how often. head.py and lease.py ensure that only one generation of a run writes. Nothing here needs a framework.
 """
-
-from distrain_trainer.checkpoint.run import Run, State, World
-
-__all__ = ["Run", "State", "World"]

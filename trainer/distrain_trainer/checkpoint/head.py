@@ -7,8 +7,8 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from distrain_trainer.checkpoint.ending import End
-from distrain_trainer.checkpoint.shelf import place
+from distrain_trainer.checkpoint.completion import End
+from distrain_trainer.checkpoint.files import place
 from distrain_trainer.errors import StorageError
 from distrain_trainer.storage import Store
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from distrain_trainer.checkpoint.arrays import Fields
-from distrain_trainer.data.dealing import Segment
 from distrain_trainer.data.position import Position
+from distrain_trainer.data.sampler import Segment
 from distrain_trainer.results import LoggedStep
 
 FORMAT = 2

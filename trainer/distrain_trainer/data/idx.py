@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from distrain_trainer.data.dealing import Indices, Part
+from distrain_trainer.data.sampler import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store

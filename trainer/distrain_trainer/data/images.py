@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from distrain_trainer.data.dealing import Indices, Part
+from distrain_trainer.data.sampler import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put, size_text
 from distrain_trainer.errors import DamagedError, DataError
 from distrain_trainer.storage import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from distrain_trainer.data.dealing import Segment
+from distrain_trainer.data.sampler import Segment
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from distrain_trainer.data.dealing import Indices, Part
+from distrain_trainer.data.sampler import Indices, Part
 
 Shape = tuple[int, int, int]
 Pixels = npt.NDArray[np.float32]

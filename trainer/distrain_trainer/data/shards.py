@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from distrain_trainer.data.dealing import SHUFFLE_BUFFER, Indices, Part
 from distrain_trainer.data.images import SUFFIXES, Decoder
+from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store

@@ -1,0 +1,247 @@
+"""Take a run's HEAD, keep it, and notice when another generation has it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distrain_trainer.checkpoint import files
+from distrain_trainer.checkpoint import head as heads
+from distrain_trainer.checkpoint.completion import End
+from distrain_trainer.checkpoint.head import FINISHED, TRAINING, Head, Holder
+from distrain_trainer.errors import ConflictError, FencedError, StoppedError, StorageError, Told, UnavailableError
+from distrain_trainer.storage import Store
+
+Say = Callable[[str], None]
+SECONDS_BETWEEN_LOOKS = 1.0
+# How far the clocks of two machines may be apart: S3 itself refuses requests whose time is 15 minutes wrong.
+SECONDS_OF_SKEW = 900.0
+# Of a change of HEAD, one after another: another process is there first no more than once or twice.
+CONFLICTS = 10
+# No content has this MD5 sum.
+WRONG_TAG = f'"{"0" * 32}"'
+
+
+class Hold:
+    """HEAD in the hands of this process. Every change of it fails once another generation has it."""
+
+    def __init__(self, store: Store, head: Head, tag: str) -> None:
+        self.store, self.head = store, head
+        # None where HEAD is to be written anew, because somebody has deleted it.
+        self._tag: str | None = tag
+        self._changing = threading.Lock()
+        self._ended = threading.Event()
+        self.fenced_by = ""
+        """Who holds the run now, in a sentence, once it is no longer this process."""
+
+    @property
+    def is_fenced(self) -> bool:
+        return bool(self.fenced_by)
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Tell whether another job waits for this one to stop."""
+        return self.head.successor is not None
+
+    def change(self, **to: Any) -> None:
+        """Change HEAD. Raises FencedError when another generation has it, StorageError when it cannot be written."""
+        with self._changing:
+            for _ in range(CONFLICTS):
+                new = replace(self.head, heartbeat=heads.now(), **to)
+                try:
+                    self._tag = self.store.write_if(heads.FILE, new.to_json(), self._tag)
+                except ConflictError:
+                    self._look_again()
+                else:
+                    self.head = new
+                    return
+        raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
+
+    def _look_again(self) -> None:
+        """See who has changed HEAD. One that is gone was deleted by somebody, and is not another's."""
+        found = heads.read(self.store)
+        if found is None:
+            self._tag = None
+            return
+        head = found[0]
+        if (head.generation, head.holder) != (self.head.generation, self.head.holder):
+            self.fenced_by = (
+                f"{self.store.value}: {self.store.uri} is held by generation {head.generation} (job {head.job}) and no "
+                f"longer by generation {self.head.generation}; this job is over"
+            )
+            raise FencedError(self.fenced_by)
+        # Another job has asked for the run; nothing else changes it from outside.
+        self.head, self._tag = found
+
+    def beat(self) -> None:
+        """Show from now on, in a thread, that the holder lives."""
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(heads.SECONDS_BETWEEN_BEATS):
+            # The saver tells when the store cannot be reached.
+            with contextlib.suppress(StorageError, FencedError):
+                self.change()
+
+    def end(self, state: str, end: End | None = None, *, max_age: float = math.inf) -> None:
+        """Let go of the run, stopped, or finished at an end.
+
+        Raises FencedError, StorageError, and TimeoutError where HEAD's write does not return for checkpoint.maxAge.
+        """
+        self._ended.set()
+        returned: Future[None] = Future()
+        threading.Thread(target=self._end, args=[returned, state, end], daemon=True).start()
+        wait([returned], min(max_age, threading.TIMEOUT_MAX))
+        if not returned.done():
+            raise TimeoutError(f"writing {self.store.path(heads.FILE)} has not returned for {max_age:.0f} s")
+        returned.result()
+
+    def _end(self, returned: Future[None], state: str, end: End | None) -> None:
+        try:
+            self.change(state=state, end=end)
+        except BaseException as error:
+            returned.set_exception(error)
+        else:
+            returned.set_result(None)
+
+
+def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Hold | None:
+    """Wait until this process holds HEAD; None when the run is finished.
+
+    Raises FencedError, StorageError, and StoppedError where this process is told to end while it waits.
+
+    `lacks` returns what the values ask for and a run that is marked as finished does not have: that one is taken. What
+    it raises leaves the run finished.
+    Without `resumes` training begins anew, but for a restart of what began so: that has pods in common with it.
+    """
+    require_conditions = _probe(store, say)
+    liveness = Liveness()
+    while True:
+        found = heads.read(store)
+        if found is None:
+            begun = _write(store, _in_place_of_none(store, mine, resumes, say), None)
+        else:
+            head, tag = found
+            _require_welcome(store, head, mine)
+            if head.state == FINISHED and (resumes or mine.shares_pods(head.pods)):
+                lacking = lacks(head)
+                if not lacking:
+                    return None
+                say(f"goes on with a run that had finished: {lacking}")
+            if head.job != mine.job:
+                require_conditions(head)
+                if liveness.is_given(head):
+                    _ask(store, head, tag, mine, say)
+                    _pause(head, store, say)
+                    continue
+            taken = head.passed_to(mine)
+            goes_on = resumes or (head.job == mine.job and mine.shares_pods(head.pods))
+            begun = _write(store, taken if goes_on else taken.begun_anew(), tag)
+        if begun is not None:
+            return begun
+
+
+def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> Head:
+    """Return the first HEAD of a run. Where checkpoints are there already, somebody has deleted HEAD alone."""
+    generation, newest = files.last_there(store)
+    head = replace(Head.first(mine), generation=generation + 1, checkpoint=newest)
+    if not resumes:
+        return head.begun_anew()
+    if newest:
+        say(f"checkpoint: {store.path(heads.FILE)} is gone, and {newest} is there: goes on from that one")
+    return head
+
+
+def _pause(head: Head, store: Store, say: Say) -> None:
+    if Told.to_end:
+        say(f"stopped before the training began, while job {head.job} holds {store.uri}")
+        raise StoppedError
+    time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _write(store: Store, head: Head, tag: str | None) -> Hold | None:
+    try:
+        return Hold(store, head, store.write_if(heads.FILE, head.to_json(), tag))
+    except ConflictError:  # Another process was first; what it wrote decides.
+        return None
+
+
+def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
+    if mine.shares_pods(head.retired):
+        raise FencedError(f"{store.value}: job {head.job} has taken {store.uri} over from this one, which is over")
+
+
+def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
+    """Have the holder stop at its next step, and say so once."""
+    if head.successor == mine:
+        return
+    with contextlib.suppress(ConflictError):
+        store.write_if(heads.FILE, head.asked_by(mine).to_json(), tag)
+        say(f"waiting for job {head.job} to stop, which holds {store.uri}")
+
+
+@dataclass
+class Liveness:
+    """Whether the holder still lives: it has not been silent for long while this process looked.
+
+    Only a beat that is older than clocks differ counts as silence at the first look. A look that is late, as after an
+    outage of the store, restarts the count: the holder could not write either.
+    """
+
+    last_beat: float = 0.0
+    seen: float = 0.0
+    looked: float = 0.0
+
+    def is_given(self, head: Head) -> bool:
+        """Tell whether the holder of HEAD is to be waited for."""
+        if head.state != TRAINING:
+            return False
+        now, before = time.monotonic(), self.looked
+        self.looked = now
+        if head.heartbeat != self.last_beat:
+            self.last_beat, self.seen = head.heartbeat, now
+            return bool(before) or heads.now() - head.heartbeat < SECONDS_OF_SKEW
+        if now - before > heads.SECONDS_OF_SILENCE / 3:
+            self.seen = now
+        return now - self.seen < heads.SECONDS_OF_SILENCE
+
+
+def _probe(store: Store, say: Say) -> Callable[[Head], None]:
+    """Find out whether the store heeds conditions. Returns what refuses another job's run where it does not."""
+    name = f"probe-{uuid.uuid4()}"
+    try:
+        store.write_if(name, b"1", None)
+        store.write_if(name, b"2", None)
+    except ConflictError:
+        heeds = _heeds_tags(store, name)
+    else:
+        heeds = False
+    finally:
+        with contextlib.suppress(StorageError):
+            store.delete(name)
+    if heeds:
+        return lambda head: None
+    say(f"checkpoint: {store.uri} does not heed If-Match: two jobs must never use it at once")
+    return lambda head: _refuse(store, head)
+
+
+def _heeds_tags(store: Store, name: str) -> bool:
+    try:
+        store.write_if(name, b"3", WRONG_TAG)
+    except ConflictError:
+        return True
+    return False
+
+
+def _refuse(store: Store, head: Head) -> None:
+    raise StorageError(
+        f"{store.value}: {store.uri} is held by job {head.job}, and the store does not heed If-Match, which would keep "
+        f"the two apart; end that job and remove {store.path(heads.FILE)}, or use another store"
+    )

@@ -1,0 +1,229 @@
+"""Write checkpoints in a thread, one at a time, while the training goes on."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from distrain_trainer.checkpoint import files
+from distrain_trainer.checkpoint.arrays import Buffer, Part
+from distrain_trainer.checkpoint.head import FILE
+from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, interval
+from distrain_trainer.checkpoint.lease import Hold
+from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
+from distrain_trainer.checkpoint.trouble import Trouble
+from distrain_trainer.data.position import Position
+from distrain_trainer.errors import FencedError, StorageError, UnavailableError
+from distrain_trainer.results import LoggedStep
+
+# Between attempts to save where the store fails: twice as long each time.
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+# How long the last one is tried where the store fails: Kubernetes ends what does not stop.
+SECONDS_FOR_LAST = 20.0
+SECONDS_BETWEEN_LOOKS = 0.1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state after a step, whose arrays lie in the saver's buffer as parts."""
+
+    subject: Subject
+    position: Position
+    ranks: int
+    history: list[LoggedStep]
+    parts: Sequence[Part]
+
+    def checkpoint(self, generation: int, buffer: Buffer) -> files.Checkpoint:
+        sums = {part.file: FileSum.of(buffer.span(part.start, part.end)) for part in self.parts}
+        manifest = Manifest(self.subject, self.position, self.ranks, time.time(), sums, self.history)
+        return files.Checkpoint(files.name_of(generation, self.position.samples), manifest, self.parts)
+
+
+# Copies the state into the buffer.
+Take = Callable[[], Snapshot]
+
+
+class Saver:
+    """Saves snapshots. The lines that it has to say are left for the main thread to print.
+
+    There is one buffer, so a snapshot is taken when no earlier one is being written.
+    """
+
+    def __init__(
+        self, hold: Hold, buffer: Buffer, *, keep: int, every: float | None, ranks: int, max_age: float = math.inf
+    ) -> None:
+        self._hold, self._buffer, self._keep, self._every, self._ranks = hold, buffer, keep, every, ranks
+        self._max_age = max_age
+        self._given: Snapshot | None = None
+        self._change = threading.Condition()
+        # Held while the buffer is read or written. `_given` is what lies in it.
+        self._using_buffer = threading.Lock()
+        self._is_busy = False
+        self.trouble = Trouble()
+        # The samples of the state that could not be saved last, and when that was.
+        self._failed = (-1, 0.0)
+        self._taken = self._stall = 0.0
+        self.saved_samples = -1
+        # Of the checkpoint in HEAD: it is saved, though older ones may still have to be deleted.
+        self._samples_in_head = -1
+        self.seconds_left = math.inf
+        """The training's, as far as it can be told."""
+        self.lines: deque[str] = deque()
+        self._due = time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def is_due(self) -> bool:
+        """Tell whether it is time for another one, and none is being written."""
+        return time.monotonic() >= self._due and not self._is_busy
+
+    def save(self, take: Take, *, wait: float = 0.0) -> bool:
+        """Take a snapshot, and have it saved instead of one that could not be saved yet.
+
+        Returns False where an earlier one is being written for longer than `wait`.
+        """
+        begun = time.monotonic()
+        if not self._using_buffer.acquire(timeout=wait):
+            return False
+        try:
+            # Where the copy fails half-way, the buffer holds no state.
+            self._given = None
+            snapshot, self._taken = take(), begun
+            self._stall = time.monotonic() - begun
+            with self._change:
+                self._given, self._is_busy = snapshot, True
+                self._change.notify_all()
+        finally:
+            self._using_buffer.release()
+        return True
+
+    def save_last(self, take: Take, samples: int) -> str:
+        """Save the state after so many samples, and return once it is saved; or return why it cannot be."""
+        begun = time.monotonic()
+        is_taken = self._try_again(samples)
+        while self.saved_samples != samples:
+            is_taken = is_taken or self.save(take, wait=0.1)
+            if self._hold.is_fenced:
+                return self._hold.fenced_by
+            if self._is_hopeless(samples, begun):
+                return "" if self._samples_in_head == samples else self.trouble.reason
+            with self._change:
+                self._change.wait_for(lambda: self.saved_samples == samples, 0.1)
+        return ""
+
+    def _try_again(self, samples: int) -> bool:
+        """Have the state after so many samples saved without a pause, if it is the one that lies in the buffer."""
+        with self._change:
+            is_taken = self._given is not None and self._given.position.samples == samples
+            self._is_busy = self._is_busy or is_taken
+            self._change.notify_all()
+        return is_taken
+
+    def _is_hopeless(self, samples: int, begun: float) -> bool:
+        """Tell whether this very state has failed since then, for long enough. A write that is on is waited for.
+
+        But not for longer than checkpoint.maxAge, if it never returns.
+        """
+        with self._change:
+            of, when = self._failed
+            has_failed = of == samples and when >= begun and not self._is_busy
+        return self._hangs or (has_failed and time.monotonic() - begun > SECONDS_FOR_LAST)
+
+    @property
+    def _hangs(self) -> bool:
+        return self.trouble.silence > self._max_age
+
+    def close(self) -> None:
+        """Save nothing more, and wait for what is being written: an exit amidst a framework's code may abort.
+
+        Raises UnavailableError where a write never returns.
+        """
+        with self._change:
+            self._is_closed = True
+            self._change.notify_all()
+        while self._thread.is_alive():
+            if self._hangs:
+                raise UnavailableError(f"checkpoint.maxAge: the training is over, but {self.trouble.reason}")
+            self._thread.join(SECONDS_BETWEEN_LOOKS)
+
+    def _work(self) -> None:
+        pause = 0.0
+        while self._wait(pause):
+            with self._using_buffer:
+                snapshot = self._given
+                if snapshot is None:
+                    self._is_busy, pause = False, 0.0
+                    continue
+                try:
+                    self._write(snapshot)
+                except FencedError:
+                    return
+                except Exception as error:  # Whatever it is, the training goes on.
+                    pause = min(LONGEST_PAUSE, 2 * pause) if pause else FIRST_PAUSE
+                    self._fail(snapshot, error)
+                else:
+                    pause = 0.0
+                    self._succeed(snapshot)
+
+    def _wait(self, pause: float) -> bool:
+        """Wait for a new snapshot, but no longer than the pause before another attempt. False once closed."""
+        with self._change:
+            self._change.wait_for(lambda: self._is_closed or self._is_busy, pause or None)
+            self._is_busy = True
+            return not self._is_closed
+
+    def _write(self, snapshot: Snapshot) -> None:
+        checkpoint, store = snapshot.checkpoint(self._hold.head.generation, self._buffer), self._hold.store
+        tell = self.trouble.note
+        try:
+            # Where HEAD was deleted, another job may have begun with the same generation, and so with the same names.
+            tell(f"writing {store.path(FILE)}")
+            self._hold.change()
+            files.write(store, checkpoint, self._buffer, tell)
+            tell(f"writing {store.path(FILE)}")
+            self._hold.change(checkpoint=checkpoint.name)
+            self._samples_in_head = snapshot.position.samples
+            files.prune(store, keep=self._keep, current=checkpoint.name, tell=tell)
+        except StorageError as error:
+            # A server that does not answer deletes nothing either.
+            if not isinstance(error, UnavailableError):
+                files.delete_torn(store, up_to=checkpoint.name, tell=tell)
+            raise
+        finally:
+            self.trouble.rest()
+
+    def _fail(self, snapshot: Snapshot, error: Exception) -> None:
+        reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
+        with self._change:
+            self.trouble.add(snapshot.position.step, reason)
+            self._failed = (snapshot.position.samples, time.monotonic())
+            self._is_busy = False
+            self._due = time.monotonic() + (SECONDS_TO_FIRST if self._every is None else self._every)
+            self._change.notify_all()
+
+    def _succeed(self, snapshot: Snapshot) -> None:
+        position, seconds = snapshot.position, time.monotonic() - self._taken
+        name = files.name_of(self._hold.head.generation, position.samples)
+        with self._change:
+            self._given = None
+            self.lines.append(
+                f"checkpoint: saved {name} at step {position.step} ({position.samples} samples), {seconds:.1f} s, "
+                f"held the training up for {self._stall:.3f} s; {self._plan_next(seconds)}"
+            )
+            self.trouble.end()
+            self._is_busy, self.saved_samples = False, position.samples
+            self._change.notify_all()
+
+    def _plan_next(self, seconds: float) -> str:
+        """Set when the next one is due, by how long the last one took, and return the words for it."""
+        following = interval(self._every, stall=self._stall, write=seconds, ranks=self._ranks)
+        wait = max(0.0, following.seconds - seconds)
+        self._due = time.monotonic() + wait
+        if wait >= self.seconds_left:
+            return "none is due before the run's end"
+        return f"next in {wait:.0f} s ({following.reason})"

@@ -1,0 +1,119 @@
+"""Notice a rank that hangs: all others wait for it in a collective, for ever, and none of them can tell which it is."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import FrameType
+from typing import TypeVar
+
+from distrain_trainer.errors import LostPeerError, end_rank
+from distrain_trainer.loop.beacon import Beacon
+from distrain_trainer.storage.retry import is_waited_for
+
+T = TypeVar("T")
+
+# A step may be longer than others, by a slow read or a checkpoint, but not by this much.
+LEAST_SECONDS = 30.0
+TIMES_THE_MEDIAN = 10
+# Of so many of the last steps.
+REMEMBERED = 100
+SECONDS_BETWEEN = 1.0
+# The first steps compile, and so does a later one whose shapes are new: TensorFlow's kernels take half an hour on a GPU
+# that they were not built for. Input that takes as long as this never comes.
+LONGEST_SECONDS = 1800.0
+STEPS_THAT_COMPILE = 3
+# A rank that has not got its input after this tells the others.
+SECONDS_OF_INPUT = 3.0
+# Datagrams come each second; a few may be lost.
+SECONDS_HEARD = 5.0
+# Where the main thread is while a framework compiles what it is about to run.
+COMPILERS = (
+    "torch/_dynamo/convert_frame.py",
+    "torch/_inductor/compile_fx.py",
+    "triton/compiler/compiler.py",
+    "tensorflow/python/framework/func_graph.py",
+)
+
+
+class Watchdog:
+    """Ends this process when no step is made for far longer than steps take.
+
+    The first step may take as long as it likes, and so may what is seen to be no hang, for half an hour: this rank or
+    another one waits for its input, or compiles.
+    """
+
+    def __init__(self) -> None:
+        self._took: deque[float] = deque(maxlen=REMEMBERED)
+        self._steps = 0
+        self._last = 0.0
+        self._excused = 0.0
+        self._waits_since = float("inf")
+        self._stopped = threading.Event()
+        self._main = threading.get_ident()
+        self.beacon: Beacon | None = None
+
+    def next(self, batches: Iterator[T]) -> T:
+        """Return the next batch, and have the wait for it known as one for input."""
+        self._waits_since = time.monotonic()
+        batch = next(batches)
+        self._waits_since = float("inf")
+        return batch
+
+    def made_step(self, seconds: float) -> None:
+        """Note a step, and how long it took by itself."""
+        now = time.monotonic()
+        self._took.append(now - self._last if self._last else seconds)
+        if not self._last:
+            threading.Thread(target=self._watch, daemon=True).start()
+        self._last = self._excused = now
+        self._steps += 1
+
+    def stop(self) -> None:
+        """Let what comes after the last step take its time."""
+        self._stopped.set()
+
+    @property
+    def limit(self) -> float:
+        """Seconds that a step may take."""
+        if self._steps < STEPS_THAT_COMPILE:
+            return LONGEST_SECONDS
+        return max(LEAST_SECONDS, TIMES_THE_MEDIAN * statistics.median(self._took))
+
+    def _watch(self) -> None:
+        looked = time.monotonic()
+        while not self._stopped.wait(SECONDS_BETWEEN):
+            now = time.monotonic()
+            if now - looked > 5 * SECONDS_BETWEEN:
+                # It was this process that was halted: its step has yet to go on.
+                self._last = self._excused = now
+            looked = now
+            if self._is_busy(now):
+                self._excused = now
+                if self.beacon is not None:
+                    self.beacon.say_busy()
+            elif self.beacon is not None and now - self.beacon.last_heard < SECONDS_HEARD:
+                self._excused = now
+            for since, limit in ((self._excused, self.limit), (self._last, LONGEST_SECONDS)):
+                if now - since > limit and not self._stopped.is_set():
+                    end_rank(
+                        LostPeerError(f"no step was made for {limit:.0f} s: a rank hangs, or the network between ranks")
+                    )
+
+    def _is_busy(self, now: float) -> bool:
+        """Tell whether this rank does something that is no hang: it waits for its input, or compiles."""
+        waits = now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
+        return waits or compiles(sys._current_frames().get(self._main))
+
+
+def compiles(frame: FrameType | None) -> bool:
+    """Tell whether a thread that is at a frame compiles."""
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(COMPILERS):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,182 @@
+"""Train with MXNet, one process per rank, the gradients averaged by Horovod.
+
+A line that exists only because the training is distributed says so: `# Distributed:`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import horovod.mxnet as hvd
+import mxnet as mx
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.errors import DeviceError
+from distrain_trainer.log import Log
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.randomness import pin_all_reduce
+from distrain_trainer.loop.run import Run, World
+from distrain_trainer.mxnet import models
+from distrain_trainer.mxnet.state import GluonState
+from distrain_trainer.mxnet.training import (
+    Statistics,
+    are_finite,
+    choose_precision,
+    count_right,
+    make_loss,
+    make_optimizer,
+    require_asked_gpus,
+    saver,
+    seed_step,
+)
+from distrain_trainer.results import write_outcome
+from distrain_trainer.schedule import learning_rate
+
+
+def main(config: Config, dataset: Dataset) -> None:
+    """Train, test and write the outcome; returns once every rank has come to the end."""
+    require_asked_gpus()
+    if config.deterministic:
+        pin_all_reduce()  # Distributed
+    hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
+    device = choose_device()
+    is_half = choose_precision(config, device, log)
+
+    model, optimizer = build(config, dataset, device)
+    share_start(model)
+    # Distributed: averages the gradients over the ranks before the optimizer sees them.
+    trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
+    if is_half:
+        mx.contrib.amp.init_trainer(trainer)
+    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    run = Run.begin(config, dataset, GluonState(model, trainer), world(), log)
+
+    progress = train(config, dataset, model, trainer, run, device=device, is_half=is_half)
+    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
+    accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
+    results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
+
+    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+        write_outcome(config.output, results, log, model="model.params", save=saver(model))
+    run.finish()
+    # Distributed: no rank leaves, and so tells of success, before the model is written.
+    hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
+
+
+def world() -> World:
+    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+
+
+def broadcast(value: Any) -> Any:
+    """Return rank 0's value."""
+    shared = hvd.broadcast_object(value, name="value")  # Distributed
+    # Rank 0 has only queued it: Horovod drops a second one of the same name, and the others wait for that for ever.
+    mx.nd.waitall()
+    return shared
+
+
+def choose_device() -> Any:
+    """Return one GPU of this machine, or its CPU."""
+    gpus = mx.context.num_gpus()
+    if not gpus:
+        return mx.cpu()
+    if hvd.local_rank() >= gpus:
+        raise DeviceError(
+            f"workers.gpus: this worker runs {hvd.local_size()} ranks and sees {gpus} GPUs; make them equal"
+        )
+    return mx.gpu(hvd.local_rank())  # Distributed: each rank of a machine takes a GPU of its own.
+
+
+def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
+    """Return the untrained model and its optimizer."""
+    mx.random.seed(config.seed + hvd.rank())  # Distributed: ranks that drop out alike would learn less.
+    model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=[device])
+    return model, make_optimizer(config)
+
+
+def share_start(model: Any) -> None:
+    """Start every rank from rank 0's weights, or averaged gradients would mean nothing."""
+    # Distributed: the optimizer's state needs none of this, as it starts from zeros everywhere.
+    hvd.broadcast_parameters(model.collect_params(), root_rank=0)
+
+
+def train(
+    config: Config,
+    dataset: Dataset,
+    model: Any,
+    trainer: Any,
+    run: Run,
+    *,
+    device: Any,
+    is_half: bool = False,
+) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    train_step = make_train_step(model, trainer, device, is_half)
+    steps = count_steps(config, dataset, ranks=hvd.size(), start=run.position)
+    # Distributed: each rank has its own part of the samples.
+    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size(), start=run.position)
+    progress = Progress.start(config, steps, run.log, run)
+    for step in range(run.position.step, steps):
+        started = time.perf_counter()
+        batch = run.watchdog.next(batches)
+        seed_step(config, rank=hvd.rank(), samples=run.position.samples)
+        # Distributed: the rate grows with the ranks, as the global batch does.
+        trainer.set_learning_rate(learning_rate(config, step=step, ranks=hvd.size()))
+        # Distributed: all ranks stop at the same step.
+        asked = hvd.allreduce(mx.nd.array([run.asked]), op=hvd.Max, name="asked")
+        loss = train_step(batch)
+        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
+        run.made_step(batch.global_samples, asked=int(asked.asscalar()))
+    return progress
+
+
+def mean_over_ranks(loss: float) -> float:
+    """Return the loss of the global batch."""
+    return float(hvd.allreduce(mx.nd.array([loss]), name="loss").asscalar())  # Distributed
+
+
+def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Callable[[Batch], float]:
+    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    loss_of, statistics = make_loss(model), Statistics(model)
+    trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
+
+    def train_step(batch: Batch) -> float:
+        statistics.keep()
+        with mx.autograd.record():
+            loss = loss_of(batch, device)
+            if is_half:
+                # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
+                with mx.contrib.amp.scale_loss(loss, trainer) as scaled:
+                    mx.autograd.backward(scaled)
+        if not is_half:
+            loss.backward()
+        trainer.allreduce_grads()
+        # Distributed: the averages are the same on all ranks, and so all leave a step out, or none.
+        is_left_out = not are_finite([each.grad() for each in trained])
+        # While fp16's scale is above 1, it is what made them too large: the trainer leaves the step out and lowers it.
+        is_scale = is_half and trainer._amp_loss_scaler.loss_scale > 1
+        if is_half or not is_left_out:
+            # Not the batch's size: the samples' weights have made a mean of the sum already.
+            trainer.update(1)
+        if is_left_out or batch.is_empty:
+            statistics.restore()
+        # As a number at once: it waits for the step, which else is only in MXNet's queue.
+        return math.nan if is_left_out and not is_scale else float(loss.asscalar())
+
+    return train_step
+
+
+def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> float:
+    """Return the share of the test samples that the model gets right."""
+    # Distributed: each rank tests a part.
+    right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
+    total = hvd.allreduce(mx.nd.array([right], dtype="float64"), op=hvd.Sum, name="right")  # Distributed
+    return float(total.asscalar()) / dataset.tests

@@ -1,0 +1,240 @@
+"""Train with MXNet and a parameter server: workers push gradients to it, and pull the weights that it made of them.
+
+A line that exists only because the training is distributed says so: `# Distributed:`. This is the workers' program;
+mxnet_server.py is the servers' and the scheduler's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mxnet as mx
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.errors import FinishedError, StoppedError
+from distrain_trainer.log import Log
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.run import Run, World
+from distrain_trainer.mxnet import models
+from distrain_trainer.mxnet.collectives import Mail, Meeting
+from distrain_trainer.mxnet.server import Place
+from distrain_trainer.mxnet.server_optimizer import NOTHING_BUT_SUMS, STATES, Keys, ServerOptimizer
+from distrain_trainer.mxnet.state import ServersState
+from distrain_trainer.mxnet.training import (
+    Statistics,
+    are_finite,
+    choose_precision,
+    count_right,
+    make_loss,
+    require_asked_gpus,
+    saver,
+    seed_step,
+)
+from distrain_trainer.results import write_outcome
+
+# fp16 holds no small gradients: they are computed of a loss so many times as large, and divided again.
+FP16_LOSS_SCALE = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Worker:
+    """One worker of the job. Each of its GPUs, or its CPU, is a rank."""
+
+    index: int
+    devices: Sequence[Any]
+    store: Any
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of the whole job."""
+        return int(self.store.num_workers) * len(self.devices)
+
+    @property
+    def own_ranks(self) -> range:
+        return range(self.index * len(self.devices), (self.index + 1) * len(self.devices))
+
+
+def main(config: Config, dataset: Dataset) -> None:
+    """Train, test and write the outcome; returns once every worker has come to the end."""
+    place = Place.from_environment()
+    lifeline = place.join()  # Distributed: where one process of the job fails, all end.
+    require_asked_gpus()
+    # Distributed: waits until the scheduler, all servers and all workers are there.
+    worker = Worker(place.index, choose_devices(), mx.kv.create(config.kvstore or "dist_sync"))
+    log = Log(speaks=worker.index == 0)  # Distributed: one worker speaks for all.
+    loss_scale = FP16_LOSS_SCALE if choose_precision(config, worker.devices[0], log) else 1
+
+    model = build(config, dataset, worker)
+    state = ServersState(model, worker.store, keys_of(config, model))
+    mail = open_mail(config, worker, state.keys)
+    try:
+        # Distributed: the workers take their checkpoints over from whoever had them, and go on from the newest.
+        run = Run.begin(config, dataset, state, world(worker, mail), log)
+        share_start(config, state, worker, loss_scale, run)
+        progress = train(config, dataset, model, state.trained, run, worker=worker, mail=mail, loss_scale=loss_scale)
+    except FinishedError:
+        lifeline.leave()
+        raise
+    except StoppedError:
+        lifeline.stop()  # Distributed: the scheduler and the servers stop as well.
+        raise
+    take_final_weights(state.trained, worker)
+    share_statistics(model, mail)
+    accuracy = evaluate(config, dataset, model, worker, mail) if dataset.tests else None
+    results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
+
+    if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so one writes it.
+        write_outcome(config.output, results, log, model="model.params", save=saver(model))
+    run.finish()
+    # Distributed: no worker leaves, and so tells of success, before the model is written.
+    worker.store._barrier()
+    lifeline.leave()
+
+
+def choose_devices() -> list[Any]:
+    """Return all GPUs that this worker sees, or its CPU."""
+    return [mx.gpu(number) for number in range(mx.context.num_gpus())] or [mx.cpu()]
+
+
+def build(config: Config, dataset: Dataset, worker: Worker) -> Any:
+    """Return the untrained model."""
+    # Distributed: all alike, so that the seed decides on them: the store takes those of the worker that came first.
+    mx.random.seed(config.seed)
+    model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=worker.devices)
+    mx.random.seed(config.seed + worker.index)  # Distributed: ranks that drop out alike would learn less.
+    return model
+
+
+def keys_of(config: Config, model: Any) -> Keys:
+    trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
+    # Distributed: the operator tells how many servers there are.
+    return Keys(len(trained), STATES[config.optimizer], servers=int(os.environ["DMLC_NUM_SERVER"]))
+
+
+def open_mail(config: Config, worker: Worker, keys: Keys) -> Mail:
+    """Have the servers add up what they get, so that the workers can pass each other values."""
+    if worker.index == 0:  # Distributed: the servers' optimizer is the same whoever sends it, so one does.
+        sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS)
+        worker.store.set_optimizer(sums)
+    worker.store._barrier()  # Distributed: from here on a server knows what to do with what it gets.
+    return Mail(worker.store, keys, index=worker.index)
+
+
+def world(worker: Worker, mail: Mail) -> World:
+    return World(worker.index, worker.ranks, mail.broadcast, mail.gather, shares_state=False)  # Distributed
+
+
+def share_start(config: Config, state: ServersState, worker: Worker, loss_scale: int, run: Run) -> None:
+    """Put worker 0's weights and its checkpoint's optimizer state on the servers, and start every worker from them."""
+    store = worker.store
+    state.put_weights(is_mine=worker.index == 0)  # Distributed
+    if worker.index == 0:
+        is_async = "async" in store.type
+        pushes, ranks = (store.num_workers, len(worker.devices)) if is_async else (1, worker.ranks)
+        updates = run.position.step * pushes
+        optimizer = ServerOptimizer(
+            config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, keys=state.keys, begin_num_update=updates
+        )
+        store.set_optimizer(optimizer)
+    store._barrier()  # Distributed: from here on what is pushed are gradients.
+    state.put_optimizer()  # Distributed
+
+
+def train(
+    config: Config,
+    dataset: Dataset,
+    model: Any,
+    parameters: Sequence[Any],
+    run: Run,
+    *,
+    worker: Worker,
+    mail: Mail,
+    loss_scale: int = 1,
+) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    train_step = make_train_step(model, parameters, worker, loss_scale)
+    steps = count_steps(config, dataset, ranks=worker.ranks, start=run.position)
+    # Distributed: each rank has its own part of the samples.
+    parts = [
+        train_batches(config, dataset, rank=rank, ranks=worker.ranks, start=run.position) for rank in worker.own_ranks
+    ]
+    progress = Progress.start(config, steps, run.log, run)
+    meeting = Meeting(mail, worker.store, run, steps)
+    for step in range(run.position.step, steps):
+        started = time.perf_counter()
+        batches = [run.watchdog.next(part) for part in parts]
+        seed_step(config, rank=worker.index, samples=run.position.samples)
+        loss = train_step(batches)
+        whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
+        progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, mail))
+        meeting.made_step(step + 1, whole.global_samples)  # Distributed: where the servers' state is saved, all wait.
+    return progress
+
+
+def mean_over(worker: Worker, mail: Mail) -> Callable[[float], float]:
+    """Return the function that makes the global batch's loss of a worker's."""
+    if "async" in worker.store.type:
+        return lambda loss: loss  # Distributed: no worker waits for another's, and the log shows worker 0's own.
+    return lambda loss: mail.sum(loss) / worker.store.num_workers  # Distributed
+
+
+def make_train_step(
+    model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int
+) -> Callable[[Sequence[Batch]], float]:
+    """Return the function of one step: a batch per device in, this worker's loss out, NaN where it was left out."""
+    loss_of, statistics = make_loss(model), Statistics(model)
+
+    def train_step(batches: Sequence[Batch]) -> float:
+        statistics.keep()
+        with mx.autograd.record():
+            losses = [loss_of(batch, device) for batch, device in zip(batches, worker.devices, strict=True)]
+            targets = [loss * loss_scale for loss in losses]
+        mx.autograd.backward(targets)
+        gradients = [parameter.list_grad() for parameter in parameters]
+        is_left_out = not all(are_finite(of_device) for of_device in zip(*gradients, strict=True))
+        if is_left_out:
+            # Distributed: in all of them, so that the servers leave out all of this step, and not only some layers.
+            for array in itertools.chain(*gradients):
+                array[:] = math.nan
+        if is_left_out or all(batch.is_empty for batch in batches):
+            statistics.restore()
+        for key, parameter in enumerate(parameters):
+            # Distributed: the gradients go to the servers and the new weights come back, the first layer's first, as
+            # the next step begins with it.
+            worker.store.pushpull(key, parameter.list_grad(), out=parameter.list_data(), priority=-key)
+        # As a number at once: it waits for the step, which else is only in MXNet's queue.
+        return math.nan if is_left_out else float(sum(loss.asscalar() for loss in losses)) / len(losses)
+
+    return train_step
+
+
+def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
+    """Take the weights that the servers have after every worker's last step."""
+    mx.nd.waitall()
+    worker.store._barrier()  # Distributed
+    for key, parameter in enumerate(parameters):
+        worker.store.pull(key, out=parameter.list_data())  # Distributed
+
+
+def share_statistics(model: Any, mail: Mail) -> None:
+    """Have all workers test with worker 0's means of batch normalizations: the saved model has these."""
+    parameters = Statistics(model).parameters
+    if parameters:
+        values = mail.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
+        for each, value in zip(parameters, values, strict=True):
+            each.set_data(value)
+
+
+def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, mail: Mail) -> float:
+    """Return the share of the test samples that the model gets right."""
+    # Distributed: each rank tests a part.
+    parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
+    right = sum(count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True))
+    return mail.count(int(right)) / dataset.tests  # Distributed

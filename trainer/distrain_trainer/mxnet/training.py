@@ -1,0 +1,95 @@
+"""What both MXNet programs do alike, however their ranks exchange gradients: precision, optimizer, loss and hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch
+from distrain_trainer.gpus import require_gpus
+from distrain_trainer.log import Log
+from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.mxnet.models import to_model
+
+
+def require_asked_gpus() -> None:
+    is_for_gpus = mx.runtime.Features().is_enabled("CUDA")
+    require_gpus("MXNet", visible=mx.context.num_gpus(), is_for_gpus=is_for_gpus)
+
+
+def choose_precision(config: Config, device: Any, log: Log) -> bool:
+    """Compute in fp16 where a GPU can, and tell whether. Before the model is built: it changes MXNet's operators."""
+    if config.precision == "fp32":
+        return False
+    if device.device_type != "gpu":
+        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+        return False
+    if config.precision == "bf16":
+        log.print("trainer.precision: MXNet has no bf16 on GPUs; training in fp32. Set fp16")
+        return False
+    mx.contrib.amp.init()
+    return True
+
+
+def seed_step(config: Config, *, rank: int, samples: int) -> None:
+    """Seed what layers draw, such as dropout's, for the step after so many samples of all ranks."""
+    mx.random.seed(step_seed(config, rank=rank, samples=samples))
+
+
+def make_optimizer(config: Config, **options: Any) -> Any:
+    if config.optimizer == "adam":
+        return mx.optimizer.Adam(**options)
+    return mx.optimizer.SGD(momentum=0.9, **options)
+
+
+def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
+    """Return the function of one rank's loss: batch and device in, an array of one number out."""
+    model.hybridize(static_alloc=True)
+    cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def loss(batch: Batch, device: Any) -> Any:
+        labels, weights = (mx.nd.array(each, ctx=device) for each in (batch.labels, batch.weights))
+        logits = model(to_model(batch.images, device)).astype("float32")
+        return (weights * cross_entropy(logits, labels)).sum()
+
+    return loss
+
+
+class Statistics:
+    """What a model counts beside its weights, such as the means of a batch normalization, as it was before a step."""
+
+    def __init__(self, model: Any) -> None:
+        self.parameters = [each for each in model.collect_params().values() if each.grad_req == "null"]
+        self._before: list[list[Any]] = []
+
+    def keep(self) -> None:
+        self._before = [[array.copy() for array in each.list_data()] for each in self.parameters]
+
+    def restore(self) -> None:
+        """Forget what the step has counted."""
+        for each, before in zip(self.parameters, self._before, strict=True):
+            for array, old in zip(each.list_data(), before, strict=True):
+                array[:] = old
+
+
+def are_finite(arrays: Sequence[Any]) -> bool:
+    """Tell whether arrays of one device hold finite numbers alone."""
+    return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
+
+
+def count_right(model: Any, batches: Iterable[Batch], device: Any) -> float:
+    """Return how many samples the model gets right."""
+    right = 0.0
+    for batch in batches:
+        hits = model(to_model(batch.images, device)).argmax(axis=1).asnumpy() == batch.labels
+        right += float(hits[batch.weights > 0].sum())
+    return right
+
+
+def saver(model: Any) -> Callable[[Path], None]:
+    """Return the function that writes the model's weights to a file, for Gluon's load_parameters."""
+    return lambda path: model.save_parameters(str(path))

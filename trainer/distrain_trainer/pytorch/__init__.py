@@ -1,0 +1,1 @@
+"""Training with PyTorch: the programs ddp.py (DistributedDataParallel) and horovod.py."""

@@ -1,0 +1,197 @@
+"""Train with PyTorch, one process per rank, the gradients averaged by DistributedDataParallel.
+
+torchrun starts the ranks. A line that exists only because the training is distributed says so: `# Distributed:`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset, evaluation_batches
+from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError, told_to_end_within
+from distrain_trainer.log import Log
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.run import Run, World
+from distrain_trainer.pytorch.state import TorchState
+from distrain_trainer.pytorch.training import (
+    MODEL_FILE,
+    Computer,
+    Statistics,
+    change_weights,
+    make_deterministic,
+    make_optimizer,
+    require_asked_gpus,
+    run_steps,
+    save,
+    take_from_rank_0,
+)
+from distrain_trainer.results import write_outcome
+
+# What gloo and NCCL do not broadcast.
+UNKNOWN_TYPES = (torch.int16, torch.uint16, torch.uint32, torch.uint64)
+
+
+@contextlib.contextmanager
+def lost_ranks_named() -> Iterator[None]:
+    """Tell in a line that another rank is gone, but only after it had the time to tell why."""
+    try:
+        yield
+    except RuntimeError as error:
+        finding = str(error).splitlines()[0]
+        if not isinstance(error, dist.DistError) and "gloo" not in finding:
+            raise
+        # Without torchrun nobody tells: who waits would keep the store in which those that start again are to meet.
+        if "TORCHELASTIC_RUN_ID" in os.environ:
+            told_to_end_within(SECONDS_FOR_RANK_0)
+        raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
+
+
+@lost_ranks_named()  # Distributed
+def main(config: Config, dataset: Dataset) -> None:
+    """Train, test and write the outcome; returns once every rank has come to the end."""
+    require_asked_gpus()
+    if config.deterministic:
+        make_deterministic()
+    join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.
+    log = Log(speaks=dist.get_rank() == 0)  # Distributed: one rank speaks for all.
+    computer = choose_computer(config, log)
+
+    model = computer.build(config, dataset, rank=dist.get_rank())
+    optimizer, scaler = make_optimizer(config, model), computer.scaler()
+    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
+
+    progress = train(config, dataset, computer, model, optimizer, scaler, run)
+    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    take_from_rank_0(dict(model.named_buffers()), broadcast)
+    accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
+    results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
+
+    if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+        write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
+    run.finish()
+    dist.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.
+    dist.destroy_process_group()  # Distributed
+
+
+def join() -> None:
+    """Join the other ranks, or be the only one where nothing says that there are others."""
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    with stdout_silenced():
+        if "WORLD_SIZE" in os.environ:
+            dist.init_process_group(backend)  # Distributed: RANK, MASTER_ADDR and the like say how.
+        else:
+            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+
+
+def world() -> World:
+    return World(dist.get_rank(), dist.get_world_size(), from_rank_0, of_all_ranks)  # Distributed
+
+
+def from_rank_0(value: Any) -> Any:
+    values = [value]
+    dist.broadcast_object_list(values, src=0)  # Distributed
+    return values[0]
+
+
+def of_all_ranks(value: Any) -> list[Any]:
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)  # Distributed
+    return values
+
+
+@contextlib.contextmanager
+def stdout_silenced() -> Iterator[None]:
+    """Keep what C++ prints out of the log: gloo tells, on every rank, how many others it is connected to."""
+    stdout = os.dup(1)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+def choose_computer(config: Config, log: Log) -> Computer:
+    # Distributed: without torchrun there is one rank per pod.
+    local_rank, local_ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks)
+
+
+def train(
+    config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
+) -> Progress:
+    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    share_unknown_types(model)  # Distributed
+    # Distributed: starts every rank from rank 0's weights. After its first step it packs the gradients anew, by the
+    # order in which they came, and a sum of other parts has other last bits: not where it looks for unused ones.
+    replica = DistributedDataParallel(model, find_unused_parameters=config.deterministic)
+    train_step = make_train_step(computer, replica, optimizer, scaler)
+    return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
+
+
+def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
+    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    statistics = Statistics(replica)
+
+    def train_step(batch: Batch) -> Any:
+        optimizer.zero_grad()
+        statistics.keep()
+        loss = computer.loss(replica, batch)
+        scaler.scale(loss).backward()  # Distributed: the replica averages the gradients over the ranks meanwhile.
+        return change_weights(optimizer, scaler, statistics, batch, loss.detach())
+
+    return train_step
+
+
+def share_unknown_types(model: Any) -> None:
+    """Have the replica leave out what it cannot broadcast, and start every rank from rank 0's."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    unknown = {name: tensor for name, tensor in tensors.items() if tensor.dtype in UNKNOWN_TYPES}
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(unknown))  # Distributed
+    take_from_rank_0(unknown, broadcast)
+
+
+def broadcast(tensors: dict[str, Any]) -> None:
+    for tensor in tensors.values():
+        dist.broadcast(tensor, src=0)  # Distributed
+
+
+def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:
+    """Return the share of the test samples that the model gets right."""
+    # Distributed: each rank tests a part.
+    batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
+    return sum_of_ranks(computer.count_right(model, batches)) / dataset.tests
+
+
+def largest_of_ranks(value: int) -> Callable[[], int]:
+    """Begin to look for the largest number, beside the step. Returns what waits for it."""
+    largest = torch.tensor(value, device="cuda" if torch.cuda.is_available() else "cpu")
+    begun = dist.all_reduce(largest, op=dist.ReduceOp.MAX, async_op=True)  # Distributed
+
+    def wait() -> int:
+        begun.wait()
+        return int(largest)
+
+    return wait
+
+
+def mean_of_ranks(value: float) -> float:
+    ranks: int = dist.get_world_size()
+    return sum_of_ranks(value) / ranks  # Distributed
+
+
+def sum_of_ranks(value: float) -> float:
+    total = torch.tensor(value, dtype=torch.float64, device="cuda" if torch.cuda.is_available() else "cpu")
+    dist.all_reduce(total)  # Distributed
+    return float(total)

@@ -1,0 +1,221 @@
+"""What training with PyTorch is, whoever averages the gradients: the device, the precision, a step, a test."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Batch, Dataset, count_steps, train_batches
+from distrain_trainer.errors import DeviceError
+from distrain_trainer.gpus import require_gpus
+from distrain_trainer.log import Log
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.loop.run import Run
+from distrain_trainer.processors import count_processors
+from distrain_trainer.pytorch import models
+from distrain_trainer.schedule import learning_rate
+
+MODEL_FILE = "model.pt"
+PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Computer:
+    """What this rank computes on, and how precisely."""
+
+    device: torch.device
+    precision: torch.dtype
+
+    @classmethod
+    def choose(cls, config: Config, log: Log, *, local_rank: int, local_ranks: int) -> Computer:
+        """Take one GPU of this machine; without any, this rank's part of the processors."""
+        gpus = torch.cuda.device_count()
+        if gpus == 0:
+            choose_threads(local_ranks)
+            if config.precision != "fp32":
+                log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+            return cls(torch.device("cpu"), torch.float32)
+        if local_rank >= gpus:
+            raise DeviceError(
+                f"workers.gpus: this worker runs {local_ranks} ranks and sees {gpus} GPUs; make them equal"
+            )
+        torch.cuda.set_device(local_rank)  # Distributed: each rank of a machine takes a GPU of its own.
+        return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision])
+
+    def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
+        """Return the untrained model."""
+        torch.manual_seed(config.seed + rank)  # Distributed: ranks that drop out alike would learn less.
+        model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
+        return model.to(self.device)
+
+    def loss(self, model: Any, batch: Batch) -> Any:
+        """Return this rank's loss of a batch; the mean of the ranks' is that of the global batch."""
+        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
+            logits = model(self._images(batch))
+        labels, weights = (torch.from_numpy(array).to(self.device) for array in (batch.labels, batch.weights))
+        return (weights * torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")).sum()
+
+    def scaler(self) -> Any:
+        """Return what scales losses: fp16 holds no small gradients, so they are computed of a larger loss."""
+        return torch.amp.GradScaler(self.device.type, enabled=self.precision == torch.float16)
+
+    def count_right(self, model: Any, batches: Iterator[Batch]) -> float:
+        """Return how many samples of the batches the model gets right."""
+        model.eval()
+        right = 0.0
+        with torch.no_grad():
+            for batch in batches:
+                hits = model(self._images(batch)).argmax(dim=1).cpu().numpy() == batch.labels
+                right += float(hits[batch.weights > 0].sum())
+        return right
+
+    def _images(self, batch: Batch) -> Any:
+        """Return the images with their channels before height and width, as PyTorch wants them.
+
+        In memory as well: of images with the channels last it makes gradients so, which Horovod refuses to average.
+        """
+        return (
+            torch.from_numpy(batch.images)
+            .to(self.device)
+            .permute(0, 3, 1, 2)
+            .clone(memory_format=torch.contiguous_format)
+        )
+
+
+def require_asked_gpus() -> None:
+    # The images for CPUs hold PyPI's PyTorch, which says it was built for CUDA, less the libraries that this one needs.
+    kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
+    is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
+    require_gpus("PyTorch", visible=torch.cuda.device_count(), is_for_gpus=is_for_gpus)
+
+
+def choose_threads(local_ranks: int) -> None:
+    """Share this container's processors among its ranks, or each would start a thread for every one of the machine's.
+
+    A number that the user gave stays, and so does the 1 that torchrun gives each of several ranks.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, count_processors() // local_ranks))
+
+
+def make_optimizer(config: Config, model: Any) -> Any:
+    """Return the optimizer; each step sets its learning rate."""
+    if config.optimizer == "adam":
+        return torch.optim.Adam(model.parameters())
+    return torch.optim.SGD(model.parameters(), momentum=0.9)
+
+
+class Statistics:
+    """What a model counts beside its weights, such as the means of a batch normalization, as it was before a step."""
+
+    def __init__(self, model: Any) -> None:
+        self._buffers = list(model.buffers())
+        self._before = [buffer.clone() for buffer in self._buffers]
+
+    def keep(self) -> None:
+        _copy(self._buffers, self._before)
+
+    def restore(self) -> None:
+        """Forget what the step has counted."""
+        _copy(self._before, self._buffers)
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+def _copy(these: list[Any], to: list[Any]) -> None:
+    for one, other in zip(these, to, strict=True):
+        other.copy_(one)
+
+
+def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: Batch, loss: Any) -> Any:
+    """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss.
+
+    Gradients that are no finite numbers change nothing, on no rank, and the loss returned is NaN then. Only while the
+    scaler still looks for a scale that fp16 holds, it is nothing to tell of. A batch without samples leaves the
+    statistics alone.
+    """
+    if scaler.is_enabled():
+        scale = scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update()
+        is_left_out = scaler.get_scale() < scale
+        is_told = is_left_out and scale <= 1
+    else:
+        is_told = is_left_out = not are_finite(optimizer)
+        if not is_left_out:
+            optimizer.step()
+    if is_left_out or batch.is_empty:
+        statistics.restore()
+    return loss.new_tensor(math.nan) if is_told else loss
+
+
+def are_finite(optimizer: Any) -> bool:
+    gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+    return math.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
+
+
+def run_steps(
+    config: Config,
+    dataset: Dataset,
+    optimizer: Any,
+    train_step: Callable[[Batch], Any],
+    run: Run,
+    *,
+    largest: Callable[[int], Callable[[], int]],
+    mean: Callable[[float], float],
+) -> Progress:
+    """Make all steps that are left. Raises DivergedError when the loss is lost, StoppedError when asked to stop.
+
+    `largest` begins to look for the largest of all ranks' numbers, and returns what waits for it.
+    """
+    rank, ranks = run.world.rank, run.world.size
+    steps = count_steps(config, dataset, ranks=ranks, start=run.position)
+    # Distributed: each rank has its own part of the samples.
+    batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position)
+    progress = Progress.start(config, steps, run.log, run)
+    for step in range(run.position.step, steps):
+        started = time.perf_counter()
+        batch = run.watchdog.next(batches)
+        for group in optimizer.param_groups:
+            # Distributed: the rate grows with the ranks, as the global batch does.
+            group["lr"] = learning_rate(config, step=step, ranks=ranks)
+        # Distributed: ranks that drop out alike would learn less.
+        torch.manual_seed(step_seed(config, rank=rank, samples=run.position.samples))
+        asked = largest(run.asked)  # Distributed: all ranks stop at the same step.
+        # As a number at once: it waits for a GPU, which else only has the step in its queue.
+        loss = float(train_step(batch))
+        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
+        run.made_step(batch.global_samples, asked=asked())
+    return progress
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
+    """Fill the tensors with rank 0's. They are sent as bytes: no communicator knows all types."""
+    whole = {name: tensor.resolve_conj().contiguous() for name, tensor in tensors.items()}
+    broadcast({name: tensor.view(-1).view(torch.uint8) for name, tensor in whole.items() if tensor.numel()})
+    for name, tensor in tensors.items():
+        if tensor.data_ptr() != whole[name].data_ptr():
+            tensor.copy_(whole[name])
+
+
+def make_deterministic() -> None:
+    """Compute the same bits of the same numbers. Before anything else of PyTorch's."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True)
+
+
+def save(model: Any, path: Path) -> None:
+    """Write the weights, for `load_state_dict` on a machine with or without GPUs."""
+    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, path)

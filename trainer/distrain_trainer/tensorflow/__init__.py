@@ -1,0 +1,1 @@
+"""Training with TensorFlow: the programs horovod.py and parameter_server.py."""

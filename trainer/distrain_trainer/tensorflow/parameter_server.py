@@ -1,0 +1,221 @@
+"""Train with TensorFlow, the weights on parameter servers that every worker changes in its own time.
+
+The same command runs in every process of a TFJob. The servers (ps) hold the weights and the optimizer; a worker pulls
+the weights, computes the gradients of its own batch, and pushes them, without waiting for another worker; the chief
+starts the weights, tells how the training goes, and writes what came of it.
+
+A line that exists only because the training is distributed says so: `# Distributed:`. Here it is most of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, astuple, dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from distrain_trainer.checkpoint.manifest import position_of
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, Position, count_steps, train_batches
+from distrain_trainer.errors import FinishedError, StoppedError
+from distrain_trainer.log import Log
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.stop_flag import StopRequest
+from distrain_trainer.results import write_outcome
+from distrain_trainer.schedule import learning_rate
+from distrain_trainer.tensorflow import models
+from distrain_trainer.tensorflow.barrier import Attendance, Meeting
+from distrain_trainer.tensorflow.processes import Cluster, Member
+from distrain_trainer.tensorflow.shared_weights import SharedWeights
+from distrain_trainer.tensorflow.training import (
+    are_finite,
+    choose_device,
+    choose_precision,
+    count_right,
+    has_gpu,
+    loss_of,
+    require_asked_gpus,
+    seed,
+    seeder,
+    tell_precision,
+)
+
+# fp16 holds no small gradients: they are computed of a loss so many times as large, and divided again.
+FP16_SCALE = 1024.0
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a worker tells the chief of a step."""
+
+    samples: int
+    global_samples: int
+    loss: float
+    seconds: float
+    asked: float
+
+
+def main(config: Config, dataset: Dataset | None) -> None:
+    """Do this process's part, which TF_CONFIG names; returns once the chief has written the outcome."""
+    cluster = Cluster.from_environment()  # Distributed: the operator tells each pod what it is, and where all are.
+    if cluster.task == "ps":
+        serve(cluster, config)
+        return
+    assert dataset is not None
+    # Distributed: one that finds a mistake never listens, and the others wait for it: so each looks before it waits.
+    count_steps(config, dataset, ranks=cluster.workers)
+    if cluster.task == "chief":
+        lead(cluster, config, dataset)
+    else:
+        work(cluster, config, dataset)
+
+
+def serve(cluster: Cluster, config: Config) -> None:
+    """Hold weights for the others, until the chief says that all is done."""
+    tf.config.set_visible_devices([], "GPU")
+    member = Member(cluster)
+    member.connect()
+    if config.checkpoint:
+        StopRequest().pass_on(member.ask_to_stop)  # Distributed: whoever is asked to stop, all do.
+    member.wait_for("end")
+
+
+def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
+    """Start the weights, follow the workers' steps, and write the outcome; a chief trains nothing, so needs no GPU."""
+    tf.config.set_visible_devices([], "GPU")
+    log = Log(speaks=True)  # Distributed: the chief speaks for all.
+    seed(config, rank=0)
+    model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
+    member = Member(cluster)
+    weights = SharedWeights(config, model, member)
+    member.connect()  # Distributed: waits for every worker and server.
+    weights.put()  # Distributed: all start from the chief's weights.
+    tell_precision(config, log, gpus=all(gpus for (gpus,) in member.gather()))
+    run = resume(config, dataset, weights, member, log)
+
+    # Distributed: all go on from where the chief found the run.
+    member.tell_workers(f"train {json.dumps(asdict(run.position))}")
+    progress = follow(config, dataset, member, log, run)
+    member.tell_workers("test")  # Distributed: no one changes the weights any more.
+    right = sum(figures[0] for figures in member.gather())
+    accuracy = right / dataset.tests if dataset.tests else None
+    results = progress.end(config, world_size=cluster.workers, accuracy=accuracy)
+
+    if config.output:
+        weights.pull()  # Distributed: what the workers made of them.
+        write_outcome(config.output, results, log, model="model.keras", save=model.save)
+    run.finish()
+    member.end_all()  # Distributed: no one leaves, and so tells of success, before the model is written.
+
+
+def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
+    """Take the run's checkpoints over, and go on from the newest; the chief does for all what ranks do together."""
+    world = World(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
+    try:
+        return Run.begin(config, dataset, weights, world, log)
+    except FinishedError:
+        member.end_all()
+        raise
+
+
+def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run) -> Progress:
+    """Take each worker's report of each step. Raises DivergedError when the loss is lost, StoppedError when asked."""
+    steps = count_steps(config, dataset, ranks=member.cluster.workers, start=run.position)
+    meeting = Meeting(member, steps)
+    progress = Progress.start(config, steps, log, run)
+    for step in range(run.position.step, steps):
+        reports = [StepReport(int(own), int(all_), *rest) for own, all_, *rest in meeting.next_reports()]
+        loss = fmean(report.loss for report in reports)
+        seconds = fmean(report.seconds for report in reports)
+        progress.add(reports[0], loss=loss, seconds=seconds, mean=lambda mean: mean)
+        asked = max(run.asked, *(int(report.asked) for report in reports))
+        if meeting.step is None and (asked or run.is_due):
+            meeting.call()  # Distributed: workers are at different steps, until the chief needs them at one.
+        meets = meeting.step == step + 1
+        try:
+            run.made_step(reports[0].global_samples, asked=asked if meets else 0, may_save=meets)
+        except StoppedError:
+            member.end_all("stop")
+            raise
+        if meets:
+            meeting.dissolve()
+    meeting.end()
+    return progress
+
+
+def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
+    """Train on this worker's part of the samples, and test on its part."""
+    choose_device(local_rank=0, local_size=1)
+    choose_precision(config)
+    seed(config, rank=cluster.index)
+    model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
+    member = Member(cluster)
+    weights = SharedWeights(config, model, member)
+    member.connect()
+    require_asked_gpus()  # Distributed: not before the others know this worker, or they would wait for it.
+    member.report(has_gpu())
+
+    # Distributed: the chief has put the weights there.
+    start = position_of(json.loads(member.wait_for("train")))
+    train(config, dataset, model, weights, member, start)
+    member.wait_for("test")  # Distributed: all have trained.
+    weights.pull()
+    member.report(count_right(config, dataset, model, rank=cluster.index, ranks=cluster.workers))
+    member.wait_for("end")
+
+
+def train(
+    config: Config, dataset: Dataset, model: Any, weights: SharedWeights, member: Member, start: Position
+) -> None:
+    """Make this worker's steps."""
+    gradients_of = make_gradients(model)
+    rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
+    seed_step = seeder(config, model, rank=rank)
+    request, attendance = StopRequest(), Attendance(member, weights)
+    if config.checkpoint:
+        request.listen()
+    # Distributed: each worker has its own part of the samples.
+    batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
+    steps = count_steps(config, dataset, ranks=ranks, start=start)
+    for step in range(start.step, steps):
+        started = time.perf_counter()
+        batch = next(batches)
+        weights.pull()  # Distributed: others have changed them since the last step.
+        attendance.stand_before(step)  # Distributed: where the chief saves, all workers stand before one step.
+        seed_step(samples)
+        samples += batch.global_samples
+        loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
+        # A step without samples, or whose gradients are no finite numbers, changes nothing on the servers.
+        if math.isfinite(loss) and not batch.is_empty:
+            # Distributed: the servers make a step for each worker's batch, and not one for all, so the rate is for one.
+            weights.push(gradients, rate=learning_rate(config, step=step, ranks=1))
+        # Distributed: whoever is asked to stop, all do.
+        asked = max(request.reason, *weights.signs[1:])
+        report = StepReport(batch.samples, batch.global_samples, float(loss), time.perf_counter() - started, asked)
+        member.report(*astuple(report))  # Distributed
+    attendance.say(steps)
+
+
+def make_gradients(model: Any) -> Callable[..., Any]:
+    """Return the function of one step, compiled to a graph: batch in, loss and gradients out.
+
+    The loss is NaN where a gradient is no finite number, be it too large for fp16.
+    """
+    is_scaled = tf.keras.mixed_precision.global_policy().name == "mixed_float16"
+
+    def gradients_of(images: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+        with tf.GradientTape() as tape:
+            loss = loss_of(model, images, labels, weights)
+            target = loss * FP16_SCALE if is_scaled else loss
+        gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
+        loss = tf.where(are_finite(gradients), loss, np.nan)
+        return loss, [gradient / FP16_SCALE for gradient in gradients] if is_scaled else gradients
+
+    return tf.function(gradients_of)  # type: ignore[no-any-return]

@@ -1,0 +1,226 @@
+"""The processes of a TFJob: who they are, and the words and figures that they pass to each other.
+
+Each process runs a TensorFlow server and a session. An op of a session's graph under another process's device runs
+there; what lies there (a queue, a variable) is found by its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from distrain_trainer.errors import ArgumentError, FinishedError, LostPeerError, StoppedError
+from distrain_trainer.loop import abort
+from distrain_trainer.loop.abort import Lifeline
+from distrain_trainer.loop.rendezvous import meet
+
+TASKS = ("chief", "worker", "ps")
+# Whom each one waits for.
+MET = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
+# What the sessions of each one reach; a session starts when all that is there.
+REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
+# The chief's last word: how all of them end.
+LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
+# What a session says of a process that is gone. The lifeline finds out within this time whose machine is, and ends us.
+SECONDS_TO_BE_ENDED = 30.0
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Who this process is, and at which host:port every process is, by its task: chief, worker and ps."""
+
+    addresses: dict[str, list[str]]
+    task: str
+    index: int
+
+    @classmethod
+    def from_environment(cls) -> Cluster:
+        """Return what TF_CONFIG says, which the operator sets in every pod of a TFJob. Raises ArgumentError."""
+        told = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        addresses = told.get("cluster", {})
+        if not all(addresses.get(task) for task in TASKS):
+            raise ArgumentError(
+                "strategy: parameter-server needs a chief, workers and servers, and TF_CONFIG does not name them; "
+                "start the run as a TFJob (job.kind=TFJob), or set strategy=allreduce"
+            )
+        return cls({task: addresses[task] for task in TASKS}, told["task"]["type"], int(told["task"]["index"]))
+
+    @property
+    def workers(self) -> int:
+        return len(self.addresses["worker"])
+
+    @property
+    def servers(self) -> int:
+        return len(self.addresses["ps"])
+
+    def met(self) -> dict[str, str]:
+        tasks = MET[self.task]
+        return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
+
+    def join(self) -> Lifeline:
+        """Tie this process to the others: the port above the chief's server's serves that alone."""
+        host, _, port = self.addresses["chief"][0].rpartition(":")
+        if self.task == "chief":
+            return abort.hold(int(port) + 1)
+        return abort.join(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
+
+    def hear(self) -> list[tuple[str, int]]:
+        """Return who hears words that this process has to do with: the others hear the chief's."""
+        if self.task == "chief":
+            return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
+        return [(self.task, self.index)]
+
+    def tell(self) -> list[int]:
+        """Return the workers whose figures this process has to do with: they tell them to the chief."""
+        return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
+
+    def reached(self) -> list[str]:
+        others = [device_of(task, index) for task in REACHED[self.task] for index in range(len(self.addresses[task]))]
+        return sorted({*others, device_of(self.task, self.index)})
+
+
+def device_of(task: str, index: int) -> str:
+    return f"/job:{task}/task:{index}"
+
+
+def _number(name: str, server: int) -> Any:
+    """Return a number that lies on a server, and is 0 at first."""
+    v1 = tf.compat.v1
+    with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
+        return v1.get_variable(name, [], tf.float32, v1.zeros_initializer(), use_resource=True)
+
+
+class Box:
+    """A letter box in the memory of the process that reads it. Letters wait in it, in their order."""
+
+    def __init__(self, name: str, *, reader: tuple[str, int], dtype: Any) -> None:
+        with tf.device(f"{device_of(*reader)}/device:CPU:0"):
+            queue = tf.queue.FIFOQueue(capacity=1_000_000, dtypes=[dtype], shared_name=name)
+            self.take = queue.dequeue()
+            self.content = tf.compat.v1.placeholder(dtype)
+            self.put = queue.enqueue([self.content])
+
+
+class Member:
+    """This process's part in the job: its server, its graph and session, and its letter boxes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        # Letters and weights pass through the server; the GPU is left to the model, which runs beside it.
+        self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
+        self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
+        self._lifeline = cluster.join()
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            self._make_signs()
+            self._words = {reader: Box("words", reader=reader, dtype=tf.string) for reader in cluster.hear()}
+            self._figures = {
+                worker: Box(f"figures-{worker}", reader=("chief", 0), dtype=tf.float64) for worker in cluster.tell()
+            }
+
+    def _make_signs(self) -> None:
+        """Make the numbers that a worker looks at before each step: the chief's last pause, what servers were asked."""
+        is_server = self.cluster.task == "ps"
+        servers = [self.cluster.index] if is_server else list(range(self.cluster.servers))
+        asked = [_number(f"asked-{server}", server) for server in servers]
+        self._given = tf.compat.v1.placeholder(tf.float32, [])
+        self._set_asked = asked[0].assign(self._given, read_value=False)
+        if not is_server:
+            pause = _number("pause", 0)
+            self._set_pause = pause.assign(self._given, read_value=False)
+            self.signs = [number.read_value() for number in (pause, *asked)]
+
+    def connect(self) -> None:
+        """Open the session, now that the graph is whole. Waits for the processes that it reaches, both ways."""
+        own = device_of(self.cluster.task, self.cluster.index)
+        with self.graph.as_default():
+            with tf.device(f"{own}/device:CPU:0"):
+                given = tf.compat.v1.placeholder(tf.float32, [])
+            answers = [self._answer(device, given) for device in self.cluster.reached()]
+        self.graph.finalize()
+        # gRPC that was refused once waits before it tries again, and TensorFlow prints pages of it meanwhile.
+        meet(self.cluster.met())
+        while True:
+            self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
+            try:
+                self._session.run(answers, {given: 0.0})
+                return
+            except LOST:  # One that is just starting may refuse. The lifeline ends us when one has gone.
+                self._session.close()
+                time.sleep(1)
+
+    def run(self, ops: Any, feed: dict[Any, Any] | None = None) -> Any:
+        """Run ops of the graph, wherever they lie. Raises LostPeerError where the connection to another one breaks."""
+        try:
+            return self._session.run(ops, feed)
+        except LOST as error:
+            time.sleep(SECONDS_TO_BE_ENDED)
+            raise LostPeerError(
+                f"the connection to another process broke; see the logs of the others: {error.message[:300]}"
+            ) from None
+
+    @staticmethod
+    def _answer(device: str, given: Any) -> Any:
+        # Another process fetches a number from this one by a connection of its own, which it may still have to make.
+        with tf.device(f"{device}/device:CPU:0"):
+            return given + 1
+
+    def ask_to_stop(self, reason: int) -> None:
+        """By a server, in any thread: have the workers tell the chief that it was asked to stop."""
+        self.run(self._set_asked, {self._given: reason})
+
+    def call_pause(self, number: int) -> None:
+        """By the chief: have each worker wait before its next step."""
+        self.run(self._set_pause, {self._given: number})
+
+    def tell_workers(self, word: str) -> None:
+        """By the chief: let the workers go on."""
+        for index in range(self.cluster.workers):
+            self.tell(index, word)
+
+    def tell(self, worker: int, word: str) -> None:
+        """By the chief: let one worker go on."""
+        box = self._words["worker", worker]
+        self.run(box.put, {box.content: word})
+
+    def wait_for(self, word: str) -> str:
+        """By the others: wait for the chief's next word, and return what it says besides.
+
+        Raises StoppedError and FinishedError when it is another one, since all end.
+        """
+        heard, _, more = self.run(self._words[self.cluster.task, self.cluster.index].take).decode().partition(" ")
+        if heard in LAST_WORDS:
+            self._lifeline.leave()
+        if heard == word:
+            return str(more)
+        if heard in LAST_WORDS:
+            raise LAST_WORDS[heard]
+        raise AssertionError(f"the chief says {heard}, and not {word}")
+
+    def report(self, *figures: float) -> None:
+        """By a worker: tell the chief figures."""
+        box = self._figures[self.cluster.index]
+        self.run(box.put, {box.content: figures})
+
+    def hear(self, worker: int) -> list[float]:
+        """By the chief: wait for the next figures of one worker."""
+        return list(self.run(self._figures[worker].take))
+
+    def gather(self) -> list[list[float]]:
+        """By the chief: wait for the next figures of each worker."""
+        return [self.hear(worker) for worker in self._figures]
+
+    def end_all(self, word: str = "end") -> None:
+        """By the chief: let everyone leave."""
+        self._lifeline.leave()
+        for box in self._words.values():
+            # Who has heard it may be gone before it has answered.
+            with contextlib.suppress(tf.errors.OpError):
+                self._session.run(box.put, {box.content: word})

@@ -1,0 +1,131 @@
+"""A model's weights on parameter servers: pulled whole before a step, and changed by what each step pushes.
+
+Per step a worker pulls K bytes and pushes K bytes, K being 4 times the number of its parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from distrain_trainer.checkpoint.arrays import Arrays, Fields
+from distrain_trainer.config import Config
+from distrain_trainer.tensorflow.placement import spread
+from distrain_trainer.tensorflow.processes import Member, device_of
+from distrain_trainer.tensorflow.state import field_of, former_names, named, read_former
+
+v1 = tf.compat.v1
+
+
+class SharedWeights:
+    """The variables of one model, on the servers of a cluster, as this process reaches them.
+
+    Every process makes the same ones, in the same order, so that they have the same names. To the chief they are the
+    state of the run.
+    """
+
+    def __init__(self, config: Config, model: Any, member: Member) -> None:
+        self._member = member
+        self._trained = list(model.trainable_variables)
+        # Such as the means of a batch normalization. The state of random numbers stays each worker's own.
+        self._counted = [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
+        with member.graph.as_default():
+            self._make(config)
+
+    def _make(self, config: Config) -> None:
+        mine = self._trained + self._counted
+        servers = spread([variable.shape.num_elements() for variable in mine], self._member.cluster.servers)
+        self._shared = [
+            _variable(f"weight-{number}", variable.shape, server)
+            for number, (variable, server) in enumerate(zip(mine, servers, strict=True))
+        ]
+        self._read = [variable.read_value() for variable in self._shared]
+        self._given = [v1.placeholder(tf.float32, variable.shape) for variable in mine]
+        self._write = [old.assign(new, read_value=False) for old, new in zip(self._shared, self._given, strict=True)]
+        self._rate = v1.placeholder(tf.float32, [])
+        pairs = list(zip(self._given, self._shared, strict=True))
+        trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
+        optimizer = _optimizer(config, self._rate)
+        self._change = [
+            # Each variable's update is one op on its server, so that no other worker's comes in between.
+            optimizer.apply_gradients(trained),
+            *(old.assign_add(difference, read_value=False) for difference, old in counted),
+        ]
+        names = list(named("model", mine))
+        self._kept = dict(zip(names, self._shared, strict=True))
+        self._kept |= {slot_name(each.name, names): each for each in optimizer.variables()}
+        numbered = {f"model-{number}": each for number, each in enumerate(self._shared)}
+        numbered |= {f"optimizer-{number}": each for number, each in enumerate(optimizer.variables())}
+        self._former = former_names(numbered, self._kept)
+        self._values = {name: each.read_value() for name, each in self._kept.items()}
+        self._loads = {name: _load(each) for name, each in self._kept.items()}
+        self._start = v1.global_variables_initializer()
+
+    def put(self) -> None:
+        """By the chief: write its model's values, which all start from, and an optimizer that has seen nothing."""
+        self._member.run(self._start)
+        self._member.run(self._write, self._feed([variable.numpy() for variable in self._trained + self._counted]))
+
+    def pull(self) -> None:
+        """Bring the model up to date."""
+        self._pulled, self.signs = self._member.run([self._read, self._member.signs])
+        for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
+            variable.assign(value)
+
+    def push(self, gradients: Sequence[Any], *, rate: float) -> None:
+        """Have the servers make an optimizer's step with the gradients, and add what the step changed besides."""
+        before = self._pulled[len(self._trained) :]
+        changes = [new.numpy() - old for new, old in zip(self._counted, before, strict=True)]
+        feed = self._feed([*(gradient.numpy() for gradient in gradients), *changes])
+        self._member.run(self._change, {**feed, self._rate: rate})
+
+    def fields(self) -> Fields:
+        return {name: field_of(name, variable) for name, variable in self._kept.items()}
+
+    def wait(self) -> None:
+        """Do nothing: the chief computes no step."""
+
+    def copy(self, into: Arrays) -> None:
+        """By the chief, while no worker pushes: fetch the weights and what the optimizer keeps, one by one."""
+        for name, place in into.items():
+            place[...] = self._member.run(self._values[name])
+
+    def load(self, arrays: Arrays) -> None:
+        """By the chief: write what a checkpoint holds to the servers, one array after the other."""
+        for name, (given, write) in self._loads.items():
+            self._member.run(write, {given: arrays[name]})
+
+    def former(self, content: bytes) -> Arrays:
+        return read_former(content, self._former)
+
+    def _feed(self, values: list[Any]) -> dict[Any, Any]:
+        return dict(zip(self._given, values, strict=True))
+
+
+def slot_name(name: str, weights: Sequence[str]) -> str:
+    """Return how a checkpoint calls an optimizer's variable. The graph calls it `weight-0/Momentum:0`, say."""
+    found = re.fullmatch(r"weight-(\d+)/(.+):0", name)
+    if found is None:
+        return f"optimizer.{name.removesuffix(':0')}"
+    return f"optimizer.{weights[int(found[1])].removeprefix('model.')}/{found[2]}"
+
+
+def _load(variable: Any) -> tuple[Any, Any]:
+    """Return the place for a variable's new value, and the op that writes it."""
+    given = v1.placeholder(tf.float32, variable.shape)
+    return given, variable.assign(given, read_value=False)
+
+
+def _variable(name: str, shape: Any, server: int) -> Any:
+    with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
+        return v1.get_variable(name, shape, tf.float32, v1.zeros_initializer(), use_resource=True)
+
+
+def _optimizer(config: Config, rate: Any) -> Any:
+    """Return the optimizer that runs on the servers, with the constants that Keras' own have."""
+    if config.optimizer == "adam":
+        return v1.train.AdamOptimizer(rate, epsilon=1e-7, use_locking=True)
+    return v1.train.MomentumOptimizer(rate, momentum=0.9, use_locking=True)

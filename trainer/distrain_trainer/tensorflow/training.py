@@ -1,0 +1,109 @@
+"""What TensorFlow's programs share: the device, the number format, a batch's loss, and the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, evaluation_batches
+from distrain_trainer.errors import DeviceError
+from distrain_trainer.gpus import require_gpus
+from distrain_trainer.log import Log
+from distrain_trainer.loop.randomness import step_seed
+
+MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
+
+
+def require_asked_gpus() -> None:
+    visible = len(tf.config.list_physical_devices("GPU"))
+    require_gpus("TensorFlow", visible=visible, is_for_gpus=tf.test.is_built_with_gpu_support())
+
+
+def choose_device(*, local_rank: int, local_size: int) -> None:
+    """Take one GPU of this machine, and of its memory no more than is used."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return
+    if local_rank >= len(gpus):
+        raise DeviceError(
+            f"workers.gpus: this worker runs {local_size} ranks and sees {len(gpus)} GPUs; make them equal"
+        )
+    gpu = gpus[local_rank]  # Distributed: each rank of a machine takes a GPU of its own.
+    tf.config.set_visible_devices(gpu, "GPU")
+    tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def has_gpu() -> bool:
+    return bool(tf.config.get_visible_devices("GPU"))
+
+
+def choose_precision(config: Config) -> None:
+    """Compute in half precision where a GPU can."""
+    if config.precision != "fp32" and has_gpu():
+        tf.keras.mixed_precision.set_global_policy(MIXED_PRECISION[config.precision])
+
+
+def tell_precision(config: Config, log: Log, *, gpus: bool) -> None:
+    """Say when the computation is not in the precision that was asked for."""
+    if config.precision != "fp32" and not gpus:
+        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+
+
+def make_deterministic() -> None:
+    """Compute the same bits of the same numbers. Before anything else of TensorFlow's."""
+    tf.config.experimental.enable_op_determinism()
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+
+
+def seed(config: Config, *, rank: int) -> None:
+    """Seed all that draws weights, and have layers draw from generators that can be seeded again."""
+    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: ranks that drop out alike would learn less.
+    tf.keras.backend.experimental.enable_tf_random_generator()
+    tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
+
+
+def seeder(config: Config, model: Any, *, rank: int) -> Callable[[int], None]:
+    """Return what seeds a model's layers, such as dropout, for the step after so many samples of all ranks."""
+    own: list[Any] = [getattr(layer, "_random_generator", None) for layer in model.submodules]
+    made = [getattr(each, "_generator", None) for each in own]
+    generators = [each for each in (*made, tf.random.get_global_generator()) if each is not None]
+
+    def seed_step(samples: int) -> None:
+        state = np.array([0, 0, step_seed(config, rank=rank, samples=samples)])
+        for number, generator in enumerate(generators):
+            state[1] = number  # Two layers alike would drop out alike.
+            generator.reset(state)
+
+    return seed_step
+
+
+def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:
+    """Return the weighted sum of a batch's losses."""
+    logits = tf.cast(model(images, training=True), tf.float32)
+    return tf.reduce_sum(weights * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+def counted_by(model: Any) -> list[Any]:
+    """Return the variables that a model counts beside its weights, such as the means of a batch normalization."""
+    return [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
+
+
+def are_finite(gradients: Iterable[Any]) -> Any:
+    """Return whether all gradients are finite numbers, as a tensor."""
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients if gradient is not None])
+
+
+def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> float:
+    """Return how many of this rank's test samples the model gets right."""
+    predict = tf.function(lambda images: tf.argmax(model(images, training=False), axis=1))
+    right = 0.0
+    # Distributed: each rank tests a part.
+    for batch in evaluation_batches(config, dataset, rank=rank, ranks=ranks):
+        hits = predict(batch.images).numpy() == batch.labels
+        right += float(hits[batch.weights > 0].sum())
+    return right
