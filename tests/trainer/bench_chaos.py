@@ -25,11 +25,11 @@ from typing import Any
 from lab.datasets.digits import write_digits
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
 from lab.s3.server import Server, on_loopback
+from tests.trainer.chaos import CASES, IN_FOLDERS, Case, Kill, Outcome, Place, in_faulty_s3, random_plan, train
+from tests.trainer.conftest import SCRIPTS
+from tests.trainer.fixtures.faults import FAULTS
 
-from .chaos import CASES, IN_FOLDERS, Case, Kill, Outcome, Place, in_faulty_s3, random_plan, train
-from .conftest import SCRIPTS
-from .faults import FAULTS
-
+TESTS = Path(__file__).parent
 KILLS_PER_RUN = 5
 # The same in all runs of a case, whoever is killed: one that has finished before its last kill counts those before.
 STEPS = 200
@@ -76,7 +76,8 @@ def main() -> int:
 def code_hash() -> str:
     """Return the hash of all that decides what comes out."""
     files = [*(REPOSITORY / "trainer").rglob("*"), *(CHART / "files").iterdir()]
-    files += [SCRIPTS / name for name in ("chaos.py", "faults.py", "killed.py", "mxjob.py", "tfjob.py")]
+    files += [TESTS / "chaos.py", TESTS / "fixtures" / "faults.py"]
+    files += [SCRIPTS / name for name in ("killed.py", "mxjob.py", "tfjob.py")]
     parts = [path.read_bytes() for path in sorted(files) if path.is_file() and "__pycache__" not in path.parts]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .conftest import PROGRAMS, SCRIPTS, Run, run_in_image
+from tests.trainer.conftest import PROGRAMS, SCRIPTS, USER_MODELS_FOLDER, Run, run_in_image
 
 MIB = 512
 RANKS = 2
@@ -50,7 +50,11 @@ def measure(name: str) -> bool:
 def run(name: str, folder: Path, steps: int) -> Run:
     program = PROGRAMS[name]
     arguments = [*program.arguments, f"--model=large:{NETS[program.framework]}", f"--steps={steps}", *ARGUMENTS]
-    mounts = {SCRIPTS / "held_up.py": "/held_up.py", SCRIPTS / "large.py": "/models/large.py", folder: "/out"}
+    mounts = {
+        SCRIPTS / "held_up.py": "/held_up.py",
+        USER_MODELS_FOLDER / "large.py": "/models/large.py",
+        folder: "/out",
+    }
     command = [*program.starter(RANKS), "/held_up.py", *arguments]
     environment = {"PYTHONPATH": "/models"}
     ended = run_in_image(program.framework, command, folder, env=environment, mounts=mounts, timeout=600)

@@ -14,9 +14,8 @@ from pathlib import Path
 from lab.paths import CHART
 from lab.s3.proxy import Fault, proxy_before
 from lab.s3.server import Server
-
-from . import saved_state
-from .conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_in_image
+from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_in_image
+from tests.trainer.fixtures import saved_state
 
 BATCH_SIZE = 32
 # So many steps a kill takes at most: ten are not logged after a start, and after some more comes the next one.

@@ -18,7 +18,8 @@ from tests.matrix import leave_each_to_one
 DIGITS_IN_IMAGE = "/data/digits"
 # Some warn on stderr where these are not set: torchrun starts one thread per rank, and gloo looks this host's name up.
 OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-SCRIPTS = Path(__file__).parent
+SCRIPTS = Path(__file__).parent / "programs"
+USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
 
 Run = subprocess.CompletedProcess[str]
 

@@ -6,18 +6,15 @@ The torch backend is tried with torch's own image alone.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from distrain_trainer.allreduce.__main__ import Options, SumError, expected, line, parse, require_right, values
 from distrain_trainer.errors import ArgumentError
-
-from .conftest import Mpirun
+from tests.trainer.conftest import SCRIPTS, Mpirun
 
 PROGRAM = ("python3", "-m", "distrain_trainer.allreduce", "--backend=horovod")
-SCRIPTS = Path(__file__).parent
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 7, 1000])

@@ -8,8 +8,7 @@ import pytest
 
 from distrain_trainer import gpus
 from distrain_trainer.errors import DeviceError
-
-from .conftest import PROGRAMS, ProgramInImage, assert_refused
+from tests.trainer.conftest import PROGRAMS, ProgramInImage, assert_refused
 
 
 @pytest.fixture(autouse=True)

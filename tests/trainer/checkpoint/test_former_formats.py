@@ -1,0 +1,91 @@
+"""Checkpoints of the first format are read: one file of the framework's own kind, with numbers for names.
+
+Those in former/ were written by the programs of commit f6afcd5, two ranks with Adam, stopped after a few steps on the
+model in former/tiny.py. live.json beside each is what live_state.py found in rank 0 then, under today's names.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, ProgramInImage, assert_refused
+from tests.trainer.fixtures import saved_state
+
+FORMER = Path(__file__).parent / "former"
+NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
+# Of the programs with one kind of state, one wrote its checkpoint, and another one reads it.
+READERS = {
+    "pytorch-ddp": "pytorch-horovod",
+    "tensorflow-horovod": "tensorflow-horovod",
+    "mxnet-horovod": "mxnet-horovod",
+    "mxnet-kvstore": "mxnet-kvstore",
+    "tensorflow-ps": "tensorflow-ps",
+}
+
+
+# Under the name of the model in former/tiny.py.
+SMALLER = """
+from math import prod
+from torch import nn
+
+def torch_net(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), classes))
+"""
+
+
+def copy_of(writer: str, folder: Path) -> Path:
+    """Return a copy of a program's checkpoint, for processes in an image to write to."""
+    shutil.copytree(FORMER / writer, folder / "run")
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("writer", READERS)
+def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits: Path, tmp_path: Path) -> None:
+    folder = copy_of(writer, tmp_path)
+    head = json.loads((folder / "HEAD").read_text())
+    step = json.loads((folder / head["checkpoint"] / "manifest.json").read_text())["position"]["step"]
+    program = ProgramInImage.named(READERS[writer], digits)
+    model = f"--model=tiny:{NETS[PROGRAMS[writer].framework]}"
+    arguments = (model, f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", f"--steps={step}", "--optimizer=adam")
+    places = ("--checkpoint=/out/run", "--checkpoint-at-end")
+    mounts = {tmp_path: "/out", FORMER / "tiny.py": "/models/tiny.py"}
+
+    # It makes no step, and saves what it has.
+    run = program(*arguments, *places, env={"PYTHONPATH": "/models"}, mounts=mounts)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"resumed from {head['checkpoint']}: step {step}, " in run.stdout
+    saved = saved_state.arrays(saved_state.newest(folder))
+    live = json.loads((FORMER / writer / "live.json").read_text())
+    lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
+    # Each step sets the rate, and the first format did not have it.
+    assert not {*lacking} - {"optimizer.learning_rate"}
+
+
+@pytest.mark.parametrize(
+    ("writer", "said"),
+    [
+        pytest.param("mxnet-horovod", "framework is mxnet there and pytorch here", id="framework"),
+        pytest.param("pytorch-ddp", "trainer.model is tiny:torch_net there and mnist here", id="model"),
+        pytest.param("pytorch-ddp", "1.bias is missing there and 10 here", id="shapes"),
+    ],
+)
+def test_checkpoint_of_the_first_format_and_of_another_training_is_refused(
+    writer: str, said: str, digits: Path, tmp_path: Path
+) -> None:
+    copy_of(writer, tmp_path)
+    (tmp_path / "tiny.py").write_text(SMALLER)
+    program = ProgramInImage.named("pytorch-horovod", digits)
+    model = "mnist" if "mnist" in said else "tiny:torch_net"
+    arguments = (f"--model={model}", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", "--steps=9", "--optimizer=adam")
+    mounts = {tmp_path: "/out", tmp_path / "tiny.py": "/models/tiny.py"}
+
+    run = program(*arguments, "--checkpoint=/out/run", ranks=1, env={"PYTHONPATH": "/models"}, mounts=mounts)
+
+    assert_refused(run, f"checkpoint.uri: /out/run/1-32 is of another training: {said}; correct that")

@@ -1,0 +1,413 @@
+"""Of several generations of a run one holds HEAD: a newer one takes it, and an older one ends for good."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain_trainer.checkpoint import head as heads
+from distrain_trainer.checkpoint import lease as holds
+from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
+from distrain_trainer.checkpoint.lease import Hold, Liveness
+from distrain_trainer.errors import (
+    ConflictError,
+    FencedError,
+    FinishedError,
+    StoppedError,
+    StorageError,
+    Told,
+    UnavailableError,
+)
+from distrain_trainer.storage import FolderStore, Store, open_store
+from tests.trainer.fixtures.counter_run import begin, make_step, save_step
+from tests.trainer.fixtures.unsteady_s3 import Clock
+
+A, B, C = (Holder(f"run-{name}", (f"pod-{name}-0", f"pod-{name}-1")) for name in "abc")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 0.05)
+    monkeypatch.setattr(holds, "SECONDS_BETWEEN_LOOKS", 0.02)
+
+
+@pytest.fixture
+def without_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have holders write nothing by themselves, as if their processes had ended."""
+    monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 3600)
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "folder":
+        yield open_store(str(tmp_path), value="checkpoint.uri")
+        return
+    server = request.getfixturevalue("s3_server")
+    server.boto3_client().create_bucket(Bucket=(bucket := f"hold-{abs(hash(tmp_path))}"))
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in request.getfixturevalue("s3_env").items():
+            environment.setenv(name, value)
+        yield open_store(f"s3://{bucket}/default/run1", value="checkpoint.uri")
+
+
+def take(store: Store, mine: Holder, *, resumes: bool = True) -> Hold:
+    hold = holds.take(store, mine, resumes=resumes, lacks=nothing, say=lambda line: None)
+    assert hold is not None
+    return hold
+
+
+def nothing(_: Head) -> str:
+    """Say that a finished run has all that is asked for."""
+    return ""
+
+
+def test_restart_of_the_same_job_fences_its_earlier_processes(store: Store) -> None:
+    first = take(store, A)
+
+    second = take(store, A)
+
+    assert (first.head.generation, second.head.generation) == (1, 2)
+    with pytest.raises(FencedError, match=r"is held by generation 2 \(job run-a\) and no longer by generation 1"):
+        first.change(checkpoint="1-10")
+    assert first.is_fenced
+    second.change(checkpoint="2-10")
+
+
+def test_deleted_head_is_written_anew_by_its_holder(store: Store) -> None:
+    hold = take(store, A)
+    hold.change(checkpoint="1-10")
+    store.delete("HEAD")
+
+    hold.change(checkpoint="1-20")
+
+    assert not hold.is_fenced
+    found = heads.read(store)
+    assert found
+    assert (found[0].holder, found[0].checkpoint) == (A, "1-20")
+
+
+def test_run_begun_anew_in_place_of_a_deleted_head_fences_the_former(store: Store) -> None:
+    first = take(store, A)
+    store.delete("HEAD")
+    take(store, B)
+
+    with pytest.raises(FencedError, match=r"is held by generation 1 \(job run-b\) and no longer by generation 1"):
+        first.change(checkpoint="1-10")
+
+
+def test_store_whose_tags_are_never_right_fences_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = take(open_store(str(tmp_path), value="checkpoint.uri"), A)
+
+    def conflict(*_: object) -> str:
+        raise ConflictError("changed")
+
+    monkeypatch.setattr(FolderStore, "write_if", conflict)
+
+    with pytest.raises(UnavailableError, match=r"HEAD is never what its tag says it is"):
+        hold.change(checkpoint="1-10")
+    assert not hold.is_fenced
+
+
+def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
+    first = take(store, A)
+    first.beat()
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(take, store, B)
+        wait_for(lambda: first.is_asked_for)
+        assert not second.done()
+
+        first.end(STOPPED)
+
+        assert second.result(10).head.generation == 2
+    assert set(second.result().head.retired) == set(A.pods)
+
+
+def test_another_job_does_not_wait_for_a_holder_that_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(store, A)  # It never beats.
+    monkeypatch.setattr(heads, "SECONDS_OF_SILENCE", 0.3)
+
+    assert take(store, B).head.generation == 2
+
+
+def test_holder_whose_clock_is_wrong_is_not_taken_for_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = take(store, A)
+    real = heads.now()
+    monkeypatch.setattr(heads, "now", lambda: real - 600)
+    first.change()
+    monkeypatch.setattr(heads, "now", lambda: real)
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(take, store, B)
+        wait_for(lambda: (found := heads.read(store)) is not None and found[0].successor == B)
+        first.end(STOPPED)
+
+        assert second.result(10).head.generation == 2
+
+
+def test_holder_that_was_last_seen_long_ago_is_not_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(store, A)
+    tomorrow = heads.now() + 86400
+    monkeypatch.setattr(heads, "now", lambda: tomorrow)
+
+    assert take(store, B).head.retired == A.pods
+
+
+def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holds, "time", clock := Clock())
+    clock.now = 1.0
+    liveness, head = Liveness(), Head.first(A)
+    waited_for = []
+    # The third look comes after an outage. The holder has not been able to write since either.
+    for seconds in (0, 1, 40, *[1] * 31):
+        clock.sleep(seconds)
+        waited_for.append(liveness.is_given(head))
+
+    assert waited_for == [*[True] * 32, False, False]
+
+
+def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(store, A)
+    monkeypatch.setattr(Told, "to_end", True)
+    said: list[str] = []
+
+    with pytest.raises(StoppedError):
+        holds.take(store, B, resumes=True, lacks=nothing, say=said.append)
+
+    assert said[-1].startswith("stopped before the training began, while job run-a holds ")
+
+
+def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
+    # A server that serves folders removes one with its last file, and fails whoever writes into it then.
+    store.write("another", b"")
+    with ThreadPoolExecutor(6) as starts:
+        holders = list(starts.map(lambda number: take(store, Holder("run-a", (f"pod-{number}",))), range(6)))
+
+    assert sorted(hold.head.generation for hold in holders) == [1, 2, 3, 4, 5, 6]
+
+
+def test_rolled_back_job_takes_over_and_its_own_former_pods_do_not_come_back(store: Store) -> None:
+    take(store, A).end(STOPPED)
+    take(store, B).end(STOPPED)
+    rolled_back = Holder(A.job, ("pod-a-new",))
+
+    third = take(store, rolled_back)
+
+    assert third.head.generation == 3
+    for former in (A, B):
+        with pytest.raises(FencedError, match=r"job run-a has taken .* over from this one, which is over"):
+            take(store, former)
+
+
+def test_later_of_two_that_wait_gets_the_run_and_the_other_ends(store: Store) -> None:
+    first = take(store, A)
+    first.beat()
+    with ThreadPoolExecutor(2) as others:
+        second = others.submit(take, store, B)
+        wait_for(lambda: first.head.successor == B)
+        third = others.submit(take, store, C)
+
+        with pytest.raises(FencedError):
+            second.result(10)
+        wait_for(lambda: first.head.successor == C)
+        first.end(STOPPED)
+        assert third.result(10).head.job == C.job
+
+
+def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
+    take(store, A).end(FINISHED)
+
+    assert holds.take(store, A, resumes=True, lacks=nothing, say=print) is None
+    assert holds.take(store, A, resumes=False, lacks=nothing, say=print) is None  # A restart of what has just finished.
+    assert take(store, B, resumes=False).head.since == 2
+
+
+class Careless(FolderStore):
+    """A store that writes whatever the condition."""
+
+    def write_if(self, name: str, content: bytes, tag: str | None) -> str:
+        self.write(name, content)
+        return "tag"
+
+
+def test_store_that_heeds_no_condition_serves_one_job_and_is_refused_to_another(tmp_path: Path) -> None:
+    store, said = Careless(uri=str(tmp_path), value="checkpoint.uri"), list[str]()
+    assert holds.take(store, A, resumes=True, lacks=nothing, say=said.append)
+
+    with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
+        take(store, B)
+    take(store, A)
+    assert said == [f"checkpoint: {tmp_path} does not heed If-Match: two jobs must never use it at once"]
+
+
+def test_damaged_head_is_refused(store: Store) -> None:
+    store.write("HEAD", b"{")
+
+    with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/HEAD is damaged; remove it to go on from"):
+        take(store, A)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"checkpoint": "latest"}, id="checkpoint-of-another-name"),
+        pytest.param({"checkpoint": ""}, id="checkpoint-empty"),
+        pytest.param({"checkpoint": "../x"}, id="checkpoint-elsewhere"),
+        pytest.param({"checkpoint": 7}, id="checkpoint-number"),
+        pytest.param({"generation": "4"}, id="generation-text"),
+        pytest.param({"since": None}, id="no-since"),
+        pytest.param({"heartbeat": None}, id="no-heartbeat"),
+        pytest.param({"pods": [["pod-a-0"]]}, id="pods-nested"),
+        pytest.param({"successor": {"job": "run-b", "pods": [{}]}}, id="pods-of-successor"),
+        pytest.param({"end": {"step": "9", "samples": 90, "subject": ""}}, id="end-text"),
+    ],
+)
+def test_head_that_was_edited_wrongly_is_refused(change: dict[str, object], tmp_path: Path) -> None:
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+    store.write("HEAD", json.dumps({**json.loads(Head.first(A).to_json()), **change}).encode())
+
+    with pytest.raises(StorageError, match=r"/HEAD is damaged; remove it"):
+        take(store, A)
+
+
+def test_head_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+    store.write("HEAD", b"[" * 100_000)
+
+    with pytest.raises(StorageError, match=r"/HEAD is damaged; remove it"):
+        take(store, A)
+
+
+def wait_for(condition: Any) -> None:
+    waited = threading.Event()
+    for _ in range(500):
+        if condition():
+            return
+        waited.wait(0.02)
+    pytest.fail("it never came")
+
+
+def as_job(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:
+    monkeypatch.setenv("DISTRAIN_JOB", holder.job)
+    monkeypatch.setenv("DISTRAIN_POD_UID", holder.pods[0])
+
+
+def test_run_hands_over_at_a_step_when_another_job_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_job(monkeypatch, A)
+    run = begin(tmp_path)
+    make_step(run)
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(take, store, B)
+        wait_for(lambda: run.asked)
+
+        with pytest.raises(StoppedError):
+            make_step(run)
+
+        assert second.result(10).head.checkpoint == "1-20"
+    assert (
+        "stopped at step 2 (20 samples) after another job asked for the run; resumes there\n" in capsys.readouterr().out
+    )
+
+
+def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    take(open_store(str(tmp_path), value="checkpoint.uri"), Holder(""))
+    wait_for(lambda: run.asked)
+
+    with pytest.raises(FencedError, match=r"^checkpoint\.uri: .* is held by generation 2 \(job .*\) and no longer by"):
+        make_step(run)
+
+
+def test_run_whose_checkpoints_are_deleted_writes_its_next_one_and_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    save_step(run := begin(folder))
+    # At once: a heartbeat that came while files are deleted would be one more.
+    folder.rename(tmp_path / "deleted")
+
+    save_step(run)
+
+    assert not run.asked
+    assert begin(folder).position.samples == 20
+
+
+def test_run_whose_head_alone_is_deleted_goes_on_after_a_restart(
+    without_beats: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_step(begin(tmp_path))
+    save_step(begin(tmp_path))
+    # As after a failed save.
+    (tmp_path / "2-30").mkdir()
+    (tmp_path / "2-30/state-1.safetensors").touch()
+    (tmp_path / "HEAD").unlink()
+
+    run = begin(tmp_path)
+
+    assert run.position.samples == 20
+    assert run.hold
+    assert run.hold.head.generation == 3
+    assert f"checkpoint: {tmp_path}/HEAD is gone, and 2-20 is there: goes on from that one\n" in capsys.readouterr().out
+
+
+def test_run_begun_anew_in_place_of_a_deleted_head_keeps_its_checkpoint(
+    without_beats: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_job(monkeypatch, A)
+    former = begin(tmp_path)
+    (tmp_path / "HEAD").unlink()
+    as_job(monkeypatch, B)
+    save_step(begin(tmp_path))
+    state = tmp_path / "1-10/state-0.safetensors"
+    written = state.stat().st_mtime_ns
+
+    assert former.saver
+    former.position = former.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
+    trouble = former.saver.save_last(former._snapshot, 10)
+
+    assert "is held by generation 1 (job run-b)" in trouble
+    assert state.stat().st_mtime_ns == written
+
+
+def test_run_without_a_head_that_is_never_to_resume_begins_anew(without_beats: None, tmp_path: Path) -> None:
+    save_step(begin(tmp_path))
+    (tmp_path / "HEAD").unlink()
+
+    run = begin(tmp_path, resume="never")
+
+    assert run.hold
+    assert (run.position.samples, run.hold.head.generation, run.hold.head.since) == (0, 2, 2)
+
+
+def test_run_that_is_never_to_resume_does_for_a_restart_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_job(monkeypatch, A)
+    save_step(begin(tmp_path))
+    as_job(monkeypatch, Holder(A.job, ("pod-of-a-new-install",)))
+
+    anew = begin(tmp_path, resume="never")
+    again = begin(tmp_path, resume="never")
+    save_step(anew := begin(tmp_path, resume="never"))
+    restarted = begin(tmp_path, resume="never")
+
+    assert (again.position.samples, anew.position.samples, restarted.position.samples) == (0, 10, 10)
+    assert json.loads((tmp_path / "HEAD").read_text())["since"] == 2
+
+
+def test_finished_run_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = begin(tmp_path, epochs=None, steps=1)
+    make_step(run)
+    run.finish()
+
+    with pytest.raises(FinishedError):
+        begin(tmp_path, epochs=None, steps=1)
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "finished: 1 steps, 10 samples"
+    assert second.startswith("finished: ")

@@ -1,0 +1,66 @@
+"""Whole runs that are stopped and resumed, on loopback inside the framework's image."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run
+
+SAMPLES = 1437
+EPOCHS = 3
+ARGUMENTS = (*("--data", DIGITS_IN_IMAGE, "--batch-size", "32", "--epochs", str(EPOCHS)), "--log-every", "1")
+STOPPED = r"^stopped at step (\d+) \((\d+) samples\) after (SIG\w+); resumes there$"
+
+
+def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: str, ranks: int = 2) -> Run:
+    """Run a program as the plan says, see interrupted.py, with its checkpoints and its outcome in a folder."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
+    options = ["--checkpoint", "/out/checkpoints", "--checkpoint-every", "0.1", "--output", "/out", *arguments]
+    mounts = {SCRIPTS / "interrupted.py": "/interrupted.py", folder: "/out"}
+
+    def starter(ranks: int) -> list[str]:
+        return ["python3", "/interrupted.py", plan, *program.program.starter(ranks)]
+
+    return program(*ARGUMENTS, *options, ranks=ranks, mounts=mounts, starter=starter)
+
+
+@pytest.mark.shared
+def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished(
+    program: ProgramInImage, tmp_path: Path
+) -> None:
+    stopped = interrupted(program, tmp_path, "SIGTERM@9", ranks=2)
+    finished = interrupted(program, tmp_path, "SIGUSR1@20,end", ranks=1)
+    again = interrupted(program, tmp_path, "end", ranks=1)
+
+    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun's own, whatever the rank's is.
+    assert stopped.returncode == code, stopped.stderr
+    [(step, samples, reason)] = re.findall(STOPPED, stopped.stdout, re.M)
+    assert (reason, int(samples)) == ("SIGTERM", 64 * int(step))
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert f"resumed from 1-{samples}: step {step}, {samples} samples, on 1 ranks (before 2)\n" in finished.stdout
+    [(step, samples, reason)] = re.findall(STOPPED, finished.stdout, re.M)
+    assert reason == "SIGUSR1"
+    assert f"resumed from 2-{samples}: step {step}, {samples} samples, on 1 ranks (before 1)\n" in finished.stdout
+    assert re.search(rf"^went on with step {int(step) + 1}, [\d.]+ s after this start$", finished.stdout, re.M)
+    assert re.search(rf"^finished: \d+ steps, {EPOCHS * SAMPLES} samples$", finished.stdout, re.M)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == "finished: /out/checkpoints holds the end of this run; nothing is left to do\n"
+
+
+@pytest.mark.shared
+def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_output(
+    program: ProgramInImage, tmp_path: Path
+) -> None:
+    interrupted(program, tmp_path, "end", "--epochs=1", ranks=1)
+
+    more = interrupted(program, tmp_path, "end", "--epochs=2", ranks=1)
+    elsewhere = interrupted(program, tmp_path, "end", "--epochs=2", "--output=/out/elsewhere", ranks=1)
+
+    assert "goes on with a run that had finished: it ended at step " in more.stdout, more.stdout + more.stderr
+    assert re.search(rf"^finished: \d+ steps, {2 * SAMPLES} samples$", more.stdout, re.M)
+    assert "output.uri: /out/elsewhere does not hold its model" in elsewhere.stdout, elsewhere.stderr
+    assert (elsewhere.returncode, (tmp_path / "elsewhere" / program.program.model).exists()) == (0, True)

@@ -1,0 +1,104 @@
+"""A checkpoint holds all that a program keeps from step to step: a run that was stopped ends as one that was not."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, ProgramInImage, Run
+from tests.trainer.fixtures import saved_state
+
+# Six steps of 256 samples are an epoch, so that the place in the data is inside the second one at the end.
+STEPS, STOP_AFTER = 8, 2
+ARGUMENTS = (
+    f"--data={DIGITS_IN_IMAGE}",
+    "--batch-size=128",
+    f"--steps={STEPS}",
+    "--learning-rate=0.01",
+    "--deterministic",
+)
+WALKERS = ("live_pytorch.py", "live_tensorflow.py", "live_mxnet.py")
+OPTIMIZERS = ("sgd", "adam")
+# Several workers wait for nobody here, and no two runs of them end alike: docs/training.md says how far apart they are.
+ONE_WORKER = "tensorflow-ps"
+
+
+def train(program: ProgramInImage, optimizer: str, folder: Path, *, stop_after: int = 0) -> Run:
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
+    places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", f"--optimizer={optimizer}")
+    mounts = {SCRIPTS / name: f"/{name}" for name in ("live_state.py", *WALKERS)}
+    environment = {"STOP_AFTER": str(stop_after)}
+    mounts |= {folder: "/out"}
+    ranks = 1 if program.name == ONE_WORKER else 2
+    return program(*ARGUMENTS, *places, ranks=ranks, env=environment, mounts=mounts, script="/live_state.py")
+
+
+class Runs:
+    """An unbroken run of a program, and one that was stopped and went on."""
+
+    def __init__(self, program: ProgramInImage, optimizer: str, folder: Path) -> None:
+        self.program, self.optimizer, self._folder = program, optimizer, folder
+
+    @functools.cached_property
+    def unbroken(self) -> Path:
+        run = train(self.program, self.optimizer, self._folder / "unbroken")
+        assert run.returncode == 0, run.stdout + run.stderr
+        return self._folder / "unbroken"
+
+    @functools.cached_property
+    def resumed(self) -> Path:
+        stopped = train(self.program, self.optimizer, self._folder / "resumed", stop_after=STOP_AFTER)
+        assert re.search(r"^stopped at step \d+ .*; resumes there$", stopped.stdout, re.M), (
+            stopped.stdout + stopped.stderr
+        )
+        run = train(self.program, self.optimizer, self._folder / "resumed")
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "resumed from " in run.stdout
+        return self._folder / "resumed"
+
+
+def cases() -> list[Any]:
+    """Return each program with one optimizer, in turn; with the other one it is for the full matrix."""
+    found = []
+    for number, name in enumerate(PROGRAMS):
+        for optimizer in OPTIMIZERS:
+            marks = () if optimizer == OPTIMIZERS[number % 2] else pytest.mark.full
+            found.append(pytest.param((name, optimizer), marks=marks, id=f"{name}-{optimizer}"))
+    return found
+
+
+@pytest.fixture(scope="module", params=cases())
+def runs(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    name, optimizer = request.param
+    return Runs(ProgramInImage.named(name, digits), optimizer, tmp_path_factory.mktemp("runs"))
+
+
+def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs) -> None:
+    live = json.loads((runs.unbroken / "live.json").read_text())
+
+    checkpoint = saved_state.newest(runs.unbroken / "checkpoints")
+    saved = saved_state.arrays(checkpoint)
+    lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
+    assert not lacking
+    assert any(name.startswith("optimizer.") for name, _ in live)
+    # The random numbers of a step follow from the seed and the samples seen, the learning rate from the step.
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    assert manifest["subject"]["seed"] == 0
+    if runs.program.name == ONE_WORKER:
+        place = {"step": STEPS, "samples": STEPS * 128, "segments": [{"ranks": 1, "batch_size": 128, "steps": STEPS}]}
+    else:
+        segments = [{"ranks": 2, "batch_size": 128, "steps": STEPS - 6}]
+        place = {"step": STEPS, "samples": 1437 + (STEPS - 6) * 256, "segments": segments}
+    assert manifest["position"] == place
+
+
+def test_stopped_and_resumed_run_ends_with_the_bits_of_an_unbroken_one(runs: Runs) -> None:
+    unbroken, resumed = (saved_state.newest(each / "checkpoints") for each in (runs.unbroken, runs.resumed))
+
+    assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)

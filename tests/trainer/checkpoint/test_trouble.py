@@ -1,0 +1,302 @@
+"""What keeps checkpoints from being saved is said, tried again, and in the end stops the run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from distrain_trainer.checkpoint import trouble, writer
+from distrain_trainer.errors import StoppedError, StorageError, UnavailableError
+from distrain_trainer.loop import stop_flag
+from distrain_trainer.storage import FolderStore
+from tests.trainer.fixtures.counter_run import Counter, begin, make_step, save_step
+from tests.trainer.fixtures.disk import FULL, Disk, fill, hang, steps_until
+from tests.trainer.fixtures.unsteady_s3 import Clock
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
+    return Disk(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of 128 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
+    disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes > 5)
+    disk.is_full = False
+    steps_until(run, lambda: run.saver and run.saver.saved_samples > 0)
+    make_step(run)
+
+    trouble, saved, *_ = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", trouble)
+    assert saved.startswith("checkpoint: saved 1-")
+
+
+def test_trouble_that_lasts_is_said_each_minute(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(trouble, "SECONDS_BETWEEN_WORDS", 0.2)
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: run.saver and run.saver.trouble.seconds > 0.5)
+
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", first)
+    assert re.fullmatch(rf"checkpoint: step \d+ is not saved for 0 min \({FULL}\); training goes on, .*", second)
+
+
+def test_run_that_cannot_be_saved_for_too_long_ends_so_that_it_starts_again(disk: Disk, tmp_path: Path) -> None:
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2)
+
+    with pytest.raises(UnavailableError, match=rf"^checkpoint\.maxAge: .* for 0 s \({FULL}\)$") as raised:
+        steps_until(run, lambda: False)
+
+    assert raised.value.exit_code == 1
+
+
+def test_run_whose_write_never_returns_ends_so_that_it_starts_again(tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2)
+    hang(tmp_path)
+
+    with pytest.raises(UnavailableError) as raised:
+        steps_until(run, lambda: False)
+
+    assert re.fullmatch(
+        r"checkpoint\.maxAge: nothing could be saved for 0 s "
+        r"\(writing .*/1-\d+/state-0\.safetensors has not returned for 0 s\)",
+        str(raised.value),
+    )
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2, checkpoint_at_end=at_end)
+    hang(tmp_path)
+    assert run.saver
+    steps_until(run, lambda: run.saver and run.saver._is_busy)
+
+    with pytest.raises(
+        UnavailableError, match=r"^checkpoint\.maxAge: the training is over, but writing .* has not ret"
+    ):
+        run.finish()
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_end_of_a_run_does_not_wait_for_ever_for_head(is_stopped: bool, tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_max_age=0.2)
+    save_step(run)
+    (tmp_path / "HEAD").rename(tmp_path / "HEAD of before")
+    # A pipe that nobody writes to.
+    os.mkfifo(tmp_path / "HEAD")
+
+    if is_stopped:
+        assert run._let_go().endswith("/HEAD has not returned for 0 s")
+        return
+    with pytest.raises(
+        UnavailableError,
+        match=r"^checkpoint\.maxAge: the training is over, but writing .*/HEAD has not returned for 0 s",
+    ):
+        run.finish()
+
+
+def test_process_whose_write_never_returns_ends(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from distrain_trainer.errors import end_rank\n"
+        "from tests.trainer.fixtures.counter_run import begin, make_step\n"
+        "from tests.trainer.fixtures.disk import hang\n"
+        "run = begin(folder := Path(sys.argv[1]), checkpoint_every=0.001, checkpoint_max_age=0.2)\n"
+        "hang(folder)\n"
+        "try:\n"
+        "    while True: make_step(run)\n"
+        "except Exception as error: end_rank(error)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["trainer", ".", *sys.path])}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], env=env, capture_output=True, text=True, timeout=60
+    )
+
+    assert ended.returncode == UnavailableError.exit_code
+    assert ended.stderr.startswith("distrain: checkpoint.maxAge: nothing could be saved for 0 s (writing ")
+
+
+def test_write_that_goes_on_file_by_file_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "time", clock := Clock())
+    noted = trouble.Trouble()
+    for file in ("state-0", "state-1"):
+        noted.note(f"writing {file}")
+        clock.sleep(100)
+
+    assert noted.seconds == 100
+    assert noted.reason == "writing state-1 has not returned for 100 s"
+    noted.rest()
+    assert noted.seconds == 0
+
+
+def test_listing_that_goes_on_file_by_file_is_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "time", clock := Clock())
+    run = begin(tmp_path, checkpoint_max_age=3)
+    asked = []
+
+    def names(_: FolderStore, folders: str = "") -> Iterator[str]:
+        for number in range(10):
+            clock.sleep(2)
+            asked.append(run.asked)
+            yield f"1-1/state-{number}.safetensors"
+
+    monkeypatch.setattr(FolderStore, "names", names)
+    save_step(run)
+
+    assert asked == [0] * 10
+
+
+def test_state_is_saved_once_head_names_it_though_a_listing_never_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+
+    def names(_: FolderStore, folders: str = "") -> Iterator[str]:
+        never.wait(10)
+        yield from ()
+
+    run = begin(tmp_path, checkpoint_max_age=0.2)
+    monkeypatch.setattr(FolderStore, "names", names)
+
+    save_step(run)
+
+    assert run.hold
+    assert run.hold.head.checkpoint == "1-10"
+    never.set()
+
+
+def test_write_that_does_not_return_is_told_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "time", clock := Clock())
+    noted = trouble.Trouble()
+    noted.note("writing state-0")
+    told = []
+    for _ in range(13):
+        clock.sleep(10)
+        told.append(noted.word())
+
+    assert [line for line in told if line] == [
+        f"checkpoint: writing state-0 has not returned for {seconds} s; training goes on" for seconds in (60, 120)
+    ]
+
+
+def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.3)
+    for _ in range(4):
+        disk.is_full = True
+        steps_until(run, lambda: run.saver and run.saver.trouble)
+        disk.is_full = False
+        steps_until(run, lambda: run.saver and not run.saver.trouble)
+
+    assert not run.asked
+
+
+def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", writer.FIRST_PAUSE)
+    run = begin(small_disk, Counter(size=1000), checkpoint_every=0.05)
+    others = fill(small_disk)
+    steps_until(run, lambda: run.saver and run.saver.trouble)
+
+    others.unlink()
+    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+    run.finish()
+
+    trouble, saved, *_, end = capsys.readouterr().out.splitlines()
+    assert trouble.startswith("checkpoint: step ")
+    assert ": No space left on device; free some of it); training goes on, and tries again" in trouble
+    assert saved.startswith("checkpoint: saved 1-")
+    assert end.startswith("finished: ")
+    assert not [*small_disk.rglob("*.part")]
+
+
+def test_torn_one_makes_room_on_a_full_disk_for_the_next_one(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
+    torn, whole = small_disk / "1-1", small_disk / "1-2"
+    for folder in (torn, whole):
+        folder.mkdir()
+        # As of a process that was killed: it held more than half of what there is.
+        (folder / "state-0.safetensors").write_bytes(bytes(80_000 if folder == torn else 4000))
+    (whole / "manifest.json").touch()
+    run = begin(small_disk, Counter(size=6000))
+
+    save_step(run)
+
+    assert not torn.exists()
+    assert {file.name for file in whole.iterdir()} == {"state-0.safetensors", "manifest.json"}
+
+
+def test_failed_save_leaves_no_part_of_it(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = FolderStore.write
+
+    def write(store: FolderStore, name: str, content: bytes | memoryview) -> None:
+        if name.endswith("manifest.json"):
+            raise StorageError(FULL)
+        original(store, name, content)
+
+    monkeypatch.setattr(FolderStore, "write", write)
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: run.saver and run.saver.trouble)
+    assert run.saver
+    run.saver.close()
+
+    assert disk.writes
+    assert not [*tmp_path.rglob("*.safetensors")]
+
+
+def test_run_that_ends_on_a_full_disk_says_that_its_end_is_not_marked(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("distrain_trainer.loop.run.SECONDS_TO_FINISH", 0)
+    run = begin(small_disk)
+    make_step(run)
+    fill(small_disk)
+
+    run.finish()
+
+    assert re.fullmatch(
+        r"checkpoint: the end of the training is not marked \(.*HEAD cannot be written: .*\)",
+        capsys.readouterr().out.splitlines()[-1],
+    )
+
+
+def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_FOR_LAST", 0.1)
+    disk.is_full = True
+    run = begin(tmp_path)
+    run.request.reason = stop_flag.SIGTERM
+
+    with pytest.raises(StoppedError):
+        make_step(run)
+
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"stopped at step 1 (10 samples) after SIGTERM; not saved: {FULL}"
+    )

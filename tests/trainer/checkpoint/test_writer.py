@@ -1,0 +1,203 @@
+"""Saving goes on beside the training, one state at a time, and now and then only."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from distrain.derive import formulas
+from distrain_trainer.checkpoint import interval, writer
+from distrain_trainer.errors import StoppedError, Told
+from distrain_trainer.loop import stop_flag
+from tests.trainer.fixtures.counter_run import Counter, begin, make_step, save_step
+from tests.trainer.fixtures.disk import Disk, steps_until, wait_until
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
+    return Disk(tmp_path, monkeypatch)
+
+
+def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
+    disk.may_go_on.clear()
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+
+    started = time.monotonic()
+    for _ in range(20):
+        make_step(run)
+
+    assert time.monotonic() - started < 1
+    assert disk.writes == 1
+    disk.may_go_on.set()
+
+
+def test_state_is_that_of_its_step_though_the_training_goes_on(disk: Disk, tmp_path: Path) -> None:
+    disk.may_go_on.clear()
+    run = begin(tmp_path, state := Counter(), checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+    for _ in range(5):
+        make_step(run)
+    disk.may_go_on.set()
+    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+
+    resumed = begin(tmp_path, loaded := Counter())
+
+    assert loaded.weight == [resumed.position.step]
+    assert resumed.position.step <= state.weight
+
+
+def test_last_state_is_saved_by_a_slow_write_once_the_trouble_is_over(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_FOR_LAST", 0.1)
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: run.saver and run.saver.trouble)
+    disk.may_go_on.clear()
+    before = disk.writes
+    wait_until(lambda: disk.writes > before)
+    disk.is_full = False
+    run.request.reason = stop_flag.SIGTERM
+    threading.Timer(0.5, disk.may_go_on.set).start()
+
+    with pytest.raises(StoppedError):
+        make_step(run)
+
+    assert begin(tmp_path).position == run.position
+
+
+def test_state_whose_copy_failed_is_not_saved(disk: Disk, tmp_path: Path) -> None:
+    disk.is_full = True
+    run = begin(tmp_path, state := Counter(), checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+
+    def fail(into: object) -> None:
+        raise RuntimeError("half-way")
+
+    state.copy = fail  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="half-way"):
+        steps_until(run, lambda: False)
+    disk.is_full = False
+    wait_until(lambda: run.saver and not run.saver._is_busy and run.saver._given is None)
+    time.sleep(0.3)
+
+    assert run.saver
+    assert run.saver._thread.is_alive()
+    assert not [*tmp_path.glob("*/manifest.json")]
+
+
+def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path: Path) -> None:
+    disk.may_go_on.clear()
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+    threading.Timer(0.2, disk.may_go_on.set).start()
+
+    run.finish()
+
+    assert run.saver
+    assert run.saver.saved_samples > 0
+    assert not run.saver._thread.is_alive()
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGUSR1, "SIGUSR1")])
+def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
+    number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It stays so for this process, whose next test must not be told to end.
+    monkeypatch.setattr(Told, "to_end", False)
+    request = stop_flag.StopRequest()
+    handlers = {each: signal.getsignal(each) for each in stop_flag.SIGNALS}
+    try:
+        request.listen()
+        signal.raise_signal(number)
+        for each in stop_flag.SIGNALS:
+            signal.raise_signal(each)
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+
+    assert stop_flag.WORDS[request.reason] == name
+
+
+def test_without_a_place_nothing_is_saved_and_signals_stay_as_they_are() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    run = begin("")
+    make_step(run)
+    run.finish()
+
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert (run.saver, run.hold, run.position.samples) == (None, None, 10)
+
+
+@pytest.mark.parametrize("cost", [0.01, 1.0, 60.0, 1e9])
+@pytest.mark.parametrize("mtbf", [60.0, 1e6])
+def test_interval_is_the_plugins(cost: float, mtbf: float) -> None:
+    assert interval.checkpoint_interval(cost, mtbf) == formulas.checkpoint_interval(cost, mtbf)
+    assert interval.GPU_DAYS_BETWEEN_FAILURES == formulas.GPU_DAYS_BETWEEN_FAILURES
+    assert interval.LONGEST == formulas.LONGEST_BETWEEN_CHECKPOINTS
+
+
+@pytest.mark.parametrize(
+    ("every", "stall", "write", "ranks", "seconds", "reason"),
+    [
+        pytest.param(90, 5, 200, 8, 90, "checkpoint.every", id="given"),
+        # 8 of 1230.8 GPU-days are 153.8 days between failures; sqrt(2 x 0.01 s x 13 292 308 s) is 515.6 s.
+        pytest.param(None, 0.01, 60, 8, 515.6, "auto: loses least for 8 ranks .* 0.01 s for each", id="by-the-stall"),
+        pytest.param(None, 5, 60, 8, 1800, "auto: at most 30 minutes", id="never-longer-than-half-an-hour"),
+        pytest.param(None, 0.01, 700, 8, 700, "auto: writing one takes 700 s", id="never-shorter-than-writing"),
+        pytest.param(None, 5, 4000, 8, 4000, "auto: writing one takes 4000 s", id="writing-takes-longer"),
+        pytest.param(None, 1e-6, 3, 8, 60, "auto: at least a minute", id="hardly-stands-still"),
+        pytest.param(None, 0, 0.1, 8, 60, "auto: at least a minute", id="stands-still-for-nothing"),
+        pytest.param(None, 1e-6, 70, 8, 70, "auto: writing one takes 70 s", id="writing-takes-longer-than-a-minute"),
+    ],
+)
+def test_interval_follows_from_how_long_the_training_stands_still(
+    every: float | None, stall: float, write: float, ranks: int, seconds: float, reason: str
+) -> None:
+    found = interval.interval(every, stall=stall, write=write, ranks=ranks)
+
+    assert found.seconds == pytest.approx(seconds, rel=0.001)
+    assert re.fullmatch(reason, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        pytest.param(89, "none is due before the run's end", id="ends-before"),
+        pytest.param(95, r"next in 90 s \(checkpoint\.every\)", id="goes-on"),
+    ],
+)
+def test_next_one_is_told_where_there_is_one(
+    left: float, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begin(tmp_path, checkpoint_every=90)
+    assert run.saver
+    run.saver.seconds_left = left
+    save_step(run)
+    run.finish()
+
+    [line, _] = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"checkpoint: saved 1-10 at step 1 .*, held the training up for 0\.\d+ s; {told}", line)
+
+
+def test_run_of_a_few_steps_saves_nothing_but_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder, at_end in (("pod", False), ("volume", True)):
+        run = begin(tmp_path / folder, checkpoint_at_end=at_end)
+        for _ in range(4):
+            make_step(run)
+        run.finish()
+
+    assert not [*(tmp_path / "pod").rglob("*.safetensors")]
+    head = json.loads((tmp_path / "volume" / "HEAD").read_text())
+    assert (head["checkpoint"], head["state"]) == ("1-40", "finished")
+    assert "; none is due before the run's end\n" in capsys.readouterr().out

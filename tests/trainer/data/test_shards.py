@@ -1,0 +1,243 @@
+"""Tar shards are read in a row and in part, and one that is wrong is named with its member."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from distrain_trainer.data import Position, load, sampler, shards, train_batches
+from distrain_trainer.data.sampler import Segment, deal_epoch
+from distrain_trainer.data.shards import Shard, Shards, find_shards, read_samples
+from distrain_trainer.errors import DataError
+from distrain_trainer.storage import FolderStore, open_store
+from lab.datasets.pictures import add, numbered, photographs, write_shards
+from tests.trainer.fixtures.datasets import config_of, epoch_of, go_through, numbers_in
+
+SAMPLES = 23
+SIZES = (9, 1, 0, 13)
+
+Reads = list[tuple[str, int]]
+
+
+@pytest.fixture
+def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Which file of this test's was read, and how many bytes of it, each time."""
+    seen: Reads = []
+    original = FolderStore.read
+
+    def watched(self: FolderStore, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        content = original(self, name, start=start, length=length)
+        # Another test's threads may still be at their last file.
+        if self.uri == str(tmp_path):
+            seen.append((name, len(content)))
+        return content
+
+    monkeypatch.setattr(FolderStore, "read", watched)
+    return seen
+
+
+def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
+    # As many batches as are read ahead.
+    write_shards(tmp_path, numbered(80), (10,) * 8)
+    config = config_of(tmp_path, batch_size=10)
+    dataset = load(config)
+    reads.clear()
+
+    next(train_batches(config, dataset, rank=1, ranks=4))
+
+    dealt = deal_epoch(80, 10, seed=0, epoch=0, rank=1, ranks=4, shards=dataset.train.shards)
+    own = {f"shard-{shard:06}.tar" for shard in dealt.reading // 10}
+    assert len(own) == 2
+    assert reads[0][0] in own
+    assert {name for name, _ in reads[:2]} <= own
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["walked", "sizes.json"])
+def test_run_that_begins_inside_a_shard_begins_there(
+    tmp_path: Path, counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "SHUFFLE_BUFFER", 4)
+    written = write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
+    if counted:
+        (tmp_path / "sizes.json").write_text(json.dumps(written))
+    config = config_of(tmp_path)
+    dataset = load(config)
+
+    per_rank = [numbers_in(batches) for batches in epoch_of(config, dataset, ranks=3)]
+
+    assert [sorted(numbers) for numbers in per_rank] == [list(range(7)), list(range(7, 15)), list(range(15, 23))]
+    assert all(numbers != sorted(numbers) for numbers in per_rank)
+
+
+@pytest.mark.parametrize("buffer", [4, 1000], ids=["gaps-passed-over", "gaps-read-over"])
+def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
+    tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sampler, shards):
+        monkeypatch.setattr(module, "SHUFFLE_BUFFER", buffer)
+    write_shards(tmp_path, numbered(SAMPLES), SIZES)
+    config = config_of(tmp_path)
+    dataset = load(config)
+    start = Position(2, 12, (Segment(2, 3, 2),))
+
+    before = [numbers_in(batches[:2]) for batches in epoch_of(config, dataset, ranks=2)]
+    after = [
+        numbers_in(list(itertools.islice(train_batches(config, dataset, rank=rank, ranks=3, start=start), 2)))
+        for rank in range(3)
+    ]
+
+    assert sorted(itertools.chain(*before, *after)) == list(range(SAMPLES))
+
+
+def test_shard_is_read_once_and_never_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads) -> None:
+    monkeypatch.setattr(shards, "READING", 4096)
+    write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
+    store = open_store(str(tmp_path), value="data.uri")
+
+    samples = list(read_samples(store, Shard("shard-000000.tar", SAMPLES), 0, SAMPLES, classes=3))
+
+    size = (tmp_path / "shard-000000.tar").stat().st_size
+    assert len(samples) == SAMPLES
+    assert max(length for _, length in reads) == 4096
+    assert sum(length for _, length in reads) <= size
+
+
+def test_walk_through_the_headers_passes_over_the_images(tmp_path: Path, reads: Reads) -> None:
+    write_shards(tmp_path, photographs(4, size=512, classes=1), (4,), ".jpg")
+
+    shards, classes = find_shards(open_store(str(tmp_path), value="data.uri"), ["shard-000000.tar"], "")
+
+    assert ([shard.samples for shard in shards], classes) == ([4], 1)
+    assert sum(length for _, length in reads) < (tmp_path / "shard-000000.tar").stat().st_size / 2
+
+
+def test_run_inside_a_walked_shard_reads_that_part_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads
+) -> None:
+    monkeypatch.setattr(shards, "READING", 4096)
+    write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
+    train = load(config_of(tmp_path)).train
+    assert isinstance(train, Shards)
+    reads.clear()
+
+    samples = list(read_samples(train.store, train.files[0], 20, 2, classes=3))
+
+    # Of 2 KiB each.
+    assert [sample.label for sample in samples] == [2, 0]
+    assert sum(length for _, length in reads) <= 8192
+
+
+def test_sizes_spare_the_look_at_the_labels_and_the_model_tells_the_classes(tmp_path: Path) -> None:
+    written = write_shards(tmp_path, numbered(SAMPLES), SIZES)
+    (tmp_path / "sizes.json").write_text(json.dumps(written))
+
+    assert load(config_of(tmp_path)).classes == 10
+    assert load(config_of(tmp_path, classes=4)).classes == 4
+
+
+def test_labels_of_walked_test_shards_count_as_classes(tmp_path: Path) -> None:
+    written = write_shards(tmp_path / "train", numbered(SAMPLES), SIZES)
+    (tmp_path / "train" / "sizes.json").write_text(json.dumps(written))
+    write_shards(tmp_path / "val", numbered(SAMPLES, classes=12), SIZES)
+
+    assert load(config_of(tmp_path)).classes == 12
+
+
+def shard_of(*members: tuple[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in members:
+            add(tar, name, content)
+    return buffer.getvalue()
+
+
+PNG = next(numbered(1))[0]
+GOOD = (("a/1.png", PNG), ("a/1.cls", b"0\n"), ("a/1.json", b"{}"), ("a/2.jpeg", PNG), ("a/2.cls", b"1"))
+
+
+def test_shard_with_folders_long_names_and_more_members_is_read(tmp_path: Path) -> None:
+    long = "folder/" * 30 + "3.x"
+    (tmp_path / "a.tar").write_bytes(shard_of(*GOOD, (f"{long}.png", PNG), (f"{long}.cls", b"2")))
+    # Its suffix begins at the first dot: .x.png is no image's.
+    with pytest.raises(DataError, match=r"folder/3 has no \.jpg, \.jpeg or \.png beside it"):
+        load(config_of(tmp_path))
+
+    long = long.replace(".x", "")
+    (tmp_path / "a.tar").write_bytes(shard_of(*GOOD, (f"{long}.png", PNG), (f"{long}.cls", b"2")))
+
+    dataset = load(config_of(tmp_path))
+    go_through(config_of(tmp_path, batch_size=1))
+    assert (len(dataset.train), dataset.classes) == (3, 3)
+
+
+def _flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :]
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["walked", "sizes.json"])
+@pytest.mark.parametrize(
+    ("content", "finding"),
+    [
+        pytest.param(b"", r"is damaged \(empty file\)", id="empty-file"),
+        pytest.param(b"<html>" * 200, r"is damaged \(.+\)", id="a-web-page"),
+        pytest.param(shard_of(*GOOD)[: 512 + 20], r"is damaged \(unexpected end of data\)", id="cut-in-an-image"),
+        pytest.param(shard_of(*GOOD)[:2048], r"is damaged \(no header and no end .* byte 2048\)", id="cut-between"),
+        pytest.param(_flipped(shard_of(*GOOD), 3072 + 200), r"is damaged \(.+\)", id="header-damaged"),
+        pytest.param(shard_of(*GOOD, ("b.cls", b"0")), r": b has no \.jpg, \.jpeg or \.png beside it", id="no-image"),
+        pytest.param(shard_of(*GOOD, ("b.jpg", PNG)), r": b has no \.cls beside it", id="no-class"),
+        pytest.param(
+            shard_of(("1.png", PNG), ("1.cls", b"cat"), *GOOD), r": 1\.cls holds 'cat' and no class number", id="name"
+        ),
+        pytest.param(
+            shard_of(("1.png", PNG), ("1.cls", b"-1"), *GOOD), r": 1\.cls holds '-1' and no class number", id="negative"
+        ),
+        pytest.param(
+            shard_of(("1.png", PNG[:-30]), ("1.cls", b"0"), *GOOD), r": 1\.png is damaged \(.+\)", id="image-damaged"
+        ),
+    ],
+)
+def test_wrong_shard_is_named_with_the_member(tmp_path: Path, content: bytes, finding: str, counted: bool) -> None:
+    (tmp_path / "a.tar").write_bytes(content)
+    if counted:
+        (tmp_path / "sizes.json").write_text('{"a.tar": 3}')
+
+    with pytest.raises(DataError, match=rf"^data\.uri: /.*/a\.tar:? ?{finding}"):
+        go_through(config_of(tmp_path, batch_size=1))
+
+
+def test_class_beyond_the_known_ones_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(shard_of(*GOOD, ("3.png", PNG), ("3.cls", b"10")))
+    (tmp_path / "sizes.json").write_text('{"a.tar": 3}')
+
+    with pytest.raises(DataError, match=r"a\.tar: 3\.png is of class 10, and there are 10, .*add --classes=11 or more"):
+        go_through(config_of(tmp_path))
+
+    go_through(config_of(tmp_path, classes=11))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "finding"),
+    [
+        pytest.param('{"a.tar": 3}', r"a\.tar holds fewer than the 3 samples that sizes\.json beside it", id="fewer"),
+        pytest.param('{"a.tar": 1}', r"a\.tar holds more than the 1 samples that sizes\.json beside it", id="more"),
+        pytest.param('{"a.tar": 0}', r"the shards of /.*/ hold no sample", id="none"),
+        pytest.param('{"a.tar": "2"}', r"sizes\.json is no map of sizes", id="a-string"),
+        pytest.param("[2]", r"sizes\.json is no map of sizes", id="a-list"),
+        pytest.param("{", r"sizes\.json is no map of sizes", id="no-json"),
+        pytest.param('{"a.tar": 2, "b.tar": 2}', r"b\.tar is named in it and not there", id="missing-shard"),
+        pytest.param("{}", r"a\.tar is there and not named in it", id="missing-name"),
+    ],
+)
+def test_wrong_sizes_are_named(tmp_path: Path, sizes: str, finding: str) -> None:
+    (tmp_path / "a.tar").write_bytes(shard_of(*GOOD))
+    (tmp_path / "sizes.json").write_text('{"a.tar": 2}')
+    go_through(config_of(tmp_path, batch_size=1))
+    (tmp_path / "sizes.json").write_text(sizes)
+
+    with pytest.raises(DataError, match=rf"^data\.uri: .*{finding}"):
+        go_through(config_of(tmp_path, batch_size=1))

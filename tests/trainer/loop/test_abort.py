@@ -1,0 +1,79 @@
+"""Processes that are tied together end together, unless they say goodbye."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import distrain_trainer
+
+SCHEDULER = "from distrain_trainer.loop import abort; import sys, time; line = abort.hold(int(sys.argv[1])); "
+OTHER = "from distrain_trainer.loop import abort; import sys, time; line = abort.join('localhost', int(sys.argv[1]), "
+
+
+@pytest.fixture
+def port() -> str:
+    with socket.create_server(("", 0)) as free:
+        number = free.getsockname()[1]
+    return str(number)
+
+
+def start(code: str, port: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(distrain_trainer.__file__).parents[1])}
+    return subprocess.Popen([sys.executable, "-c", code, port], env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def test_process_that_is_killed_ends_the_scheduler_and_all_others(port: str) -> None:
+    scheduler = start(SCHEDULER + "time.sleep(60)", port)
+    server = start(OTHER + "'server 0'); time.sleep(60)", port)
+    worker = start(OTHER + "'worker 1'); print('joined', file=sys.stderr, flush=True); time.sleep(60)", port)
+    assert worker.stderr is not None
+    assert worker.stderr.readline() == "joined\n"
+    time.sleep(1)
+
+    worker.kill()
+
+    _, said = scheduler.communicate(timeout=10)
+    assert (scheduler.returncode, server.wait(10)) == (1, 1)
+    assert said == "distrain: worker 1 has ended before the training, and so all others do; its log says why\n"
+
+
+def test_end_of_the_first_process_is_told_where_that_is_asked_for(port: str) -> None:
+    chief = start(SCHEDULER + "time.sleep(60)", port)
+    worker = start(
+        OTHER + "'worker 0', first='the chief', tells=True); print(file=sys.stderr, flush=True); time.sleep(60)", port
+    )
+    assert worker.stderr is not None
+    worker.stderr.readline()
+
+    chief.kill()
+
+    _, said = worker.communicate(timeout=10)
+    assert said == "distrain: the chief has ended before the training, and so all others do; its log says why\n"
+    assert worker.returncode == 1
+
+
+def test_process_that_says_goodbye_ends_nobody(port: str) -> None:
+    scheduler = start(SCHEDULER + "time.sleep(3); line.leave()", port)
+    server = start(OTHER + "'server 0'); time.sleep(4); line.leave()", port)
+    worker = start(OTHER + "'worker 1'); line.leave()", port)
+
+    codes = [process.wait(20) for process in (scheduler, server, worker)]
+
+    assert codes == [0, 0, 0]
+
+
+def test_stranger_ends_nobody(port: str) -> None:
+    scheduler = start(SCHEDULER + "print('holds', file=sys.stderr, flush=True); time.sleep(2); line.leave()", port)
+    assert scheduler.stderr is not None
+    scheduler.stderr.readline()
+
+    socket.create_connection(("localhost", int(port))).close()
+
+    assert scheduler.wait(10) == 0

@@ -1,0 +1,30 @@
+"""A rank whose input takes its time holds up all ranks, and none of them takes it for hung."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.trainer.conftest import SCRIPTS, ProgramInImage
+
+
+# But TensorFlow's parameter server, whose chief alone looks for hangs.
+@pytest.mark.parametrize(
+    "program",
+    [
+        "pytorch-ddp",
+        "tensorflow-horovod",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("pytorch-horovod", "mxnet-horovod", "mxnet-kvstore")),
+    ],
+    indirect=True,
+)
+def test_rank_that_waits_for_its_input_is_waited_for_by_all(program: ProgramInImage) -> None:
+    run = program(
+        *("--steps=12", "--batch-size=2", "--log-every=1", "--checkpoint=/tmp/checkpoints"),
+        script="/slow.py",
+        mounts={SCRIPTS / "slow_input.py": "/slow.py"},
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.search(r"^12\timages/sec: ", run.stdout, re.MULTILINE)

@@ -1,0 +1,22 @@
+"""S3 for the tests of the stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def s3_in_environment(s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the environment variables that the chart sets in a pod for S3."""
+    for name, value in s3_env.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="module")
+def bucket(request: pytest.FixtureRequest, s3_server: Any) -> str:
+    """Create an empty bucket for a module's tests, named after the module: `refusals` for test_refusals.py."""
+    name: str = request.path.stem.removeprefix("test_")
+    s3_server.boto3_client().create_bucket(Bucket=name)
+    return name

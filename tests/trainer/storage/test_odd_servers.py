@@ -1,0 +1,165 @@
+"""S3 servers that lack a part of S3 are used without it, or named in one line; none of them is waited for."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from distrain_trainer.checkpoint import lease as holds
+from distrain_trainer.checkpoint.head import Head, Holder
+from distrain_trainer.errors import StorageError, UnavailableError
+from distrain_trainer.storage import Patience, S3Store
+from tests.trainer.fixtures.unsteady_s3 import Clock, tag_of
+
+A, B = (Holder(f"run-{name}", (f"pod-{name}",)) for name in "ab")
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    monkeypatch.setattr("distrain_trainer.storage.retry.time", clock := Clock())
+    return clock
+
+
+def store_of(client: object, value: str = "checkpoint.uri") -> S3Store:
+    return S3Store("s3://b/run", value, "b", "run", client, Patience())
+
+
+def refusal(code: str, status: int) -> ClientError:
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "any")
+
+
+class Bucket:
+    """A client of a bucket whose server answers 501 to the conditions that it does not know."""
+
+    meta = SimpleNamespace(endpoint_url="http://s3")
+
+    def __init__(self, unknown: tuple[str, ...]) -> None:
+        self.unknown = unknown
+        self.objects: dict[str, bytes] = {}
+
+    def put_object(self, **asked: Any) -> dict[str, Any]:
+        if any(name in self.unknown for name in asked):
+            raise refusal("NotImplemented", 501)
+        if asked.get("IfNoneMatch") == "*" and asked["Key"] in self.objects:
+            raise refusal("PreconditionFailed", 412)
+        self.objects[asked["Key"]] = asked["Body"]
+        return {"ETag": tag_of(asked["Body"])}
+
+    def get_object(self, **asked: str) -> dict[str, Any]:
+        content = self.objects.get(asked["Key"])
+        if content is None:
+            raise refusal("NoSuchKey", 404)
+        return {"Body": io.BytesIO(content), "ETag": tag_of(content), "ContentLength": len(content)}
+
+    def list_objects_v2(self, **asked: str) -> dict[str, Any]:
+        return {"Contents": [{"Key": key} for key in sorted(self.objects)]}
+
+    def delete_object(self, **asked: str) -> None:
+        self.objects.pop(asked["Key"], None)
+
+
+@pytest.mark.parametrize("unknown", [("IfMatch", "IfNoneMatch"), ("IfMatch",)], ids=["neither", "none-match-alone"])
+def test_server_without_conditional_writes_serves_one_job_and_is_refused_to_another(
+    unknown: tuple[str, ...], clock: Clock
+) -> None:
+    store, said = store_of(Bucket(unknown)), list[str]()
+
+    def take(holder: Holder) -> holds.Hold | None:
+        return holds.take(store, holder, resumes=True, lacks=lambda _: "", say=said.append)
+
+    hold = take(A)
+    assert hold
+    hold.change(checkpoint="1-10")
+
+    assert Head.from_json(store.read("HEAD")).checkpoint == "1-10"
+    with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
+        take(B)
+    assert said[0] == "checkpoint: s3://b/run does not heed If-Match: two jobs must never use it at once"
+    assert not clock.now
+
+
+@pytest.mark.parametrize("status", [501, 505])
+def test_answer_that_stays_the_same_for_ever_is_not_waited_for(status: int, clock: Clock) -> None:
+    def put_object(**_: object) -> None:
+        raise refusal("NotImplemented", status)
+
+    store = store_of(SimpleNamespace(put_object=put_object, meta=Bucket.meta))
+
+    with pytest.raises(
+        StorageError, match=r"^checkpoint\.uri: http://s3 does not write s3://b/run: NotImplemented"
+    ) as at:
+        store.write("log.txt", b"")
+
+    assert not isinstance(at.value, UnavailableError)
+    assert not clock.now
+
+
+def lister(heeds: tuple[str, ...], keys: list[str], *, token_lasts: bool = True) -> Callable[..., dict[str, Any]]:
+    """Return list_objects_v2 of a server with pages of two keys, that ignores where to go on but for `heeds`."""
+
+    def list_objects(**asked: str) -> dict[str, Any]:
+        start = 0
+        if "ContinuationToken" in asked and not token_lasts:
+            raise refusal("InvalidArgument", 400)
+        if "ContinuationToken" in asked and "ContinuationToken" in heeds:
+            start = int(asked["ContinuationToken"])
+        elif "StartAfter" in asked and "StartAfter" in heeds:
+            start = len([key for key in keys if key <= asked["StartAfter"]])
+        page = keys[start : start + 2]
+        token = {"NextContinuationToken": str(start + 2)} if "ContinuationToken" in heeds else {}
+        return {"Contents": [{"Key": key} for key in page], "IsTruncated": start + 2 < len(keys), **token}
+
+    return list_objects
+
+
+KEYS = [f"run/{letter}" for letter in "abcde"]
+
+
+@pytest.mark.parametrize(
+    ("heeds", "token_lasts"),
+    [
+        pytest.param(("ContinuationToken",), True, id="token-alone"),
+        pytest.param(("StartAfter",), True, id="name-alone"),
+        pytest.param(("ContinuationToken", "StartAfter"), False, id="an-outage-outlasts-the-token"),
+    ],
+)
+def test_list_goes_on_by_what_the_server_heeds(heeds: tuple[str, ...], token_lasts: bool) -> None:
+    store = store_of(SimpleNamespace(list_objects_v2=lister(heeds, KEYS, token_lasts=token_lasts)))
+
+    # A server's fault may make it endless.
+    assert list(itertools.islice(store.names(), 9)) == [*"abcde"]
+
+
+def test_keys_in_the_servers_own_order_are_all_listed() -> None:
+    shuffled = [KEYS[place] for place in (3, 1, 4, 0, 2)]
+    store = store_of(SimpleNamespace(list_objects_v2=lister(("ContinuationToken",), shuffled)))
+
+    assert list(itertools.islice(store.names(), 9)) == [*"dbeac"]
+
+
+@pytest.mark.parametrize(
+    "list_objects",
+    [
+        pytest.param(lister((), KEYS), id="heeds-neither"),
+        pytest.param(
+            lambda **asked: {**lister((), KEYS)(**asked), "NextContinuationToken": "2"}, id="ignores-its-own-token"
+        ),
+        pytest.param(lister(("ContinuationToken",), KEYS, token_lasts=False), id="token-lost-and-name-ignored"),
+    ],
+)
+def test_server_whose_list_comes_again_and_again_is_named(list_objects: Any, clock: Clock) -> None:
+    store = store_of(SimpleNamespace(list_objects_v2=list_objects, meta=Bucket.meta), value="data.uri")
+
+    with pytest.raises(
+        StorageError, match=r"^data\.uri: http://s3 lists the same keys of s3://b/run again .*; use"
+    ) as at:
+        list(itertools.islice(store.names(), 9))
+
+    assert at.value.exit_code == 2
+    assert not clock.now

@@ -1,0 +1,166 @@
+"""A folder or an S3 server that cannot be used is named in one clear line."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.stub import Stubber
+
+from distrain_trainer.errors import StorageError
+from distrain_trainer.storage import S3Store, Store, open_store
+
+pytestmark = pytest.mark.usefixtures("s3_in_environment")
+
+
+def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("distrain_trainer.storage.folder.os.fsync", full)
+
+    with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/a cannot be written: No space left on device; free"):
+        open_store(str(tmp_path), value="checkpoint.uri").write("a", b"x")
+
+
+def test_nothing_under_a_prefix_is_said(bucket: str) -> None:
+    store = open_store(f"s3://{bucket}/emptiness", value="data.uri")
+
+    with pytest.raises(StorageError, match=r"^data\.uri: s3://refusals/emptiness has no a\.gz \(it holds nothing\)"):
+        store.read("a.gz")
+
+
+@pytest.mark.parametrize("verb", ["read", "write", "list"])
+def test_missing_bucket_is_named(verb: str, s3_server: Any) -> None:
+    with pytest.raises(
+        StorageError, match=rf'^data\.uri: bucket "digitz" does not exist at {s3_server.endpoint}; create'
+    ):
+        _use(open_store("s3://digitz/x", value="data.uri"), verb)
+
+
+@pytest.mark.parametrize(
+    ("variable", "code"),
+    [
+        pytest.param("AWS_ACCESS_KEY_ID", "InvalidAccessKeyId|XAdminUserNotFound", id="key"),
+        pytest.param("AWS_SECRET_ACCESS_KEY", "SignatureDoesNotMatch", id="secret"),
+    ],
+)
+def test_wrong_keys_are_told_from_a_missing_bucket(
+    variable: str, code: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "wrong")
+
+    with pytest.raises(StorageError, match=rf"^s3\.secretName: http.* refuses the keys of this Secret \({code}\)"):
+        open_store(f"s3://{bucket}", value="data.uri").read("a.gz")
+
+
+def test_denied_access_names_the_place_and_the_verb() -> None:
+    # The S3 server's root user is denied nothing, so the answer is a stub's.
+    store = open_store("s3://theirs/x", value="output.uri")
+    assert isinstance(store, S3Store)
+    with Stubber(store.client) as stub:
+        stub.add_client_error("put_object", "AccessDenied", http_status_code=403)
+
+        with pytest.raises(
+            StorageError, match=r"^output\.uri: the keys of s3\.secretName may not write s3://theirs/x at http"
+        ):
+            store.write("log.txt", b"")
+
+
+def test_missing_keys_are_said(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+    with pytest.raises(StorageError, match=r"^s3\.secretName: no S3 keys are set, and s3://refusals needs them"):
+        open_store(f"s3://{bucket}", value="data.uri").read("a.gz")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        pytest.param(
+            "http://127.0.0.1:1",
+            r"^s3\.endpoint: http://127\.0\.0\.1:1 cannot be reached \(Connection refused\)",
+            id="refused",
+        ),
+        pytest.param(
+            "http://s3.invalid", r"^s3\.endpoint: http://s3\.invalid cannot be reached \(.*[Nn]ame", id="no-such-name"
+        ),
+        pytest.param("s3.example.org", r"^s3\.endpoint: 's3\.example\.org' is no URL", id="no-url"),
+    ],
+)
+def test_unreachable_endpoint_is_named(endpoint: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+
+    with pytest.raises(StorageError, match=message) as raised:
+        open_store("s3://datasets/digits", value="data.uri").read("a.gz")
+    # A name server may be away, too; an address that is none stays so.
+    assert raised.value.exit_code == (2 if "no URL" in message else 1)
+
+
+@pytest.fixture
+def silent_endpoint() -> Iterator[str]:
+    """A server that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", silent_endpoint)
+    monkeypatch.setattr("distrain_trainer.storage.s3.READ_TIMEOUT", 0.5)
+    started = time.monotonic()
+
+    with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
+        open_store("s3://datasets/digits", value="data.uri").read("a.gz")
+
+    # Three attempts and the pauses between them: with the real 15 s, 55 s at most.
+    assert time.monotonic() - started < 1.5 + 10
+
+
+def test_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StorageError, match=r"^output\.uri: .*/file/run1/log\.txt cannot be written: Not a directory"):
+        open_store(str(tmp_path / "file" / "run1"), value="output.uri").write("log.txt", b"")
+
+
+def test_folder_that_is_not_there_cannot_be_listed(tmp_path: Path) -> None:
+    with pytest.raises(
+        StorageError, match=r"^data\.uri: .*/absent cannot be listed: No such file or directory; mount the volume there"
+    ):
+        list(open_store(str(tmp_path / "absent"), value="data.uri").names())
+
+
+def test_missing_folder_is_said_to_hold_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"^data\.uri: .*/absent has no a\.gz \(it holds nothing\)"):
+        open_store(str(tmp_path / "absent"), value="data.uri").read("a.gz")
+
+
+def _use(store: Store, verb: str) -> None:
+    uses: dict[str, Callable[[], object]] = {
+        "read": lambda: store.read("a.gz"),
+        "write": lambda: store.write("a.gz", b""),
+        "list": lambda: list(store.names()),
+    }
+    uses[verb]()
+
+
+def test_wrong_region_is_named() -> None:
+    store = open_store("s3://theirs/x", value="data.uri")
+    assert isinstance(store, S3Store)
+    with Stubber(store.client) as stub:
+        answer = "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-west-1'"
+        stub.add_client_error("get_object", "AuthorizationHeaderMalformed", answer, http_status_code=400)
+
+        with pytest.raises(
+            StorageError, match=r'^s3\.region: bucket "theirs" is not in us-east-1: .*eu-west-1'
+        ) as raised:
+            store.read("log.txt")
+
+    assert raised.value.exit_code == 2

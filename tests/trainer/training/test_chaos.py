@@ -1,0 +1,74 @@
+"""Processes of a training are killed at random, and its weights come out as if nothing had happened."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.s3.proxy import Fault
+from lab.s3.server import Server
+from tests.trainer.chaos import CASES, Case, in_faulty_s3, random_plan, steps_for, train
+from tests.trainer.fixtures.faults import FAULTS
+
+# Of each number of ranks: 24 in all. TensorFlow takes twice as long to start.
+KILLS = {"tensorflow-horovod": 2, "pytorch-ddp": 8, "pytorch-horovod": 2, "mxnet-kvstore": 2}
+# Of no matter which size: as many checkpoints as can be written.
+SECONDS_BETWEEN = 0.1
+
+
+def cases() -> list[Any]:
+    """Return the cases; those of programs that KILLS does not name are for the full matrix."""
+    return [pytest.param(case, marks=() if case.name in KILLS else pytest.mark.full, id=str(case)) for case in CASES]
+
+
+@pytest.mark.parametrize("case", cases())
+def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
+    case: Case, digits: Path, tmp_path: Path
+) -> None:
+    kills = KILLS.get(case.name, 2)
+    plan = random_plan(case, kills, random.Random())
+    steps = steps_for(plan)
+
+    unbroken = train(case, [], steps=steps, every=SECONDS_BETWEEN, folder=tmp_path / "unbroken", digits=digits)
+    killed = train(case, plan, steps=steps, every=SECONDS_BETWEEN, folder=tmp_path / "killed", digits=digits)
+
+    assert unbroken.run.returncode == 0, unbroken.run.stderr
+    assert killed.run.returncode == 0, (plan, killed.run.stdout + killed.run.stderr)
+    assert "resumed from" not in unbroken.run.stdout
+    assert len(killed.kills) == kills, (plan, killed.run.stdout)
+    assert f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
+    assert killed.weights == unbroken.weights, plan
+    assert killed.state == unbroken.state, plan
+
+
+def test_tfjob_starts_again_once_for_each_kill(digits: Path, tmp_path: Path) -> None:
+    plan = [(victim, 2, 0.5) for victim in ("ps 0", "worker 0", "chief 0")]
+    case, steps = Case("tensorflow-ps", 1), steps_for(plan)
+
+    run = train(case, plan, steps=steps, every=SECONDS_BETWEEN, folder=tmp_path / "killed", digits=digits).run
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stderr.count("distrain-run: starting again") == len(plan), run.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("case", [case for case in CASES if case.ranks < 3], ids=str)
+def test_run_killed_while_s3_fails_ends_with_the_very_weights_of_an_unbroken_one(
+    case: Case, fault: dict[str, Fault], digits: Path, tmp_path: Path, s3_server: Server
+) -> None:
+    plan = random_plan(case, 2, random.Random())
+    run = partial(train, case, steps=steps_for(plan), every=SECONDS_BETWEEN, digits=digits)
+
+    unbroken = run([], folder=tmp_path / "unbroken")
+    with in_faulty_s3(s3_server, digits, fault) as place:
+        killed = run(plan, folder=tmp_path / "killed", place=place)
+
+    assert killed.run.returncode == 0, (plan, killed.run.stdout + killed.run.stderr)
+    assert len(killed.kills) == 2, (plan, killed.run.stdout)
+    assert killed.weights == unbroken.weights, plan
+    assert killed.state == unbroken.state, plan

@@ -1,0 +1,84 @@
+"""Steps that are left out, ranks without samples, and the means of batch normalizations: in every program."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from lab.datasets.digits import write_idx
+from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS_FOLDER, ProgramInImage, tried_by
+
+MODEL = {USER_MODELS_FOLDER / "normalized.py": "/models/normalized.py"}
+WITH_MODEL = {"PYTHONPATH": "/models"}
+LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-size 32 --optimizer adam --warmup 20")
+
+Arrays = list[npt.NDArray[np.generic]]
+
+
+@tried_by("pytorch-ddp", "tensorflow-horovod", "mxnet-kvstore")
+def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: ProgramInImage) -> None:
+    run = program(
+        *(*LEARNS, "--epochs", "4", "--learning-rate", "0.1"),
+        script="/bad_batch.py",
+        env=WITH_MODEL,
+        mounts={**MODEL, SCRIPTS / "bad_batch.py": "/bad_batch.py"},
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.findall(r"^step (\d+) is left out: .*\((\d+) in a row", run.stdout, re.MULTILINE) == [("11", "1")]
+    assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.8
+
+
+# But TensorFlow's parameter server, which holds these means for all workers.
+@pytest.mark.parametrize(
+    "program",
+    [
+        "pytorch-ddp",
+        "tensorflow-horovod",
+        "mxnet-horovod",
+        pytest.param("pytorch-horovod", marks=pytest.mark.full),
+        pytest.param("mxnet-kvstore", marks=pytest.mark.full),
+    ],
+    indirect=True,
+)
+def test_rank_without_samples_leaves_its_means_alone_and_all_test_with_the_same(
+    program: ProgramInImage, three_samples: Path, tmp_path: Path
+) -> None:
+    # The epoch's second step has a sample for rank 1 alone.
+    one_step, one_epoch = (means_of_ranks(program, three_samples, tmp_path, of) for of in ("--steps=1", "--epochs=1"))
+
+    assert len(one_epoch) == 2
+    for rank_0, rank_1, before in zip(*one_epoch, one_step[0], strict=True):
+        np.testing.assert_array_equal(rank_0, rank_1)
+        np.testing.assert_array_equal(rank_0, before)
+
+
+def means_of_ranks(program: ProgramInImage, data: Path, folder: Path, length: str) -> list[Arrays]:
+    out = folder / length
+    out.mkdir()
+    for each in (folder, out):
+        each.chmod(0o777)
+    run = program(
+        *("--data=/three", "--model=normalized:net", "--batch-size=1", "--learning-rate=1e-30", length),
+        script="/shown.py",
+        env=WITH_MODEL,
+        mounts={**MODEL, SCRIPTS / "shown_statistics.py": "/shown.py", data: "/three", out: "/out"},
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return [list(np.load(path).values()) for path in sorted(out.iterdir())]
+
+
+@pytest.fixture(scope="module")
+def three_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("three")
+    folder.chmod(0o755)
+    random = np.random.default_rng(0)
+    for part, count in (("train", 3), ("t10k", 4)):
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", random.integers(0, 256, (count, 8, 8), dtype=np.uint8))
+        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(count, dtype=np.uint8))
+    return folder

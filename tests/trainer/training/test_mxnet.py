@@ -1,0 +1,119 @@
+"""What is MXNet's own: its parameter server, and the arithmetic of both its programs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.trainer.conftest import (
+    DIGITS_IN_IMAGE,
+    SCRIPTS,
+    ProgramInImage,
+    assert_refused,
+    mpirun_of,
+    mxjob_of,
+    run_in_image,
+)
+
+DIGITS = ("--data", DIGITS_IN_IMAGE, "--batch-size", "32")
+LEARN = ("--epochs", "20", "--optimizer", "adam", "--learning-rate", "0.01", "--warmup", "20")
+
+
+@pytest.fixture
+def kvstore(digits: Path) -> ProgramInImage:
+    return ProgramInImage.named("mxnet-kvstore", digits)
+
+
+def weights_of(program: ProgramInImage, folder: Path, *arguments: str, ranks: int) -> list[list[np.ndarray]]:
+    """Train and return each rank's weights."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    mounts = {SCRIPTS / "weights_after_steps.py": "/weights.py", folder: "/out"}
+    run = program(*arguments, "--data", DIGITS_IN_IMAGE, ranks=ranks, script="/weights.py", mounts=mounts)
+    assert run.returncode == 0, run.stderr
+    return [list(np.load(folder / f"{rank}.npz").values()) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("name", ["mxnet-horovod", "mxnet-kvstore"])
+# Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
+@pytest.mark.parametrize("steps", [pytest.param("1", marks=pytest.mark.full), "3"])
+def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
+    name: str, steps: str, digits: Path, tmp_path: Path
+) -> None:
+    alone, together = (ProgramInImage.named(each, digits) for each in ("mxnet-horovod", name))
+    one = weights_of(alone, tmp_path / "one", "--steps", steps, "--batch-size", "1436", ranks=1)
+    two = weights_of(together, tmp_path / "two", "--steps", steps, "--batch-size", "718", ranks=2)
+
+    for expected, first, second in zip(one[0], *two, strict=True):
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "servers"),
+    [
+        pytest.param("dist_async", 1, 1, id="async-1", marks=pytest.mark.full),
+        pytest.param("dist_async", 2, 2, id="async-2"),
+        pytest.param("dist_async", 4, 1, id="async-4", marks=pytest.mark.full),
+        pytest.param("dist_device_sync", 2, 2, id="device-sync", marks=pytest.mark.full),
+    ],
+)
+def test_digits_are_learnt_with_every_kind_of_store(
+    kvstore: ProgramInImage, kind: str, ranks: int, servers: int
+) -> None:
+    run = kvstore(*DIGITS, *LEARN, "--kvstore", kind, ranks=ranks, starter=lambda ranks: mxjob_of(ranks, servers))
+
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.95
+
+
+def test_values_shared_one_after_the_other_all_reach_the_other_ranks(digits: Path) -> None:
+    run = run_in_image(
+        "mxnet",
+        [*mpirun_of(3), "/shares.py"],
+        digits,
+        env=None,
+        mounts={SCRIPTS / "shares.py": "/shares.py"},
+        timeout=60,
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "all the same\n" * 3
+
+
+def test_lost_worker_ends_scheduler_servers_and_workers_by_themselves(kvstore: ProgramInImage) -> None:
+    started = time.monotonic()
+
+    run = kvstore(
+        *(*DIGITS, "--epochs", "1"),
+        script="/fails.py",
+        starter=lambda ranks: mxjob_of(3, servers=2, after_failure="wait"),
+        mounts={SCRIPTS / "fails_on_rank_1.py": "/fails.py"},
+    )
+
+    assert run.returncode == 2, run.stderr
+    assert sorted(run.stderr.splitlines()[:2]) == [
+        "distrain: data.uri: gone from rank 1",
+        "scheduler 0: distrain: worker 1 has ended before the training, and so all others do; its log says why",
+    ]
+    assert time.monotonic() - started < 60
+
+
+def test_parameter_server_without_an_operator_is_refused_in_one_line(kvstore: ProgramInImage) -> None:
+    run = kvstore("--steps", "1", starter=lambda ranks: ["python3"])
+
+    assert_refused(run, "strategy: MXNet's parameter server runs in an MXJob, whose operator sets DMLC")
+
+
+def test_models_have_their_published_parameters(digits: Path) -> None:
+    count = (
+        "from distrain_trainer.mxnet.models import build, count_parameters; "
+        "print([count_parameters(build(name, shape=(224, 224, 3), classes=1000)) for name in ('resnet50', 'vgg16')])"
+    )
+    run = run_in_image("mxnet", ["python3", "-c", count], digits, env=None, mounts=None, timeout=120)
+
+    assert run.stdout == "[25575912, 138357544]\n", run.stderr

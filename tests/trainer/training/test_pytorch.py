@@ -1,0 +1,277 @@
+"""PyTorch's own: its models, and that the ranks together compute what one alone would."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from distrain_trainer.errors import SECONDS_FOR_RANK_0
+from tests.matrix import one_of
+from tests.trainer.conftest import (
+    DIGITS_IN_IMAGE,
+    SCRIPTS,
+    USER_MODELS_FOLDER,
+    ProgramInImage,
+    Run,
+    assert_refused,
+    mpirun_of,
+    run_in_image,
+    torchrun_of,
+)
+from tests.trainer.fixtures import saved_state
+
+# What gloo raises in a rank when another one ends.
+LOSES_THE_OTHER = """
+import time
+from distrain_trainer.errors import LostPeerError
+from distrain_trainer.pytorch.ddp import lost_ranks_named
+begun = time.monotonic()
+try:
+    with lost_ranks_named():
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:41318")
+except LostPeerError:
+    print(time.monotonic() - begun)
+"""
+
+TURNING: dict[str, Any] = {
+    "env": {"PYTHONPATH": "/models"},
+    "mounts": {USER_MODELS_FOLDER / "turning.py": "/models/turning.py"},
+}
+# Takes a state over from one model to another, and uses the memory again that it was in.
+TAKEN_OVER = """
+import numpy as np, torch, turning
+from distrain_trainer.checkpoint.arrays import Buffer, plan
+from distrain_trainer.pytorch.state import TorchState
+def state_of(model):
+    return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))
+here, there = (turning.net((2, 2, 1), 3) for _ in range(2))
+for model in (here, there):
+    model[2].to(torch.bfloat16)
+there[0](torch.zeros(1))
+state, buffer = state_of(there), Buffer()
+state.copy(arrays := buffer.place(plan(state.fields())))
+state_of(here).load(arrays)
+for array in arrays.values():
+    array[...] = 0
+differing = [name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])]
+print(differing, here[0].calls)
+"""
+# Takes a state over from the one file that a checkpoint of the first format has.
+TAKEN_OVER_FROM_FORMER = """
+import io, torch, turning
+from distrain_trainer.checkpoint.arrays import Buffer
+from distrain_trainer.checkpoint.files import fields_of
+from distrain_trainer.pytorch.state import TorchState
+def state_of(model):
+    return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))
+here, there = (turning.typed((2, 2, 1), 3) for _ in range(2))
+for model in (here, there):
+    model[2].to(torch.bfloat16)
+optimizer, content, buffer = torch.optim.SGD(there.parameters()), io.BytesIO(), Buffer()
+torch.save({"model": there.state_dict(), "optimizer": optimizer.state_dict(), "scaler": {}}, content)
+state = state_of(here)
+parts = buffer.fill(state.former(content.getvalue()))
+state.load(buffer.arrays(parts))
+fields = state.fields()
+print([name for name, field in fields_of(parts).items() if name.startswith("model.") and field != fields[name]])
+print([name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])])
+"""
+
+Weights = Mapping[str, npt.NDArray[np.float32]]
+PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
+ONE_PROGRAM = pytest.mark.parametrize("program", one_of(PROGRAMS), indirect=True)
+
+
+@pytest.fixture(params=PROGRAMS)
+def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
+    return ProgramInImage.named(request.param, digits)
+
+
+def python(
+    digits: Path, *arguments: str, env: Mapping[str, str] | None = None, mounts: Mapping[Path, str] | None = None
+) -> Run:
+    """Run python3 in PyTorch's image."""
+    return run_in_image("pytorch", ["python3", *arguments], digits, env=env, mounts=mounts, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "classes", "parameters"),
+    [
+        pytest.param("vgg16", (224, 224, 3), 1000, 138_357_544, id="vgg16"),
+        pytest.param("resnet50", (224, 224, 3), 1000, 25_557_032, id="resnet50"),
+        # 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
+        pytest.param("mnist", (8, 8, 1), 10, 53_002, id="mnist"),
+    ],
+)
+def test_model_has_its_published_parameters(
+    model: str, shape: tuple[int, ...], classes: int, parameters: int, digits: Path
+) -> None:
+    count = (
+        "from distrain_trainer.pytorch.models import build; "
+        f"model = build({model!r}, shape={shape}, classes={classes}); "
+        "print(sum(parameter.numel() for parameter in model.parameters()))"
+    )
+
+    run = python(digits, "-c", count)
+
+    assert run.stdout == f"{parameters}\n", run.stderr
+
+
+@ONE_PROGRAM
+def test_resnet50_trains(program: ProgramInImage) -> None:
+    run = program("--model", "resnet50", "--steps", "2", "--batch-size", "1")
+
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"^total images/sec: \d", run.stdout, re.MULTILINE)
+    assert run.stderr == ""
+
+
+def weights_after(
+    program: ProgramInImage, folder: Path, *, ranks: int, batch_size: int, optimizer: str
+) -> list[Weights]:
+    """Return each rank's weights at the end of an epoch of two steps and of a step of the next one."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "3", "--batch-size", str(batch_size), "--optimizer", optimizer]
+    learning_rate = ["--learning-rate", "0.01"]
+
+    mounts = {SCRIPTS / "pytorch_weights.py": "/weights.py", folder: "/out"}
+    run = program(*arguments, *learning_rate, ranks=ranks, script="/weights.py", mounts=mounts)
+
+    assert run.returncode == 0, run.stderr
+    return [dict(np.load(folder / f"end-{rank}.npz")) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("optimizer", one_of(["sgd", "adam"]))
+def test_two_ranks_end_where_one_with_the_whole_batch_does(
+    optimizer: str, program: ProgramInImage, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    # Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
+    [alone] = weights_after(program, tmp_path / "alone", ranks=1, batch_size=1436, optimizer=optimizer)
+    first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=optimizer)
+
+    own_start = [dict(np.load(tmp_path / "two" / f"start-{rank}.npz")) for rank in range(2)]
+    for name, expected in alone.items():
+        assert not np.array_equal(own_start[0][name], own_start[1][name])
+        np.testing.assert_array_equal(first[name], second[name])
+        assert not np.array_equal(expected, own_start[0][name])
+        np.testing.assert_allclose(first[name], expected, rtol=1e-3, atol=1e-4)
+
+
+@ONE_PROGRAM
+def test_saved_weights_load_into_the_model(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    load = (
+        "import torch; from distrain_trainer.pytorch.models import build; "
+        "print(build('mnist', shape=(28, 28, 1), classes=10).load_state_dict(torch.load('/out/model.pt')))"
+    )
+
+    run = program("--steps", "1", "--output", "/out", mounts={tmp_path: "/out"})
+    loaded = python(program.digits, "-c", load, mounts={tmp_path: "/out"})
+
+    assert run.returncode == 0, run.stderr
+    assert loaded.stdout == "<All keys matched successfully>\n", loaded.stderr
+
+
+def test_one_rank_needs_nothing_to_start_it(digits: Path) -> None:
+    run = python(digits, "-m", "distrain_trainer", "--framework=pytorch", "--steps=2")
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("Step\tImg/sec\ttotal_loss\n")
+
+
+@pytest.mark.parametrize(
+    ("env", "waits"),
+    [pytest.param({"TORCHELASTIC_RUN_ID": "run"}, True, id="torchrun"), pytest.param({}, False, id="no torchrun")],
+)
+def test_rank_that_lost_another_waits_where_torchrun_will_end_it(
+    env: Mapping[str, str], waits: bool, digits: Path
+) -> None:
+    run = python(digits, "-c", LOSES_THE_OTHER, env=env)
+
+    assert run.returncode == 0, run.stderr
+    assert (float(run.stdout) >= SECONDS_FOR_RANK_0) == waits
+
+
+@pytest.mark.parametrize(("backend", "starter"), [("torch", torchrun_of), ("horovod", mpirun_of)])
+def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int], list[str]], digits: Path) -> None:
+    command = [*starter(2), "-m", "distrain_trainer.allreduce", f"--backend={backend}", "--sizes=1Ki,1Mi"]
+
+    run = run_in_image("pytorch", command, digits, env=None, mounts=None, timeout=120)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[0] == f"all-reduce of float32 over 2 ranks, by {backend}"
+    assert run.stdout.splitlines()[-1] == "all-reduce is right on 2 ranks"
+    assert run.stderr == ""
+
+
+def test_state_that_is_taken_over_is_the_models_own(digits: Path) -> None:
+    run = python(digits, "-c", TAKEN_OVER, **TURNING)
+
+    assert run.stdout == "[] tensor([1.])\n", run.stderr
+
+
+def test_state_of_the_first_format_is_taken_over_in_every_type(digits: Path) -> None:
+    run = python(digits, "-c", TAKEN_OVER_FROM_FORMER, **TURNING)
+
+    assert run.stdout == "[]\n[]\n", run.stderr
+
+
+def test_complex_buffers_and_tensors_of_extra_state_are_resumed(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    mounts = {**TURNING["mounts"], tmp_path: "/out"}
+    arguments = ("--model=turning:net", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4")
+    for steps in (2, 3):
+        places = ("--checkpoint=/out/run", "--checkpoint-at-end", f"--steps={steps}")
+        run = program(*arguments, *places, env=TURNING["env"], mounts=mounts)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+    saved = saved_state.arrays(saved_state.newest(tmp_path / "run"))
+    assert "resumed from 1-16: step 2, " in run.stdout
+    assert saved["model.0.angle"]["sha256"] == digest(np.array([-1j], dtype=np.complex64))
+    assert saved["model.0._extra_state"]["sha256"] == digest(np.array([3], dtype=np.float32))
+
+
+def test_buffers_of_every_type_are_rank_0s_and_resumed(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    mounts = {**TURNING["mounts"], tmp_path: "/out"}
+    arguments = ("--model=turning:typed", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", "--checkpoint=/out/run")
+    told = ""
+    for steps in (2, 3):
+        run = program(*arguments, "--checkpoint-at-end", f"--steps={steps}", env=TURNING["env"], mounts=mounts)
+        assert run.returncode == 0, run.stdout + run.stderr
+        told += run.stdout
+
+    digests = re.findall(r"buffers (\w+)", told)
+    assert len(digests) == 4
+    assert len({*digests}) == 1
+    assert "resumed from 1-16: step 2, " in told
+
+
+def digest(array: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        pytest.param("counted", r"0\._extra_state in the model's state_dict\(\) is of type int, and a", id="no-tensor"),
+        pytest.param("phased", r"the weight 0\.phase is of type complex64, and gradients are averaged", id="complex"),
+    ],
+)
+@ONE_PROGRAM
+def test_state_that_cannot_be_kept_ends_the_run_before_its_first_step(
+    program: ProgramInImage, model: str, said: str
+) -> None:
+    run = program(f"--model=turning:{model}", "--steps=2", "--batch-size=2", "--image-size=4", **TURNING)
+
+    assert_refused(run, rf"trainer\.model: {said}")
+    assert "images/sec" not in run.stdout

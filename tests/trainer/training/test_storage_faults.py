@@ -1,0 +1,107 @@
+"""Whole runs with data, checkpoints and output in an S3 server behind a faulty network: they come to their end."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.datasets.pictures import photographs, write_image_folder
+from lab.s3.proxy import Fault, Proxy
+from lab.waiting import wait_until
+from tests.trainer.conftest import ProgramInImage
+from tests.trainer.fixtures.faults import FAULTS
+
+SAMPLES, EPOCHS = 48, 12
+# Longer than a step may take before its rank counts as one that hangs.
+SECONDS_AWAY = 45
+
+
+@pytest.fixture
+def bucket(s3_server: Any, tmp_path: Path) -> str:
+    """A bucket with images below data/."""
+    client = s3_server.boto3_client()
+    client.create_bucket(Bucket=(bucket := f"run-{time.monotonic_ns()}"))
+    for part in ("train", "val"):
+        write_image_folder(tmp_path / part, photographs(SAMPLES, size=64, classes=3), suffix=".jpg")
+    for path in tmp_path.rglob("*.jpg"):
+        client.upload_file(str(path), bucket, f"data/{path.relative_to(tmp_path)}")
+    return bucket
+
+
+def run_to_the_end(program: ProgramInImage, bucket: str, env: dict[str, str], proxy: Proxy) -> None:
+    places = ("--data", f"s3://{bucket}/data", "--checkpoint", f"s3://{bucket}/saved", "--output", f"s3://{bucket}/out")
+    length = ("--epochs", str(EPOCHS), "--batch-size", "4", "--checkpoint-every", "0.5")
+
+    run = program(*places, *length, env={**env, "AWS_ENDPOINT_URL_S3": proxy.endpoint})
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.search(rf"^finished: \d+ steps, {SAMPLES * EPOCHS} samples$", run.stdout, re.M)
+    assert re.search(r"^test accuracy: [01]\.\d{4}$", run.stdout, re.M)
+
+
+def assert_written(program: ProgramInImage, bucket: str, server: Any) -> None:
+    """Assert that the end, a checkpoint and the model lie in the bucket."""
+    client = server.boto3_client()
+    head = json.load(client.get_object(Bucket=bucket, Key="saved/HEAD")["Body"])
+    assert head["state"] == "finished"
+    assert client.get_object(Bucket=bucket, Key=f"saved/{head['checkpoint']}/manifest.json")
+    assert client.get_object(Bucket=bucket, Key=f"out/{program.program.model}")["ContentLength"] > 1000
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_run_comes_to_its_end_through(
+    fault: dict[str, Fault],
+    program: ProgramInImage,
+    bucket: str,
+    s3_server: Any,
+    s3_proxy: Proxy,
+    s3_env: dict[str, str],
+) -> None:
+    with s3_proxy.fault(**fault):
+        run_to_the_end(program, bucket, s3_env, s3_proxy)
+
+        assert s3_proxy.faulted() >= min(20, float(fault.get("Times", 20)))
+    assert_written(program, bucket, s3_server)
+
+
+@contextmanager
+def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
+    """Have the proxy end when there is a checkpoint, and start again some time later."""
+
+    def has_checkpoint() -> bool:
+        listed = server.boto3_client().list_objects_v2(Bucket=bucket, Prefix="saved/")
+        return any(entry["Key"].endswith("manifest.json") for entry in listed.get("Contents", []))
+
+    def go_and_come_back() -> None:
+        wait_until("a checkpoint", has_checkpoint)
+        proxy.stop()
+        time.sleep(SECONDS_AWAY)
+        proxy.start()
+
+    thread = threading.Thread(target=go_and_come_back)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@pytest.mark.shared
+def test_run_waits_for_a_server_that_is_away(
+    program: ProgramInImage, bucket: str, s3_server: Any, s3_proxy: Proxy, s3_env: dict[str, str]
+) -> None:
+    # Slow enough for the training not to be over before the outage.
+    s3_proxy.set(Delay=0.05)
+    with away_once_saved(bucket, s3_server, s3_proxy):
+        run_to_the_end(program, bucket, s3_env, s3_proxy)
+
+    assert_written(program, bucket, s3_server)

@@ -1,0 +1,132 @@
+"""Wrong input ends all ranks of a run, in one line and with an exit code: the same in every program.
+
+A program's starter (conftest.py) returns once all ranks have ended; what does not end in time fails the test.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lab.datasets.digits import write_idx
+from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS, ProgramInImage, Run, assert_refused, tried_by
+
+EPOCH = ("--epochs", "1", "--batch-size", "32")
+DIGITS = (*EPOCH, "--data", DIGITS_IN_IMAGE)
+SHARED = pytest.mark.shared
+# A framework, and what starts the ranks: each once.
+EACH_FRAMEWORK = tried_by("tensorflow-horovod", "pytorch-ddp", "mxnet-horovod")
+EACH_STARTER = tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-horovod", "mxnet-kvstore")
+
+
+@SHARED
+def test_damaged_file(program: ProgramInImage, digits: Path, tmp_path: Path) -> None:
+    shutil.copytree(digits, tmp_path / "digits")
+    images = tmp_path / "digits" / "train-images-idx3-ubyte.gz"
+    images.write_bytes(images.read_bytes()[:1000])
+
+    run = program(*EPOCH, "--data", "/data/damaged", mounts={tmp_path / "digits": "/data/damaged"})
+
+    assert_refused(run, r"data\.uri: /data/damaged/train-images-idx3-ubyte\.gz is damaged \(.*\); upload it again")
+
+
+@SHARED
+def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_env: dict[str, str]) -> None:
+    run = program(*EPOCH, "--data", "s3://datasets/none", env=s3_env)
+
+    assert_refused(run, r"data\.uri: s3://datasets/none holds nothing; put .* there")
+
+
+# A TFJob's chief trains nothing, and waits for its workers: it must find the mistake too.
+@tried_by("tensorflow-ps", "pytorch-ddp")
+def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
+    run = program(*DIGITS, "--batch-size", "719")
+
+    assert_refused(run, r"trainer\.batchSize: 2 ranks of 719 take 1438 samples a step, and /data/digits has 1437;")
+
+
+@SHARED
+def test_more_ranks_than_samples(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for part in ("train", "t10k"):
+        write_idx(tmp_path / f"{part}-images-idx3-ubyte.gz", np.zeros((1, 8, 8), dtype=np.uint8))
+        write_idx(tmp_path / f"{part}-labels-idx1-ubyte.gz", np.zeros(1, dtype=np.uint8))
+
+    run = program("--epochs", "1", "--batch-size", "1", "--data", "/data/one", mounts={tmp_path: "/data/one"})
+
+    assert_refused(run, r"workers\.replicas: 2 ranks share 1 training samples of /data/one; lower workers\.replicas")
+
+
+@SHARED
+def test_loss_that_is_no_number(program: ProgramInImage) -> None:
+    run = program(*DIGITS, "--learning-rate", "1e6")
+
+    assert_refused(run, r"trainer\.learningRate: the loss is nan at step \d+; lower trainer\.learningRate")
+
+
+@EACH_STARTER
+def test_rank_that_fails_alone(program: ProgramInImage) -> None:
+    run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "fails_on_rank_1.py": "/fails.py"}, timeout=120)
+
+    # Under mpirun its own line; where each process has a log of its own, the chief's says whose to read.
+    assert_refused(
+        run, r"(data\.uri: gone from rank 1|worker 0 has ended before the training, .* its log says why)", code=(1, 2)
+    )
+
+
+@pytest.fixture
+def models(program: ProgramInImage, tmp_path: Path) -> Path:
+    """A folder with models of the user's own for the program's framework."""
+    tmp_path.chmod(0o755)
+    broken = "def one_argument(shape): ...\n\ndef nothing(shape, classes): ...\n"
+    (tmp_path / "small.py").write_text(USER_MODELS[program.program.framework] + broken)
+    (tmp_path / "broken.py").write_text("import absent_package\n")
+    return tmp_path
+
+
+def with_model(program: ProgramInImage, models: Path, model: str) -> Run:
+    """Train a model of that folder."""
+    return program(*DIGITS, "--model", model, env={"PYTHONPATH": "/models"}, mounts={models: "/models"})
+
+
+@SHARED
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        pytest.param("absent:net", r"trainer\.model: there is no module absent for absent:net in ", id="no-module"),
+        pytest.param(
+            "broken:net",
+            r"trainer\.model: broken does not import \(/models/broken\.py, line 1\): ModuleNotFoundError: ",
+            id="import-fails",
+        ),
+        pytest.param("small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", id="no-function"),
+        pytest.param(
+            "small:one_argument",
+            r"trainer\.model: small:one_argument\(shape\) cannot be called with \(shape, classes\)",
+            id="signature",
+        ),
+        pytest.param("small:nothing", r"trainer\.model: small:nothing returned nothing, and the model ", id="no-model"),
+    ],
+)
+def test_users_model_that_is_none(program: ProgramInImage, models: Path, model: str, message: str) -> None:
+    assert_refused(with_model(program, models, model), message)
+
+
+@EACH_FRAMEWORK
+def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> None:
+    run = with_model(program, models, "small:wrong_classes")
+
+    assert_refused(
+        run, r"trainer\.model: the model of small:wrong_classes gives \(1, 11\) for one image, and the data has 10 "
+    )
+
+
+@EACH_FRAMEWORK
+def test_users_model_trains(program: ProgramInImage, models: Path) -> None:
+    run = with_model(program, models, "small:net")
+
+    assert run.returncode == 0, run.stderr
+    assert "test accuracy: " in run.stdout
