@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distrain.derive import formulas
 from distrain_trainer import schedule
 from distrain_trainer.config import Config
-from distrain_trainer.data.sampler import deal_epoch
+from distrain_trainer.data.sampler import part_of_epoch
 
 small = st.integers(min_value=1, max_value=40)
 
@@ -50,7 +50,7 @@ def test_imagenet_passes_in_the_published_number_of_steps() -> None:
 
 @given(samples=st.integers(40, 500), ranks=small, batch_size=small)
 def test_steps_of_an_epoch_are_those_that_the_trainer_deals(samples: int, ranks: int, batch_size: int) -> None:
-    part = deal_epoch(samples, batch_size, seed=0, epoch=0, rank=0, ranks=ranks)
+    part = part_of_epoch(samples, batch_size, seed=0, epoch=0, rank=0, ranks=ranks)
 
     assert formulas.steps_per_epoch(samples, formulas.global_batch(ranks, batch_size)) == len(part.steps)
 

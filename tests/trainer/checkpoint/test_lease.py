@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from distrain_trainer.checkpoint import head as heads
-from distrain_trainer.checkpoint import lease as holds
+from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint.head import FINISHED, STOPPED, Head, Holder
-from distrain_trainer.checkpoint.lease import Hold, Liveness
+from distrain_trainer.checkpoint.lease import Lease, Liveness
 from distrain_trainer.errors import (
     ConflictError,
     FencedError,
@@ -34,7 +34,7 @@ A, B, C = (Holder(f"run-{name}", (f"pod-{name}-0", f"pod-{name}-1")) for name in
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 0.05)
-    monkeypatch.setattr(holds, "SECONDS_BETWEEN_LOOKS", 0.02)
+    monkeypatch.setattr(leases, "SECONDS_BETWEEN_LOOKS", 0.02)
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield open_store(f"s3://{bucket}/default/run1", value="checkpoint.uri")
 
 
-def take(store: Store, mine: Holder, *, resumes: bool = True) -> Hold:
-    hold = holds.take(store, mine, resumes=resumes, lacks=nothing, say=lambda line: None)
-    assert hold is not None
-    return hold
+def take(store: Store, mine: Holder, *, resumes: bool = True) -> Lease:
+    lease = leases.acquire(store, mine, resumes=resumes, lacks=nothing, say=lambda line: None)
+    assert lease is not None
+    return lease
 
 
 def nothing(_: Head) -> str:
@@ -80,13 +80,13 @@ def test_restart_of_the_same_job_fences_its_earlier_processes(store: Store) -> N
 
 
 def test_deleted_head_is_written_anew_by_its_holder(store: Store) -> None:
-    hold = take(store, A)
-    hold.change(checkpoint="1-10")
+    lease = take(store, A)
+    lease.change(checkpoint="1-10")
     store.delete("HEAD")
 
-    hold.change(checkpoint="1-20")
+    lease.change(checkpoint="1-20")
 
-    assert not hold.is_fenced
+    assert not lease.is_fenced
     found = heads.read(store)
     assert found
     assert (found[0].holder, found[0].checkpoint) == (A, "1-20")
@@ -102,7 +102,7 @@ def test_run_begun_anew_in_place_of_a_deleted_head_fences_the_former(store: Stor
 
 
 def test_store_whose_tags_are_never_right_fences_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold = take(open_store(str(tmp_path), value="checkpoint.uri"), A)
+    lease = take(open_store(str(tmp_path), value="checkpoint.uri"), A)
 
     def conflict(*_: object) -> str:
         raise ConflictError("changed")
@@ -110,8 +110,8 @@ def test_store_whose_tags_are_never_right_fences_nobody(tmp_path: Path, monkeypa
     monkeypatch.setattr(FolderStore, "write_if", conflict)
 
     with pytest.raises(UnavailableError, match=r"HEAD is never what its tag says it is"):
-        hold.change(checkpoint="1-10")
-    assert not hold.is_fenced
+        lease.change(checkpoint="1-10")
+    assert not lease.is_fenced
 
 
 def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
@@ -158,7 +158,7 @@ def test_holder_that_was_last_seen_long_ago_is_not_waited_for(store: Store, monk
 
 
 def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holds, "time", clock := Clock())
+    monkeypatch.setattr(leases, "time", clock := Clock())
     clock.now = 1.0
     liveness, head = Liveness(), Head.first(A)
     waited_for = []
@@ -176,7 +176,7 @@ def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: 
     said: list[str] = []
 
     with pytest.raises(StoppedError):
-        holds.take(store, B, resumes=True, lacks=nothing, say=said.append)
+        leases.acquire(store, B, resumes=True, lacks=nothing, say=said.append)
 
     assert said[-1].startswith("stopped before the training began, while job run-a holds ")
 
@@ -187,7 +187,7 @@ def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
     with ThreadPoolExecutor(6) as starts:
         holders = list(starts.map(lambda number: take(store, Holder("run-a", (f"pod-{number}",))), range(6)))
 
-    assert sorted(hold.head.generation for hold in holders) == [1, 2, 3, 4, 5, 6]
+    assert sorted(lease.head.generation for lease in holders) == [1, 2, 3, 4, 5, 6]
 
 
 def test_rolled_back_job_takes_over_and_its_own_former_pods_do_not_come_back(store: Store) -> None:
@@ -221,8 +221,9 @@ def test_later_of_two_that_wait_gets_the_run_and_the_other_ends(store: Store) ->
 def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
     take(store, A).end(FINISHED)
 
-    assert holds.take(store, A, resumes=True, lacks=nothing, say=print) is None
-    assert holds.take(store, A, resumes=False, lacks=nothing, say=print) is None  # A restart of what has just finished.
+    assert leases.acquire(store, A, resumes=True, lacks=nothing, say=print) is None
+    # A restart of what has just finished.
+    assert leases.acquire(store, A, resumes=False, lacks=nothing, say=print) is None
     assert take(store, B, resumes=False).head.since == 2
 
 
@@ -236,7 +237,7 @@ class Careless(FolderStore):
 
 def test_store_that_heeds_no_condition_serves_one_job_and_is_refused_to_another(tmp_path: Path) -> None:
     store, said = Careless(uri=str(tmp_path), value="checkpoint.uri"), list[str]()
-    assert holds.take(store, A, resumes=True, lacks=nothing, say=said.append)
+    assert leases.acquire(store, A, resumes=True, lacks=nothing, say=said.append)
 
     with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
         take(store, B)
@@ -350,8 +351,8 @@ def test_run_whose_head_alone_is_deleted_goes_on_after_a_restart(
     run = begin(tmp_path)
 
     assert run.position.samples == 20
-    assert run.hold
-    assert run.hold.head.generation == 3
+    assert run.lease
+    assert run.lease.head.generation == 3
     assert f"checkpoint: {tmp_path}/HEAD is gone, and 2-20 is there: goes on from that one\n" in capsys.readouterr().out
 
 
@@ -366,9 +367,9 @@ def test_run_begun_anew_in_place_of_a_deleted_head_keeps_its_checkpoint(
     state = tmp_path / "1-10/state-0.safetensors"
     written = state.stat().st_mtime_ns
 
-    assert former.saver
+    assert former.writer
     former.position = former.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
-    trouble = former.saver.save_last(former._snapshot, 10)
+    trouble = former.writer.save_last(former._snapshot, 10)
 
     assert "is held by generation 1 (job run-b)" in trouble
     assert state.stat().st_mtime_ns == written
@@ -380,8 +381,8 @@ def test_run_without_a_head_that_is_never_to_resume_begins_anew(without_beats: N
 
     run = begin(tmp_path, resume="never")
 
-    assert run.hold
-    assert (run.position.samples, run.hold.head.generation, run.hold.head.since) == (0, 2, 2)
+    assert run.lease
+    assert (run.position.samples, run.lease.head.generation, run.lease.head.since) == (0, 2, 2)
 
 
 def test_run_that_is_never_to_resume_does_for_a_restart_of_its_own(

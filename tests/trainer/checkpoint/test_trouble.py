@@ -45,7 +45,7 @@ def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
     run = begin(tmp_path, checkpoint_every=0.001)
     steps_until(run, lambda: disk.writes > 5)
     disk.is_full = False
-    steps_until(run, lambda: run.saver and run.saver.saved_samples > 0)
+    steps_until(run, lambda: run.writer and run.writer.saved_samples > 0)
     make_step(run)
 
     trouble, saved, *_ = capsys.readouterr().out.splitlines()
@@ -59,7 +59,7 @@ def test_trouble_that_lasts_is_said_each_minute(
     monkeypatch.setattr(trouble, "SECONDS_BETWEEN_WORDS", 0.2)
     disk.is_full = True
     run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.saver and run.saver.trouble.seconds > 0.5)
+    steps_until(run, lambda: run.writer and run.writer.trouble.seconds > 0.5)
 
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", first)
@@ -94,8 +94,8 @@ def test_run_whose_write_never_returns_ends_so_that_it_starts_again(tmp_path: Pa
 def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, tmp_path: Path) -> None:
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2, checkpoint_at_end=at_end)
     hang(tmp_path)
-    assert run.saver
-    steps_until(run, lambda: run.saver and run.saver._is_busy)
+    assert run.writer
+    steps_until(run, lambda: run.writer and run.writer._is_busy)
 
     with pytest.raises(
         UnavailableError, match=r"^checkpoint\.maxAge: the training is over, but writing .* has not ret"
@@ -186,8 +186,8 @@ def test_state_is_saved_once_head_names_it_though_a_listing_never_returns(
 
     save_step(run)
 
-    assert run.hold
-    assert run.hold.head.checkpoint == "1-10"
+    assert run.lease
+    assert run.lease.head.checkpoint == "1-10"
     never.set()
 
 
@@ -209,9 +209,9 @@ def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path) -> N
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.3)
     for _ in range(4):
         disk.is_full = True
-        steps_until(run, lambda: run.saver and run.saver.trouble)
+        steps_until(run, lambda: run.writer and run.writer.trouble)
         disk.is_full = False
-        steps_until(run, lambda: run.saver and not run.saver.trouble)
+        steps_until(run, lambda: run.writer and not run.writer.trouble)
 
     assert not run.asked
 
@@ -222,10 +222,10 @@ def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
     monkeypatch.setattr(writer, "LONGEST_PAUSE", writer.FIRST_PAUSE)
     run = begin(small_disk, Counter(size=1000), checkpoint_every=0.05)
     others = fill(small_disk)
-    steps_until(run, lambda: run.saver and run.saver.trouble)
+    steps_until(run, lambda: run.writer and run.writer.trouble)
 
     others.unlink()
-    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+    steps_until(run, lambda: run.lease and run.lease.head.checkpoint)
     run.finish()
 
     trouble, saved, *_, end = capsys.readouterr().out.splitlines()
@@ -262,9 +262,9 @@ def test_failed_save_leaves_no_part_of_it(disk: Disk, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(FolderStore, "write", write)
     run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.saver and run.saver.trouble)
-    assert run.saver
-    run.saver.close()
+    steps_until(run, lambda: run.writer and run.writer.trouble)
+    assert run.writer
+    run.writer.close()
 
     assert disk.writes
     assert not [*tmp_path.rglob("*.safetensors")]

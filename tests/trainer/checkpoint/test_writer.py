@@ -47,7 +47,7 @@ def test_state_is_that_of_its_step_though_the_training_goes_on(disk: Disk, tmp_p
     for _ in range(5):
         make_step(run)
     disk.may_go_on.set()
-    steps_until(run, lambda: run.hold and run.hold.head.checkpoint)
+    steps_until(run, lambda: run.lease and run.lease.head.checkpoint)
 
     resumed = begin(tmp_path, loaded := Counter())
 
@@ -61,7 +61,7 @@ def test_last_state_is_saved_by_a_slow_write_once_the_trouble_is_over(
     monkeypatch.setattr(writer, "SECONDS_FOR_LAST", 0.1)
     disk.is_full = True
     run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.saver and run.saver.trouble)
+    steps_until(run, lambda: run.writer and run.writer.trouble)
     disk.may_go_on.clear()
     before = disk.writes
     wait_until(lambda: disk.writes > before)
@@ -87,11 +87,11 @@ def test_state_whose_copy_failed_is_not_saved(disk: Disk, tmp_path: Path) -> Non
     with pytest.raises(RuntimeError, match="half-way"):
         steps_until(run, lambda: False)
     disk.is_full = False
-    wait_until(lambda: run.saver and not run.saver._is_busy and run.saver._given is None)
+    wait_until(lambda: run.writer and not run.writer._is_busy and run.writer._given is None)
     time.sleep(0.3)
 
-    assert run.saver
-    assert run.saver._thread.is_alive()
+    assert run.writer
+    assert run.writer._thread.is_alive()
     assert not [*tmp_path.glob("*/manifest.json")]
 
 
@@ -103,9 +103,9 @@ def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path:
 
     run.finish()
 
-    assert run.saver
-    assert run.saver.saved_samples > 0
-    assert not run.saver._thread.is_alive()
+    assert run.writer
+    assert run.writer.saved_samples > 0
+    assert not run.writer._thread.is_alive()
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGUSR1, "SIGUSR1")])
@@ -136,7 +136,7 @@ def test_without_a_place_nothing_is_saved_and_signals_stay_as_they_are() -> None
     run.finish()
 
     assert signal.getsignal(signal.SIGTERM) == before
-    assert (run.saver, run.hold, run.position.samples) == (None, None, 10)
+    assert (run.writer, run.lease, run.position.samples) == (None, None, 10)
 
 
 @pytest.mark.parametrize("cost", [0.01, 1.0, 60.0, 1e9])
@@ -181,8 +181,8 @@ def test_next_one_is_told_where_there_is_one(
     left: float, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = begin(tmp_path, checkpoint_every=90)
-    assert run.saver
-    run.saver.seconds_left = left
+    assert run.writer
+    run.writer.seconds_left = left
     save_step(run)
     run.finish()
 

@@ -11,7 +11,7 @@ import pytest
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps, train_batches
 from distrain_trainer.data.idx import Arrays
-from distrain_trainer.data.sampler import Segment, deal_epoch
+from distrain_trainer.data.sampler import Segment, part_of_epoch
 
 SHARDS = {"each-for-itself": lambda samples: (), "in-a-row": lambda samples: (samples // 3, 0, samples - samples // 3)}
 
@@ -21,7 +21,7 @@ def steps_of(
 ) -> Iterator[tuple[list[int], int]]:
     """Yield what all ranks train on, step by step, and how many samples they think that is."""
     parts = [
-        deal_epoch(samples, batch, seed=3, epoch=epoch, rank=rank, ranks=ranks, shards=shards, made=made)
+        part_of_epoch(samples, batch, seed=3, epoch=epoch, rank=rank, ranks=ranks, shards=shards, made=made)
         for rank in range(ranks)
     ]
     for steps in zip(*(part.steps for part in parts), strict=True):
@@ -65,7 +65,7 @@ def test_run_that_goes_on_at_its_size_trains_on_what_it_would_have(kind: str, in
 
 
 def test_later_segment_reads_forwards_through_each_shard() -> None:
-    part = deal_epoch(
+    part = part_of_epoch(
         4000, 8, seed=0, epoch=0, rank=0, ranks=3, shards=(1000,) * 4, made=(Segment(2, 8, 30), Segment(4, 4, 20))
     )
 

@@ -1,4 +1,4 @@
-"""Every sample is dealt once per epoch, whatever the number of ranks, and the same way again from the same numbers."""
+"""Every sample is trained on once per epoch, whatever the number of ranks, and the same way again from the same numbers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from distrain_trainer.data.sampler import deal_epoch, deal_tests, order_of_shards, through_buffer
+from distrain_trainer.data.sampler import order_of_shards, part_of_epoch, part_of_tests, through_buffer
 
 
 def indices_of(
     rank: int, *, samples: int, batch: int, ranks: int, seed: int = 0, epoch: int = 0, shards: tuple[int, ...] = ()
 ) -> list[int]:
-    part = deal_epoch(samples, batch, seed=seed, epoch=epoch, rank=rank, ranks=ranks, shards=shards)
+    part = part_of_epoch(samples, batch, seed=seed, epoch=epoch, rank=rank, ranks=ranks, shards=shards)
     return [int(index) for chosen, _ in part.steps for index in chosen]
 
 
@@ -29,18 +29,18 @@ def indices_of(
         pytest.param(3, 8, 4, id="one-rank-without"),
     ],
 )
-def test_each_sample_is_dealt_once_per_epoch(samples: int, batch: int, ranks: int, shards: str) -> None:
+def test_each_sample_is_trained_on_once_per_epoch(samples: int, batch: int, ranks: int, shards: str) -> None:
     sizes = {"one": (samples,), "many": (1, 0, samples - 2, 1)}.get(shards, ())
 
-    dealt = [indices_of(rank, samples=samples, batch=batch, ranks=ranks, shards=sizes) for rank in range(ranks)]
+    parts = [indices_of(rank, samples=samples, batch=batch, ranks=ranks, shards=sizes) for rank in range(ranks)]
 
-    assert sorted(itertools.chain(*dealt)) == list(range(samples))
-    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+    assert sorted(itertools.chain(*parts)) == list(range(samples))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 @pytest.mark.parametrize(("samples", "batch", "ranks"), [(64, 8, 2), (67, 8, 4), (33, 8, 4), (7, 2, 3)])
 def test_ranks_make_as_many_steps_and_know_what_they_have_together(samples: int, batch: int, ranks: int) -> None:
-    parts = [deal_epoch(samples, batch, seed=1, epoch=2, rank=rank, ranks=ranks) for rank in range(ranks)]
+    parts = [part_of_epoch(samples, batch, seed=1, epoch=2, rank=rank, ranks=ranks) for rank in range(ranks)]
 
     for steps in zip(*(part.steps for part in parts), strict=True):
         assert {total for _, total in steps} == {sum(len(chosen) for chosen, _ in steps)}
@@ -63,9 +63,9 @@ def test_order_changes_with_the_epoch_and_the_seed_alone(shards: tuple[int, ...]
 def test_rank_reads_few_shards_and_each_in_a_row() -> None:
     sizes = (100,) * 40
 
-    part = deal_epoch(4000, 8, seed=0, epoch=0, rank=1, ranks=4, shards=sizes)
+    part = part_of_epoch(4000, 8, seed=0, epoch=0, rank=1, ranks=4, shards=sizes)
 
-    later = deal_epoch(4000, 8, seed=0, epoch=1, rank=1, ranks=4, shards=sizes)
+    later = part_of_epoch(4000, 8, seed=0, epoch=1, rank=1, ranks=4, shards=sizes)
     assert len(set(part.reading // 100)) == 10
     assert set(later.reading // 100) != set(part.reading // 100)
     breaks = np.flatnonzero(np.diff(part.reading) != 1)
@@ -94,7 +94,7 @@ def test_buffer_holds_no_more_than_its_size() -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
-def test_each_test_sample_is_dealt_once_as_it_lies(ranks: int) -> None:
-    parts = [deal_tests(5, 2, rank=rank, ranks=ranks) for rank in range(ranks)]
+def test_each_test_sample_is_used_once_in_its_order(ranks: int) -> None:
+    parts = [part_of_tests(5, 2, rank=rank, ranks=ranks) for rank in range(ranks)]
 
     assert [int(index) for part in parts for chosen, _ in part.steps for index in chosen] == [0, 1, 2, 3, 4]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distrain_trainer.data import Position, load, sampler, shards, train_batches
-from distrain_trainer.data.sampler import Segment, deal_epoch
+from distrain_trainer.data.sampler import Segment, part_of_epoch
 from distrain_trainer.data.shards import Shard, Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
@@ -50,8 +50,8 @@ def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
 
     next(train_batches(config, dataset, rank=1, ranks=4))
 
-    dealt = deal_epoch(80, 10, seed=0, epoch=0, rank=1, ranks=4, shards=dataset.train.shards)
-    own = {f"shard-{shard:06}.tar" for shard in dealt.reading // 10}
+    part = part_of_epoch(80, 10, seed=0, epoch=0, rank=1, ranks=4, shards=dataset.train.shards)
+    own = {f"shard-{shard:06}.tar" for shard in part.reading // 10}
     assert len(own) == 2
     assert reads[0][0] in own
     assert {name for name, _ in reads[:2]} <= own

@@ -13,8 +13,10 @@ import pytest
 
 import distrain_trainer
 
-SCHEDULER = "from distrain_trainer.loop import abort; import sys, time; line = abort.hold(int(sys.argv[1])); "
-OTHER = "from distrain_trainer.loop import abort; import sys, time; line = abort.join('localhost', int(sys.argv[1]), "
+SCHEDULER = "from distrain_trainer.loop import abort; import sys, time; line = abort.listen(int(sys.argv[1])); "
+OTHER = (
+    "from distrain_trainer.loop import abort; import sys, time; line = abort.connect('localhost', int(sys.argv[1]), "
+)
 
 
 @pytest.fixture

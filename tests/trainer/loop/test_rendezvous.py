@@ -28,7 +28,7 @@ def test_processes_meet_once_the_last_one_listens() -> None:
         started.append(socket.create_server(("127.0.0.1", port)))
 
     threading.Timer(1, start_late).start()
-    rendezvous.meet({"worker 0": first, "ps 0": second})
+    rendezvous.wait_until_listening({"worker 0": first, "ps 0": second})
 
     assert 1 <= time.monotonic() - begun < 5
     for server in (early, *started):
@@ -41,4 +41,4 @@ def test_process_that_never_starts_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     server.close()
 
     with pytest.raises(LostPeerError, match=f"^worker 3 at {address} has not started in 0 s; see its log, and its pod"):
-        rendezvous.meet({"worker 3": address})
+        rendezvous.wait_until_listening({"worker 3": address})

@@ -65,9 +65,9 @@ dog.stop()
 """
 OTHER_RANK = """
 dog.beacon, other, stranger = Beacon(), Beacon(), Beacon()
-dog.beacon.meet([dog.beacon.place, other.place])
-other.meet([dog.beacon.place, other.place])
-stranger.meet([dog.beacon.place])
+dog.beacon.listen([dog.beacon.endpoint, other.endpoint])
+other.listen([dog.beacon.endpoint, other.endpoint])
+stranger.listen([dog.beacon.endpoint])
 for _ in range(30):
     time.sleep(0.05)
     {who}.say_busy()

@@ -39,10 +39,10 @@ def make_step_and_measure(run: Run, samples: int, **named: Any) -> None:
     is_early = run.pace.made < FIRST_SAVE
     if run.pace.made == STEPS_BEFORE:
         usual.append(mebibytes("VmHWM"))
-        if run.saver is not None:
+        if run.writer is not None:
             prepare(run)
     made_step(run, samples, **{**named, "may_save": not is_early})
-    run.pace.made += run.saver is None  # Rank 0 alone has one, which counts.
+    run.pace.made += run.writer is None  # Rank 0 alone has one, which counts.
 
 
 def finish_and_measure(run: Run) -> None:

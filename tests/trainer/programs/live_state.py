@@ -50,9 +50,9 @@ def tell_what_is_kept(run: Run) -> None:
 
 def look_and_make_step(run: Run, *arguments: Any, **named: Any) -> None:
     step = run.position.step + 1
-    if run.world.rank == 0 and step == run.config.steps:
+    if run.group.rank == 0 and step == run.config.steps:
         tell_what_is_kept(run)
-    if run.world.rank == 0 and step == STOP_AFTER:
+    if run.group.rank == 0 and step == STOP_AFTER:
         os.kill(os.getpid(), signal.SIGTERM)
     made_step(run, *arguments, **named)
 

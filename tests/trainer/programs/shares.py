@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import horovod.mxnet as hvd
 
-from distrain_trainer.mxnet.horovod import world
+from distrain_trainer.mxnet.horovod import process_group
 
 hvd.init()
-ranks = world()
+ranks = process_group()
 for number in range(50):
     assert ranks.broadcast(bytes([number]) * 10**6 if ranks.rank == 0 else None) == bytes([number]) * 10**6
 print("all the same")

@@ -32,7 +32,7 @@ def main() -> None:
     program.share_start(model, optimizer)
     shared_start = checksum(model.variables)
     log = Log(speaks=False)
-    run = Run.begin(config, dataset, KerasState(model, optimizer), program.world(), log)
+    run = Run.begin(config, dataset, KerasState(model, optimizer), program.process_group(), log)
     # 23 steps are the epoch, whose last global batch has 29 samples for 64 places.
     program.train(config, dataset, model, optimizer, log, run)
     end = checksum([*model.variables, *optimizer.variables])

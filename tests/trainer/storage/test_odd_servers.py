@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from distrain_trainer.checkpoint import lease as holds
+from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint.head import Head, Holder
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.storage import Patience, S3Store
@@ -70,12 +70,12 @@ def test_server_without_conditional_writes_serves_one_job_and_is_refused_to_anot
 ) -> None:
     store, said = store_of(Bucket(unknown)), list[str]()
 
-    def take(holder: Holder) -> holds.Hold | None:
-        return holds.take(store, holder, resumes=True, lacks=lambda _: "", say=said.append)
+    def take(holder: Holder) -> leases.Lease | None:
+        return leases.acquire(store, holder, resumes=True, lacks=lambda _: "", say=said.append)
 
-    hold = take(A)
-    assert hold
-    hold.change(checkpoint="1-10")
+    lease = take(A)
+    assert lease
+    lease.change(checkpoint="1-10")
 
     assert Head.from_json(store.read("HEAD")).checkpoint == "1-10"
     with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):

@@ -1,4 +1,4 @@
-"""Where a run finished, and whether that is all that the values ask for now."""
+"""Whether a finished run has all that the values ask for now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take a run's HEAD, keep it, and notice when another generation has it."""
+"""The lease on a run: acquire HEAD, renew it, and notice when another generation has taken it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CONFLICTS = 10
 WRONG_TAG = f'"{"0" * 32}"'
 
 
-class Hold:
-    """HEAD in the hands of this process. Every change of it fails once another generation has it."""
+class Lease:
+    """This process's lease on HEAD. Every change of HEAD fails once another generation holds it."""
 
     def __init__(self, store: Store, head: Head, tag: str) -> None:
         self.store, self.head = store, head
-        # None where HEAD is to be written anew, because somebody has deleted it.
+        # None after HEAD was deleted from outside: the next change creates it.
         self._tag: str | None = tag
         self._changing = threading.Lock()
         self._ended = threading.Event()
@@ -65,7 +65,7 @@ class Hold:
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
 
     def _look_again(self) -> None:
-        """See who has changed HEAD. One that is gone was deleted by somebody, and is not another's."""
+        """Read who has changed HEAD. A missing HEAD was deleted from outside, and no other generation holds it."""
         found = heads.read(self.store)
         if found is None:
             self._tag = None
@@ -81,17 +81,17 @@ class Hold:
         self.head, self._tag = found
 
     def beat(self) -> None:
-        """Show from now on, in a thread, that the holder lives."""
+        """Start the thread that renews the heartbeat in HEAD."""
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _beat(self) -> None:
         while not self._ended.wait(heads.SECONDS_BETWEEN_BEATS):
-            # The saver tells when the store cannot be reached.
+            # The writer reports a store that cannot be reached.
             with contextlib.suppress(StorageError, FencedError):
                 self.change()
 
     def end(self, state: str, end: End | None = None, *, max_age: float = math.inf) -> None:
-        """Let go of the run, stopped, or finished at an end.
+        """Release the lease: mark the run as stopped, or as finished at `end`.
 
         Raises FencedError, StorageError, and TimeoutError where HEAD's write does not return for checkpoint.maxAge.
         """
@@ -112,8 +112,8 @@ class Hold:
             returned.set_result(None)
 
 
-def take(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Hold | None:
-    """Wait until this process holds HEAD; None when the run is finished.
+def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Lease | None:
+    """Wait until this process holds HEAD, and return the lease; return None when the run is finished.
 
     Raises FencedError, StorageError, and StoppedError where this process is told to end while it waits.
 
@@ -166,9 +166,9 @@ def _pause(head: Head, store: Store, say: Say) -> None:
     time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _write(store: Store, head: Head, tag: str | None) -> Hold | None:
+def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
     try:
-        return Hold(store, head, store.write_if(heads.FILE, head.to_json(), tag))
+        return Lease(store, head, store.write_if(heads.FILE, head.to_json(), tag))
     except ConflictError:  # Another process was first; what it wrote decides.
         return None
 

@@ -51,7 +51,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`time` is Unix seconds; `ranks` the world's size; `history` steps that were logged so far."""
+    """`time` is Unix seconds; `ranks` the number of ranks; `history` the steps logged so far."""
 
     subject: Subject
     position: Position

@@ -13,7 +13,7 @@ from distrain_trainer.checkpoint import files
 from distrain_trainer.checkpoint.arrays import Buffer, Part
 from distrain_trainer.checkpoint.head import FILE
 from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, interval
-from distrain_trainer.checkpoint.lease import Hold
+from distrain_trainer.checkpoint.lease import Lease
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
 from distrain_trainer.checkpoint.trouble import Trouble
 from distrain_trainer.data.position import Position
@@ -29,7 +29,7 @@ SECONDS_BETWEEN_LOOKS = 0.1
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state after a step, whose arrays lie in the saver's buffer as parts."""
+    """The state after a step, whose arrays lie in the writer's buffer as parts."""
 
     subject: Subject
     position: Position
@@ -47,16 +47,16 @@ class Snapshot:
 Take = Callable[[], Snapshot]
 
 
-class Saver:
-    """Saves snapshots. The lines that it has to say are left for the main thread to print.
+class Writer:
+    """Writes snapshots in a thread. The main thread prints the lines that the writer leaves in `lines`.
 
-    There is one buffer, so a snapshot is taken when no earlier one is being written.
+    There is one buffer, so a snapshot is taken only while no earlier one is being written.
     """
 
     def __init__(
-        self, hold: Hold, buffer: Buffer, *, keep: int, every: float | None, ranks: int, max_age: float = math.inf
+        self, lease: Lease, buffer: Buffer, *, keep: int, every: float | None, ranks: int, max_age: float = math.inf
     ) -> None:
-        self._hold, self._buffer, self._keep, self._every, self._ranks = hold, buffer, keep, every, ranks
+        self._lease, self._buffer, self._keep, self._every, self._ranks = lease, buffer, keep, every, ranks
         self._max_age = max_age
         self._given: Snapshot | None = None
         self._change = threading.Condition()
@@ -108,8 +108,8 @@ class Saver:
         is_taken = self._try_again(samples)
         while self.saved_samples != samples:
             is_taken = is_taken or self.save(take, wait=0.1)
-            if self._hold.is_fenced:
-                return self._hold.fenced_by
+            if self._lease.is_fenced:
+                return self._lease.fenced_by
             if self._is_hopeless(samples, begun):
                 return "" if self._samples_in_head == samples else self.trouble.reason
             with self._change:
@@ -178,15 +178,15 @@ class Saver:
             return not self._is_closed
 
     def _write(self, snapshot: Snapshot) -> None:
-        checkpoint, store = snapshot.checkpoint(self._hold.head.generation, self._buffer), self._hold.store
+        checkpoint, store = snapshot.checkpoint(self._lease.head.generation, self._buffer), self._lease.store
         tell = self.trouble.note
         try:
             # Where HEAD was deleted, another job may have begun with the same generation, and so with the same names.
             tell(f"writing {store.path(FILE)}")
-            self._hold.change()
+            self._lease.change()
             files.write(store, checkpoint, self._buffer, tell)
             tell(f"writing {store.path(FILE)}")
-            self._hold.change(checkpoint=checkpoint.name)
+            self._lease.change(checkpoint=checkpoint.name)
             self._samples_in_head = snapshot.position.samples
             files.prune(store, keep=self._keep, current=checkpoint.name, tell=tell)
         except StorageError as error:
@@ -208,7 +208,7 @@ class Saver:
 
     def _succeed(self, snapshot: Snapshot) -> None:
         position, seconds = snapshot.position, time.monotonic() - self._taken
-        name = files.name_of(self._hold.head.generation, position.samples)
+        name = files.name_of(self._lease.head.generation, position.samples)
         with self._change:
             self._given = None
             self.lines.append(

@@ -13,13 +13,13 @@ import numpy as np
 from distrain_trainer.config import Config
 from distrain_trainer.data.formats import Dataset
 from distrain_trainer.data.position import Position
-from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_left, deal_epoch, deal_tests
+from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_left, part_of_epoch, part_of_tests
 from distrain_trainer.data.samples import Pixels, Samples
 from distrain_trainer.errors import DamagedError, DataError
 
-# More than the cores of a small machine: most of them wait for S3.
+# More than the cores of a small machine, as most threads wait for S3.
 THREADS = 16
-# Batches that are begun before they are asked for: this many samples' worth, and never fewer than two.
+# Prefetched batches: as many as hold this many samples, and at least two.
 SAMPLES_AHEAD = 64
 
 
@@ -90,10 +90,12 @@ def train_batches(
 
     def part(epoch: int, made: Sequence[Segment] = ()) -> Part:
         of = (len(samples), size)
-        return deal_epoch(*of, seed=config.seed, epoch=epoch, rank=rank, ranks=ranks, shards=samples.shards, made=made)
+        return part_of_epoch(
+            *of, seed=config.seed, epoch=epoch, rank=rank, ranks=ranks, shards=samples.shards, made=made
+        )
 
     first = start.samples // len(samples)
-    # Each part when its turn comes: a whole epoch is dealt out at once.
+    # Lazily, as each part holds the indices of a whole epoch.
     parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
     return _batches(samples, parts, size, ranks, Damage(len(samples), config.max_bad_share))
 
@@ -102,7 +104,7 @@ def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: in
     """Yield one rank's part of the test samples: none twice, none left out."""
     if dataset.test is None:
         return iter(())
-    part = deal_tests(len(dataset.test), config.batch_size, rank=rank, ranks=ranks)
+    part = part_of_tests(len(dataset.test), config.batch_size, rank=rank, ranks=ranks)
     return _batches(dataset.test, [part], config.batch_size, 1, Damage(len(dataset.test), config.max_bad_share))
 
 

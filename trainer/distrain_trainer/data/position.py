@@ -9,7 +9,7 @@ from distrain_trainer.data.sampler import Segment
 
 @dataclass(frozen=True)
 class Position:
-    """The steps made so far, the samples that they took, and how those of the epoch that is not over were dealt."""
+    """The steps made so far, their samples, and the segments of the unfinished epoch."""
 
     step: int = 0
     samples: int = 0

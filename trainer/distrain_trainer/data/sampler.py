@@ -1,8 +1,8 @@
-"""Which rank trains on which sample at which step: numbers alone, which every rank computes alike.
+"""Which rank trains on which sample at which step. Every rank computes the same result, without communication.
 
-An epoch puts all samples in an order of its own, and each rank takes one contiguous run of it. So a rank opens only the
-shards that its run lies in, and what was dealt so far can be computed again from the same few numbers: where the number
-of ranks changes amidst an epoch, what the segments before have left is put together and dealt out anew.
+Each epoch has its own order of all samples, and each rank takes one contiguous run of that order. So a rank opens only
+the shards in which its run lies. The state is a few numbers, from which a resumed run computes what is already trained:
+if the number of ranks changes during an epoch, the samples that are left are divided again among the new ranks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# Samples of shards lie on the way in memory, compressed, until their turn: more shuffle better.
+# Samples of shards wait in memory, compressed, in a shuffle buffer of this size: a larger one shuffles better.
 SHUFFLE_BUFFER = 1000
 
 Indices = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ class Part:
     steps: list[tuple[Indices, int]]
 
 
-def deal_epoch(
+def part_of_epoch(
     samples: int,
     batch_size: int,
     *,
@@ -60,12 +60,12 @@ def deal_epoch(
     `shards` are the sizes of the files that the samples lie in, where they are read in a row. All ranks make equally
     many steps. In the last ones a rank may have fewer samples than others, or none: runs differ by one sample at most.
     """
-    deal = Deal(seed, epoch, is_in_a_row=bool(shards))
-    left = deal.order(samples, shards)
+    sampler = EpochSampler(seed, epoch, is_in_a_row=bool(shards))
+    left = sampler.order(samples, shards)
     earlier, skipped = split(made, batch_size, ranks=ranks)
     for number, segment in enumerate(earlier):
-        left = deal.left_after(left, segment, number)
-    reading, order = deal.run(left, len(earlier), rank=rank, ranks=ranks)
+        left = sampler.left_after(left, segment, number)
+    reading, order = sampler.run(left, len(earlier), rank=rank, ranks=ranks)
     steps = [
         (order[start : start + batch_size], count_of_step(len(left), start, batch_size, ranks=ranks))
         for start in range(skipped * batch_size, longest_run(len(left), ranks), batch_size)
@@ -89,8 +89,8 @@ def count_steps_left(samples: int, batch_size: int, *, ranks: int, made: Sequenc
 
 
 @dataclass(frozen=True)
-class Deal:
-    """How the samples of one epoch are dealt."""
+class EpochSampler:
+    """The order of one epoch's samples, and its division among the ranks."""
 
     seed: int
     epoch: int
@@ -126,7 +126,7 @@ def longest_run(samples: int, ranks: int) -> int:
     return -(-samples // ranks)
 
 
-def deal_tests(samples: int, batch_size: int, *, rank: int, ranks: int) -> Part:
+def part_of_tests(samples: int, batch_size: int, *, rank: int, ranks: int) -> Part:
     """Return a rank's part of the test samples, as they lie. Ranks may make different numbers of steps."""
     mine = np.arange(samples)[run_of(samples, rank=rank, ranks=ranks)]
     parts = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]

@@ -1,9 +1,9 @@
-"""Ends every process of a job when one is lost, where no starter does.
+"""End every process of a parameter server's job when one of them is lost.
 
-mpirun and torchrun end the other ranks when one fails. Around parameter servers nobody does: the servers and the other
-workers would wait for the lost one's next message for ever. So each of them holds a connection to one process: MXNet's
-scheduler, TensorFlow's chief. One that closes without a goodbye is a process lost: that one names it and ends, which
-closes the connections of all others, and they end as well. All at once: whoever starts again meets none from before.
+mpirun and torchrun end the other ranks when one fails. For parameter servers no launcher does so: servers and workers
+would wait for ever for the lost process. So each of them keeps a connection to one process, MXNet's scheduler or
+TensorFlow's chief. When a connection closes without a goodbye, that process names the lost one and ends. This closes
+all other connections, and their processes end too. All end at once, so a restarted process never joins old ones.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import NoReturn
 from distrain_trainer.errors import StoppedError
 
 GOODBYE = b"goodbye\n"
-# All were asked to stop, and have: to go on later.
+# The run was asked to stop, and has stopped at a step from which it can resume.
 STOPPED = b"stopped\n"
 SECONDS_BETWEEN_TRIES = 0.5
 SECONDS_BETWEEN_LINES = 60.0
-# A machine that is gone closes no connection: it is asked after 10 s of silence, and given up 15 s later.
+# A machine that is gone closes no connection: probe it after 10 s of silence, and give up 15 s later.
 KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 
 
 @dataclass
-class Lifeline:
-    """This process's connections: the first one's to all others, any other's to the first one."""
+class AbortChannel:
+    """The connections of this process: of the first process to all others, or of another process to the first."""
 
     connections: list[socket.socket] = field(default_factory=list)
     is_over: bool = False
 
     def leave(self) -> None:
-        """Say that this process ends because the training has, not because it failed."""
+        """Tell the other side that this process ends because the training is over, not because it failed."""
         self.is_over = True
         for connection in self.connections:
             try:
@@ -45,33 +45,33 @@ class Lifeline:
                 continue
 
     def stop(self) -> None:
-        """Say that this process stops, as it was asked to, and so all others do."""
+        """Tell the other side that the run stops as requested, so that every process stops."""
         self.is_over = True
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.sendall(STOPPED)
 
 
-def hold(port: int) -> Lifeline:
-    """Take the connections of all others, in the first process."""
-    lifeline = Lifeline()
+def listen(port: int) -> AbortChannel:
+    """Accept the connections of all other processes. Called by the first process."""
+    channel = AbortChannel()
     listener = socket.create_server(("", port), backlog=1024)
-    _start(_accept, lifeline, listener)
-    return lifeline
+    _start(_accept, channel, listener)
+    return channel
 
 
-def join(host: str, port: int, name: str, *, first: str = "the scheduler", tells: bool = False) -> Lifeline:
-    """Connect to the first process, which may start later, under a name that a user knows this process by.
+def connect(host: str, port: int, name: str, *, first: str = "the scheduler", tells: bool = False) -> AbortChannel:
+    """Connect to the first process, and retry until it has started. `name` is the role and index shown to users.
 
-    With `tells` the end of the first process is told in a line.
+    With `tells`, log a line when the first process ends before the training does.
     """
     connection = _connect(host, port, first)
     _keep_alive(connection)
     connection.sendall(f"{name}\n".encode())
-    lifeline = Lifeline([connection])
+    channel = AbortChannel([connection])
     line = f"{first} has ended before the training, and so all others do; its log says why"
-    _start(_end_with_first, lifeline, connection, line if tells else "")
-    return lifeline
+    _start(_end_with_first, channel, connection, line if tells else "")
+    return channel
 
 
 def _connect(host: str, port: int, first: str) -> socket.socket:
@@ -89,33 +89,33 @@ def _connect(host: str, port: int, first: str) -> socket.socket:
             return connection
 
 
-def _accept(lifeline: Lifeline, listener: socket.socket) -> None:
+def _accept(channel: AbortChannel, listener: socket.socket) -> None:
     while True:
         connection, _ = listener.accept()
         _keep_alive(connection)
-        lifeline.connections.append(connection)
-        _start(_end_with_other, lifeline, connection)
+        channel.connections.append(connection)
+        _start(_end_with_other, channel, connection)
 
 
-def _end_with_other(lifeline: Lifeline, connection: socket.socket) -> None:
+def _end_with_other(channel: AbortChannel, connection: socket.socket) -> None:
     name, _, rest = _read(connection).partition(b"\n")
     if rest == STOPPED:
-        lifeline.stop()
+        channel.stop()
         _end(code=StoppedError.exit_code)
-    if name and rest != GOODBYE and not lifeline.is_over:
+    if name and rest != GOODBYE and not channel.is_over:
         _end(f"{name.decode()} has ended before the training, and so all others do; its log says why")
 
 
-def _end_with_first(lifeline: Lifeline, connection: socket.socket, line: str) -> None:
+def _end_with_first(channel: AbortChannel, connection: socket.socket, line: str) -> None:
     said = _read(connection)
-    if said == STOPPED and not lifeline.is_over:
+    if said == STOPPED and not channel.is_over:
         _end(code=StoppedError.exit_code)
-    if said != GOODBYE and not lifeline.is_over:
+    if said != GOODBYE and not channel.is_over:
         _end(line)
 
 
 def _read(connection: socket.socket) -> bytes:
-    """Return all that comes until the connection closes, however it does."""
+    """Read until the connection closes or breaks."""
     content = b""
     try:
         while part := connection.recv(1024):
@@ -126,7 +126,7 @@ def _read(connection: socket.socket) -> bytes:
 
 
 def _end(line: str = "", code: int = 1) -> NoReturn:
-    # At once, as the main thread waits inside the framework and would not hear of it.
+    # os._exit, as the main thread waits inside the framework and would not see an exception.
     if line:
         print(f"distrain: {line}", file=sys.stderr, flush=True)
     os._exit(code)

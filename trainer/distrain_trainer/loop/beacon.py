@@ -1,7 +1,7 @@
-"""Tell the other ranks that this one is busy with itself, and hear it of them: by datagrams, beside what trains.
+"""Tell the other ranks by UDP that this rank is busy, and hear it from them.
 
-All ranks wait in one collective, and the ones that wait cannot see why the last one does not come: it may hang, or it
-may wait for its input, or compile. One that is busy says so each second.
+When all ranks but one wait in a collective, they cannot see why the last one is late: it may hang, wait for its input,
+or compile. A rank that waits for input or compiles sends a datagram each second.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a rank hears the others, and what it signs its own datagrams with."""
+class Endpoint:
+    """The address on which a rank receives datagrams, and the token that its own datagrams carry."""
 
     host: str
     port: int
@@ -29,31 +29,31 @@ class Place:
 
 
 class Beacon:
-    """One rank's socket. Datagrams may get lost: there are more."""
+    """One rank's UDP socket. A lost datagram does no harm, as the next follows a second later."""
 
     def __init__(self) -> None:
         family, host = own_address()
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.bind(("", 0))
-        self.place = Place(host, self._socket.getsockname()[1], os.urandom(TOKEN_BYTES))
-        self._others: list[Place] = []
+        self.endpoint = Endpoint(host, self._socket.getsockname()[1], os.urandom(TOKEN_BYTES))
+        self._others: list[Endpoint] = []
         self.last_heard = float("-inf")
 
-    def meet(self, places: Sequence[Place]) -> None:
-        """Hear the other ranks from now on, in a thread."""
-        self._others = [place for place in places if place.token != self.place.token]
+    def listen(self, endpoints: Sequence[Endpoint]) -> None:
+        """Start a thread that receives the datagrams of the other ranks."""
+        self._others = [endpoint for endpoint in endpoints if endpoint.token != self.endpoint.token]
         threading.Thread(target=self._hear, daemon=True).start()
 
     def say_busy(self) -> None:
-        """Tell every other rank that this one is alive and busy."""
+        """Send one datagram to every other rank."""
         for other in self._others:
-            with contextlib.suppress(OSError):  # Nobody depends on one datagram.
-                self._socket.sendto(self.place.token, (other.host, other.port))
+            with contextlib.suppress(OSError):  # A lost datagram does no harm.
+                self._socket.sendto(self.endpoint.token, (other.host, other.port))
 
     def _hear(self) -> None:
         known = {other.token for other in self._others}
         while True:
-            with contextlib.suppress(OSError):  # What the last datagram met comes back as an error of the next call.
+            with contextlib.suppress(OSError):  # An error of an earlier send is raised here.
                 if self._socket.recv(TOKEN_BYTES) in known:
                     self.last_heard = time.monotonic()
 

@@ -95,7 +95,7 @@ class Progress:
 
     def _progress_line(self, loss: float) -> ProgressLine:
         run, samples = self.run, self.pace.lines[-1][2]
-        saved = run.hold.head.checkpoint if run.hold is not None else None
+        saved = run.lease.head.checkpoint if run.lease is not None else None
         return ProgressLine(
             step=self.speed.steps,
             steps=self.steps,
@@ -108,7 +108,7 @@ class Progress:
             eta_seconds=self.pace.seconds_to(self.steps),
             checkpoint=saved,
             checkpoint_samples=place(saved)[1] if saved else None,
-            world_size=run.world.size,
+            world_size=run.group.size,
             unix_seconds=round(time.time()),
         )
 

@@ -1,4 +1,4 @@
-"""Wait until the other processes of a job listen."""
+"""Wait at the start until the other processes of a job listen."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SECONDS_TO_ANSWER = 5.0
 SECONDS_TO_START = 1800.0
 
 
-def meet(peers: Mapping[str, str]) -> None:
-    """Return once each of the named processes listens at its host:port. Raises LostPeerError when one never does."""
+def wait_until_listening(processes: Mapping[str, str]) -> None:
+    """Return once every process, by name, listens at its host:port. Raises LostPeerError when one does not start."""
     begun = time.monotonic()
-    for name, address in peers.items():
+    for name, address in processes.items():
         while not listens(address):
             if time.monotonic() - begun > SECONDS_TO_START:
                 late = f"{name} at {address} has not started in {SECONDS_TO_START:.0f} s"
@@ -27,7 +27,7 @@ def meet(peers: Mapping[str, str]) -> None:
 
 
 def listens(address: str) -> bool:
-    """Tell whether something listens at host:port."""
+    """Tell whether a process listens at host:port."""
     host, _, port = address.rpartition(":")
     with contextlib.suppress(OSError), socket.create_connection((host, int(port)), SECONDS_TO_ANSWER):
         return True

@@ -1,4 +1,4 @@
-"""Requests to stop: signals set a flag, which the ranks look at together after each step."""
+"""Requests to stop: a signal sets a flag, and after each step the ranks reduce their flags to one decision."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from types import FrameType
 
 from distrain_trainer.errors import Told
 
-# What the ranks reduce to its largest: the reason of each, or none.
+# The reason of each rank. The ranks take the largest.
 NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = range(6)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
 SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 
 
 class StopRequest:
-    """What this process was asked by a signal; the first one counts."""
+    """The first signal that this process received, if any."""
 
     def __init__(self) -> None:
         self.reason = NOTHING
 
     def listen(self) -> None:
-        """Take the signals from now on. By the main thread."""
+        """Install the signal handlers. Called by the main thread."""
         for number in SIGNALS:
             signal.signal(number, self._hear)
 
     def pass_on(self, hear: Callable[[int], None]) -> None:
-        """Take the signals from now on, and tell a thread's `hear` of the first: for a main thread that only waits."""
+        """Install the handlers, and call `hear` in a thread at the first signal: for a main thread that is blocked."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)

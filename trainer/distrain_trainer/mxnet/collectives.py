@@ -1,4 +1,4 @@
-"""How the workers of an MXJob pass each other values, through its servers."""
+"""Collective operations of the workers of an MXJob, carried out by its servers: sum, broadcast and gather."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from distrain_trainer.loop.run import Run
 from distrain_trainer.mxnet.server_optimizer import Keys
 
 
-class Mail:
-    """Values that all workers send and receive together: the servers add up what each one pushes."""
+class Collectives:
+    """Collective operations: every worker calls the same one, and the servers add up what the workers push."""
 
     def __init__(self, store: Any, keys: Keys, *, index: int) -> None:
         self._store, self._index = store, index
@@ -41,7 +40,10 @@ class Mail:
         return [(one, other) for one, other in self._added(self._table, table.reshape(-1)).reshape(-1, 2)]
 
     def _added(self, key: int, values: Any) -> Any:
-        """Return the sum of all workers' arrays. The servers add up all that were ever pushed: it is what was added."""
+        """Return the sum of all workers' arrays.
+
+        A server's array is the sum of all pushes so far, so the result is its value after this call less that before.
+        """
         before, after = (mx.nd.zeros(len(values), dtype="float64") for _ in range(2))
         self._store.pull(key, out=before)
         before.wait_to_read()
@@ -71,7 +73,7 @@ class Mail:
         return [self.broadcast(value, sender=sender) for sender in range(self._workers)]
 
     def look(self, raise_it: bool) -> float:
-        """Raise a flag, or not, and return how often one was raised so far."""
+        """Raise the flag if `raise_it` is set. Return how often any worker has raised it so far."""
         seen = mx.nd.zeros(1, dtype="float64")
         self._store.pushpull(self.looks, mx.nd.array([float(raise_it)], dtype="float64"), out=seen)
         return float(seen.asscalar())
@@ -80,38 +82,3 @@ class Mail:
         seen = mx.nd.zeros(1, dtype="float64")
         self._store.pull(self.looks, out=seen)
         return float(seen.asscalar())
-
-
-class Meeting:
-    """Brings workers that may not wait for each other to one step, so that the servers hold the state after it."""
-
-    def __init__(self, mail: Mail, store: Any, run: Run, steps: int) -> None:
-        self._mail, self._store, self._run, self._steps = mail, store, run, steps
-        self._seen = mail.flags()
-        self._step: int | None = None
-        self._asked = 0
-        store._barrier()  # Distributed: all have looked before one raises a flag.
-
-    def made_step(self, step: int, samples: int) -> None:
-        """Count a step. Where any worker wants to save or to stop, all do once they have come as far as the furthest.
-
-        Raises StoppedError when any was asked to stop.
-        """
-        if self._step is None:
-            wants = bool(self._run.asked) or self._run.is_due
-            if step == self._steps or self._mail.look(wants) != self._seen:
-                self._meet(step)
-        meets = step == self._step
-        if meets:
-            mx.nd.waitall()
-            self._store._barrier()  # Distributed: the servers have every worker's step.
-        asked = self._asked if meets and step < self._steps else 0
-        self._run.made_step(samples, asked=asked, may_save=meets and step < self._steps)
-        if meets and step < self._steps:
-            self._store._barrier()  # Distributed: the copy is made.
-            self._step = None
-
-    def _meet(self, step: int) -> None:
-        told = self._mail.pairs(step, self._run.asked)
-        self._step, self._asked = (int(max(each)) for each in zip(*told, strict=True))
-        self._seen = self._mail.flags()

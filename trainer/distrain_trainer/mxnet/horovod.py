@@ -20,7 +20,7 @@ from distrain_trainer.errors import DeviceError
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
-from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.mxnet import models
 from distrain_trainer.mxnet.state import GluonState
 from distrain_trainer.mxnet.training import (
@@ -55,7 +55,7 @@ def main(config: Config, dataset: Dataset) -> None:
     if is_half:
         mx.contrib.amp.init_trainer(trainer)
     # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
-    run = Run.begin(config, dataset, GluonState(model, trainer), world(), log)
+    run = Run.begin(config, dataset, GluonState(model, trainer), process_group(), log)
 
     progress = train(config, dataset, model, trainer, run, device=device, is_half=is_half)
     # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
@@ -70,9 +70,9 @@ def main(config: Config, dataset: Dataset) -> None:
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
 
 
-def world() -> World:
+def process_group() -> ProcessGroup:
     # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
-    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+    return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def broadcast(value: Any) -> Any:

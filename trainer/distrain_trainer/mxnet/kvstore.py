@@ -1,7 +1,7 @@
 """Train with MXNet and a parameter server: workers push gradients to it, and pull the weights that it made of them.
 
 A line that exists only because the training is distributed says so: `# Distributed:`. This is the workers' program;
-mxnet_server.py is the servers' and the scheduler's.
+server.py is the program of the servers and the scheduler.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batche
 from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.mxnet import models
-from distrain_trainer.mxnet.collectives import Mail, Meeting
-from distrain_trainer.mxnet.server import Place
+from distrain_trainer.mxnet.barrier import Barrier
+from distrain_trainer.mxnet.collectives import Collectives
+from distrain_trainer.mxnet.server import JobEnvironment
 from distrain_trainer.mxnet.server_optimizer import NOTHING_BUT_SUMS, STATES, Keys, ServerOptimizer
 from distrain_trainer.mxnet.state import ServersState
 from distrain_trainer.mxnet.training import (
@@ -63,31 +64,33 @@ class Worker:
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome; returns once every worker has come to the end."""
-    place = Place.from_environment()
-    lifeline = place.join()  # Distributed: where one process of the job fails, all end.
+    job = JobEnvironment.from_environment()
+    channel = job.join()  # Distributed: where one process of the job fails, all end.
     require_asked_gpus()
     # Distributed: waits until the scheduler, all servers and all workers are there.
-    worker = Worker(place.index, choose_devices(), mx.kv.create(config.kvstore or "dist_sync"))
+    worker = Worker(job.index, choose_devices(), mx.kv.create(config.kvstore or "dist_sync"))
     log = Log(speaks=worker.index == 0)  # Distributed: one worker speaks for all.
     loss_scale = FP16_LOSS_SCALE if choose_precision(config, worker.devices[0], log) else 1
 
     model = build(config, dataset, worker)
     state = ServersState(model, worker.store, keys_of(config, model))
-    mail = open_mail(config, worker, state.keys)
+    collectives = open_collectives(config, worker, state.keys)
     try:
         # Distributed: the workers take their checkpoints over from whoever had them, and go on from the newest.
-        run = Run.begin(config, dataset, state, world(worker, mail), log)
+        run = Run.begin(config, dataset, state, process_group(worker, collectives), log)
         share_start(config, state, worker, loss_scale, run)
-        progress = train(config, dataset, model, state.trained, run, worker=worker, mail=mail, loss_scale=loss_scale)
+        progress = train(
+            config, dataset, model, state.trained, run, worker=worker, collectives=collectives, loss_scale=loss_scale
+        )
     except FinishedError:
-        lifeline.leave()
+        channel.leave()
         raise
     except StoppedError:
-        lifeline.stop()  # Distributed: the scheduler and the servers stop as well.
+        channel.stop()  # Distributed: the scheduler and the servers stop as well.
         raise
     take_final_weights(state.trained, worker)
-    share_statistics(model, mail)
-    accuracy = evaluate(config, dataset, model, worker, mail) if dataset.tests else None
+    share_statistics(model, collectives)
+    accuracy = evaluate(config, dataset, model, worker, collectives) if dataset.tests else None
     results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
 
     if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so one writes it.
@@ -95,7 +98,7 @@ def main(config: Config, dataset: Dataset) -> None:
     run.finish()
     # Distributed: no worker leaves, and so tells of success, before the model is written.
     worker.store._barrier()
-    lifeline.leave()
+    channel.leave()
 
 
 def choose_devices() -> list[Any]:
@@ -118,17 +121,18 @@ def keys_of(config: Config, model: Any) -> Keys:
     return Keys(len(trained), STATES[config.optimizer], servers=int(os.environ["DMLC_NUM_SERVER"]))
 
 
-def open_mail(config: Config, worker: Worker, keys: Keys) -> Mail:
+def open_collectives(config: Config, worker: Worker, keys: Keys) -> Collectives:
     """Have the servers add up what they get, so that the workers can pass each other values."""
     if worker.index == 0:  # Distributed: the servers' optimizer is the same whoever sends it, so one does.
         sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS)
         worker.store.set_optimizer(sums)
     worker.store._barrier()  # Distributed: from here on a server knows what to do with what it gets.
-    return Mail(worker.store, keys, index=worker.index)
+    return Collectives(worker.store, keys, index=worker.index)
 
 
-def world(worker: Worker, mail: Mail) -> World:
-    return World(worker.index, worker.ranks, mail.broadcast, mail.gather, shares_state=False)  # Distributed
+def process_group(worker: Worker, collectives: Collectives) -> ProcessGroup:
+    broadcast, gather = collectives.broadcast, collectives.gather  # Distributed
+    return ProcessGroup(worker.index, worker.ranks, broadcast, gather, shares_state=False)
 
 
 def share_start(config: Config, state: ServersState, worker: Worker, loss_scale: int, run: Run) -> None:
@@ -155,7 +159,7 @@ def train(
     run: Run,
     *,
     worker: Worker,
-    mail: Mail,
+    collectives: Collectives,
     loss_scale: int = 1,
 ) -> Progress:
     """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
@@ -166,23 +170,23 @@ def train(
         train_batches(config, dataset, rank=rank, ranks=worker.ranks, start=run.position) for rank in worker.own_ranks
     ]
     progress = Progress.start(config, steps, run.log, run)
-    meeting = Meeting(mail, worker.store, run, steps)
+    barrier = Barrier(collectives, worker.store, run, steps)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
         batches = [run.watchdog.next(part) for part in parts]
         seed_step(config, rank=worker.index, samples=run.position.samples)
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
-        progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, mail))
-        meeting.made_step(step + 1, whole.global_samples)  # Distributed: where the servers' state is saved, all wait.
+        progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, collectives))
+        barrier.made_step(step + 1, whole.global_samples)  # Distributed: where the servers' state is saved, all wait.
     return progress
 
 
-def mean_over(worker: Worker, mail: Mail) -> Callable[[float], float]:
+def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], float]:
     """Return the function that makes the global batch's loss of a worker's."""
     if "async" in worker.store.type:
         return lambda loss: loss  # Distributed: no worker waits for another's, and the log shows worker 0's own.
-    return lambda loss: mail.sum(loss) / worker.store.num_workers  # Distributed
+    return lambda loss: collectives.sum(loss) / worker.store.num_workers  # Distributed
 
 
 def make_train_step(
@@ -223,18 +227,18 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
         worker.store.pull(key, out=parameter.list_data())  # Distributed
 
 
-def share_statistics(model: Any, mail: Mail) -> None:
+def share_statistics(model: Any, collectives: Collectives) -> None:
     """Have all workers test with worker 0's means of batch normalizations: the saved model has these."""
     parameters = Statistics(model).parameters
     if parameters:
-        values = mail.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
+        values = collectives.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
         for each, value in zip(parameters, values, strict=True):
             each.set_data(value)
 
 
-def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, mail: Mail) -> float:
+def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> float:
     """Return the share of the test samples that the model gets right."""
     # Distributed: each rank tests a part.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     right = sum(count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True))
-    return mail.count(int(right)) / dataset.tests  # Distributed
+    return collectives.count(int(right)) / dataset.tests  # Distributed

@@ -14,12 +14,12 @@ from typing import Any
 from distrain_trainer.config import Config
 from distrain_trainer.errors import ArgumentError, task_from_environment
 from distrain_trainer.loop import abort
-from distrain_trainer.loop.abort import Lifeline
+from distrain_trainer.loop.abort import AbortChannel
 
 
 @dataclass(frozen=True)
-class Place:
-    """What the operator tells a process about the job: its own part, and where the scheduler is."""
+class JobEnvironment:
+    """What the operator says in the environment: this process's role and index, and the scheduler's host and port."""
 
     role: str
     index: int
@@ -27,8 +27,8 @@ class Place:
     port: int
 
     @classmethod
-    def from_environment(cls) -> Place:
-        """Raise ArgumentError where no operator has told anything."""
+    def from_environment(cls) -> JobEnvironment:
+        """Read the environment. Raise ArgumentError where the operator's variables are not set."""
         try:
             role, index = task_from_environment()
             return cls(role, index, os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"]))
@@ -38,17 +38,17 @@ class Place:
                 "not set here; set job.kind=MXJob, or strategy=allreduce"
             ) from None
 
-    def join(self) -> Lifeline:
-        """Tie this process to the others: the port beside ps-lite's own serves that alone."""
+    def join(self) -> AbortChannel:
+        """Open the abort channel, on the port after ps-lite's."""
         if self.role == "scheduler":
-            return abort.hold(self.port + 1)
-        return abort.join(self.host, self.port + 1, f"{self.role} {self.index}")
+            return abort.listen(self.port + 1)
+        return abort.connect(self.host, self.port + 1, f"{self.role} {self.index}")
 
 
 def main(config: Config, dataset: None) -> None:
     """Serve until the workers have come to the end."""
     mxnet = import_as_worker()
-    line = Place.from_environment().join()
+    line = JobEnvironment.from_environment().join()
     store = mxnet.kv.create(config.kvstore or "dist_sync")
     mxnet.kvstore.kvstore_server.KVStoreServer(store).run()
     line.leave()

@@ -20,7 +20,7 @@ from distrain_trainer.data import Batch, Dataset, evaluation_batches
 from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError, told_to_end_within
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.pytorch.state import TorchState
 from distrain_trainer.pytorch.training import (
     MODEL_FILE,
@@ -68,7 +68,7 @@ def main(config: Config, dataset: Dataset) -> None:
     model = computer.build(config, dataset, rank=dist.get_rank())
     optimizer, scaler = make_optimizer(config, model), computer.scaler()
     # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
-    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
     # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
@@ -93,8 +93,8 @@ def join() -> None:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
 
 
-def world() -> World:
-    return World(dist.get_rank(), dist.get_world_size(), from_rank_0, of_all_ranks)  # Distributed
+def process_group() -> ProcessGroup:
+    return ProcessGroup(dist.get_rank(), dist.get_world_size(), from_rank_0, of_all_ranks)  # Distributed
 
 
 def from_rank_0(value: Any) -> Any:

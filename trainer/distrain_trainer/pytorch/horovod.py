@@ -17,7 +17,7 @@ from distrain_trainer.data import Batch, Dataset, evaluation_batches
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
-from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.pytorch.state import TorchState
 from distrain_trainer.pytorch.training import (
     MODEL_FILE,
@@ -50,7 +50,7 @@ def main(config: Config, dataset: Dataset) -> None:
     optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
     scaler = computer.scaler()
     # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
-    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), world(), log)
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
     # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
@@ -64,10 +64,10 @@ def main(config: Config, dataset: Dataset) -> None:
     hvd.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.
 
 
-def world() -> World:
+def process_group() -> ProcessGroup:
     # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
     broadcast = functools.partial(hvd.broadcast_object, name="value")
-    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+    return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def train(

@@ -176,7 +176,7 @@ def run_steps(
 
     `largest` begins to look for the largest of all ranks' numbers, and returns what waits for it.
     """
-    rank, ranks = run.world.rank, run.world.size
+    rank, ranks = run.group.rank, run.group.size
     steps = count_steps(config, dataset, ranks=ranks, start=run.position)
     # Distributed: each rank has its own part of the samples.
     batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position)

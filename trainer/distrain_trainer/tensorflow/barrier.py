@@ -1,6 +1,6 @@
-"""Bring workers that do not wait for each other to one step, so that what the servers hold is the state after it.
+"""Stop all workers before the same step, so that the servers hold the state after the step before it.
 
-The chief calls a pause; each worker says before which step it stands, and goes on to the furthest one's.
+The chief calls a pause. Each worker reports its next step, goes on to that of the furthest worker, and waits there.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import deque
 from distrain_trainer.tensorflow.processes import Member
 from distrain_trainer.tensorflow.shared_weights import SharedWeights
 
-# In the place of a report's samples: the worker stands before a step.
-STANDS = -1.0
+# Sent instead of a sample count when the worker waits before a step.
+WAITS = -1.0
 REST = (0.0, 0.0, 0.0)
 
 
-class Meeting:
-    """The chief's part. `step` is the one before which all workers stand, or will when their reports are taken."""
+class ChiefBarrier:
+    """The chief's side. `step` is the step before which all workers wait, once the chief has read their reports."""
 
     def __init__(self, member: Member, steps: int) -> None:
         self._member, self._steps = member, steps
@@ -32,58 +32,58 @@ class Meeting:
         ]
 
     def call(self) -> None:
-        """Have all workers stand before one step. Their reports until there wait to be taken."""
+        """Have all workers wait before the same step. Reports of the steps before it stay queued for next_reports."""
         self._pauses += 1
         self._member.call_pause(self._pauses)
-        places = [self._hear_until_it_stands(worker) for worker in range(len(self._reports))]
-        self.step = max(places)
-        on_the_way = [worker for worker, place in enumerate(places) if place < self._steps]
+        steps = [self._hear_until_it_waits(worker) for worker in range(len(self._reports))]
+        self.step = max(steps)
+        on_the_way = [worker for worker, step in enumerate(steps) if step < self._steps]
         for worker in on_the_way:
             self._member.tell(worker, f"until {self.step}")
         for worker in on_the_way:
-            self._hear_until_it_stands(worker)
+            self._hear_until_it_waits(worker)
 
-    def dissolve(self) -> None:
-        """Let the workers go on."""
+    def release(self) -> None:
+        """Let the workers go on from the barrier."""
         if self.step != self._steps:
             self._member.tell_workers("on")
         self.step = None
 
     def end(self) -> None:
-        """Wait for the end of each worker's last step."""
+        """Wait until every worker has made its last step."""
         for worker in range(len(self._reports)):
             while worker not in self._ended:
-                self._hear_until_it_stands(worker)
+                self._hear_until_it_waits(worker)
 
-    def _hear_until_it_stands(self, worker: int) -> int:
+    def _hear_until_it_waits(self, worker: int) -> int:
         while True:
             figures = self._member.hear(worker)
-            if figures[0] == STANDS:
+            if figures[0] == WAITS:
                 if figures[1] == self._steps:
                     self._ended.add(worker)
                 return int(figures[1])
             self._reports[worker].append(figures)
 
 
-class Attendance:
-    """A worker's part."""
+class WorkerBarrier:
+    """A worker's side."""
 
     def __init__(self, member: Member, weights: SharedWeights) -> None:
         self._member, self._weights = member, weights
         self._pauses = 0.0
         self._until = -1
 
-    def stand_before(self, step: int) -> None:
-        """Wait where the chief wants it. Right after the weights were pulled, which are then pulled anew."""
+    def wait_before(self, step: int) -> None:
+        """Wait for the chief if it has called a pause, then pull the weights again. Call it right after a pull."""
         pauses = float(self._weights.signs[0])
         if pauses != self._pauses:
             self._pauses = pauses
-            self.say(step)
+            self.report(step)
             self._until = int(self._member.wait_for("until"))
         if step == self._until:
-            self.say(step)
+            self.report(step)
             self._member.wait_for("on")
             self._weights.pull()
 
-    def say(self, step: int) -> None:
-        self._member.report(STANDS, step, *REST)
+    def report(self, step: int) -> None:
+        self._member.report(WAITS, step, *REST)

@@ -19,7 +19,7 @@ from distrain_trainer.data import Dataset, count_steps, train_batches
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
-from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow import models
@@ -54,7 +54,7 @@ def main(config: Config, dataset: Dataset) -> None:
 
     model, optimizer = build(config, dataset)
     # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
-    run = Run.begin(config, dataset, KerasState(model, optimizer), world(), log)
+    run = Run.begin(config, dataset, KerasState(model, optimizer), process_group(), log)
     if not run.position.samples:  # A checkpoint is every rank's already.
         share_start(model, optimizer)
 
@@ -70,10 +70,10 @@ def main(config: Config, dataset: Dataset) -> None:
     hvd.allreduce(tf.zeros([]), name="end")
 
 
-def world() -> World:
+def process_group() -> ProcessGroup:
     # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
     broadcast = functools.partial(hvd.broadcast_object, name="value")
-    return World(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+    return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:

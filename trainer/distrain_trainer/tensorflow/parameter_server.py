@@ -26,12 +26,12 @@ from distrain_trainer.data import Dataset, Position, count_steps, train_batches
 from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.run import Run, World
+from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.loop.stop_flag import StopRequest
 from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow import models
-from distrain_trainer.tensorflow.barrier import Attendance, Meeting
+from distrain_trainer.tensorflow.barrier import ChiefBarrier, WorkerBarrier
 from distrain_trainer.tensorflow.processes import Cluster, Member
 from distrain_trainer.tensorflow.shared_weights import SharedWeights
 from distrain_trainer.tensorflow.training import (
@@ -117,9 +117,9 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
     """Take the run's checkpoints over, and go on from the newest; the chief does for all what ranks do together."""
-    world = World(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
+    group = ProcessGroup(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
-        return Run.begin(config, dataset, weights, world, log)
+        return Run.begin(config, dataset, weights, group, log)
     except FinishedError:
         member.end_all()
         raise
@@ -128,25 +128,25 @@ def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Mem
 def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run) -> Progress:
     """Take each worker's report of each step. Raises DivergedError when the loss is lost, StoppedError when asked."""
     steps = count_steps(config, dataset, ranks=member.cluster.workers, start=run.position)
-    meeting = Meeting(member, steps)
+    barrier = ChiefBarrier(member, steps)
     progress = Progress.start(config, steps, log, run)
     for step in range(run.position.step, steps):
-        reports = [StepReport(int(own), int(all_), *rest) for own, all_, *rest in meeting.next_reports()]
+        reports = [StepReport(int(own), int(all_), *rest) for own, all_, *rest in barrier.next_reports()]
         loss = fmean(report.loss for report in reports)
         seconds = fmean(report.seconds for report in reports)
         progress.add(reports[0], loss=loss, seconds=seconds, mean=lambda mean: mean)
         asked = max(run.asked, *(int(report.asked) for report in reports))
-        if meeting.step is None and (asked or run.is_due):
-            meeting.call()  # Distributed: workers are at different steps, until the chief needs them at one.
-        meets = meeting.step == step + 1
+        if barrier.step is None and (asked or run.is_due):
+            barrier.call()  # Distributed: workers are at different steps, until the chief needs them at one.
+        meets = barrier.step == step + 1
         try:
             run.made_step(reports[0].global_samples, asked=asked if meets else 0, may_save=meets)
         except StoppedError:
             member.end_all("stop")
             raise
         if meets:
-            meeting.dissolve()
-    meeting.end()
+            barrier.release()
+    barrier.end()
     return progress
 
 
@@ -178,7 +178,7 @@ def train(
     gradients_of = make_gradients(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
     seed_step = seeder(config, model, rank=rank)
-    request, attendance = StopRequest(), Attendance(member, weights)
+    request, barrier = StopRequest(), WorkerBarrier(member, weights)
     if config.checkpoint:
         request.listen()
     # Distributed: each worker has its own part of the samples.
@@ -188,7 +188,7 @@ def train(
         started = time.perf_counter()
         batch = next(batches)
         weights.pull()  # Distributed: others have changed them since the last step.
-        attendance.stand_before(step)  # Distributed: where the chief saves, all workers stand before one step.
+        barrier.wait_before(step)  # Distributed: where the chief saves, all workers stand before one step.
         seed_step(samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
@@ -200,7 +200,7 @@ def train(
         asked = max(request.reason, *weights.signs[1:])
         report = StepReport(batch.samples, batch.global_samples, float(loss), time.perf_counter() - started, asked)
         member.report(*astuple(report))  # Distributed
-    attendance.say(steps)
+    barrier.report(steps)
 
 
 def make_gradients(model: Any) -> Callable[..., Any]:

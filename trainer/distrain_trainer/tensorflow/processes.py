@@ -1,7 +1,7 @@
-"""The processes of a TFJob: who they are, and the words and figures that they pass to each other.
+"""The processes of a TFJob: their addresses, and the messages that they send to each other.
 
-Each process runs a TensorFlow server and a session. An op of a session's graph under another process's device runs
-there; what lies there (a queue, a variable) is found by its name.
+Each process runs a TensorFlow server and a session. An op that a session's graph places on another process's device
+runs there. Queues and variables on that device are found by name.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import tensorflow as tf
 
 from distrain_trainer.errors import ArgumentError, FinishedError, LostPeerError, StoppedError
 from distrain_trainer.loop import abort
-from distrain_trainer.loop.abort import Lifeline
-from distrain_trainer.loop.rendezvous import meet
+from distrain_trainer.loop.abort import AbortChannel
+from distrain_trainer.loop.rendezvous import wait_until_listening
 
 TASKS = ("chief", "worker", "ps")
-# Whom each one waits for.
-MET = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
+# The tasks that each task waits for at its start.
+AWAITED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
 # What the sessions of each one reach; a session starts when all that is there.
 REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
 # The chief's last word: how all of them end.
 LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
-# What a session says of a process that is gone. The lifeline finds out within this time whose machine is, and ends us.
+# What a session raises when another process has ended. The abort channel ends this process within the time, even if the
+# other process's machine is gone.
 SECONDS_TO_BE_ENDED = 30.0
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
@@ -60,16 +61,16 @@ class Cluster:
     def servers(self) -> int:
         return len(self.addresses["ps"])
 
-    def met(self) -> dict[str, str]:
-        tasks = MET[self.task]
+    def awaited(self) -> dict[str, str]:
+        tasks = AWAITED[self.task]
         return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
 
-    def join(self) -> Lifeline:
-        """Tie this process to the others: the port above the chief's server's serves that alone."""
+    def join(self) -> AbortChannel:
+        """Open the abort channel, on the port after that of the chief's server."""
         host, _, port = self.addresses["chief"][0].rpartition(":")
         if self.task == "chief":
-            return abort.hold(int(port) + 1)
-        return abort.join(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
+            return abort.listen(int(port) + 1)
+        return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
         """Return who hears words that this process has to do with: the others hear the chief's."""
@@ -97,8 +98,8 @@ def _number(name: str, server: int) -> Any:
         return v1.get_variable(name, [], tf.float32, v1.zeros_initializer(), use_resource=True)
 
 
-class Box:
-    """A letter box in the memory of the process that reads it. Letters wait in it, in their order."""
+class MessageQueue:
+    """A first-in, first-out queue in the memory of the process that reads its messages."""
 
     def __init__(self, name: str, *, reader: tuple[str, int], dtype: Any) -> None:
         with tf.device(f"{device_of(*reader)}/device:CPU:0"):
@@ -109,20 +110,21 @@ class Box:
 
 
 class Member:
-    """This process's part in the job: its server, its graph and session, and its letter boxes."""
+    """This process's part in the job: its server, its graph and session, and its message queues."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        # Letters and weights pass through the server; the GPU is left to the model, which runs beside it.
+        # Messages and weights pass through the server; the GPU is left to the model, which runs beside it.
         self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
         self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
-        self._lifeline = cluster.join()
+        self._abort_channel = cluster.join()
         self.graph = tf.Graph()
         with self.graph.as_default():
             self._make_signs()
-            self._words = {reader: Box("words", reader=reader, dtype=tf.string) for reader in cluster.hear()}
+            self._words = {reader: MessageQueue("words", reader=reader, dtype=tf.string) for reader in cluster.hear()}
             self._figures = {
-                worker: Box(f"figures-{worker}", reader=("chief", 0), dtype=tf.float64) for worker in cluster.tell()
+                worker: MessageQueue(f"figures-{worker}", reader=("chief", 0), dtype=tf.float64)
+                for worker in cluster.tell()
             }
 
     def _make_signs(self) -> None:
@@ -146,13 +148,13 @@ class Member:
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
         # gRPC that was refused once waits before it tries again, and TensorFlow prints pages of it meanwhile.
-        meet(self.cluster.met())
+        wait_until_listening(self.cluster.awaited())
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
             try:
                 self._session.run(answers, {given: 0.0})
                 return
-            except LOST:  # One that is just starting may refuse. The lifeline ends us when one has gone.
+            except LOST:  # A process that is just starting may refuse. The abort channel ends this one if it has gone.
                 self._session.close()
                 time.sleep(1)
 
@@ -187,8 +189,8 @@ class Member:
 
     def tell(self, worker: int, word: str) -> None:
         """By the chief: let one worker go on."""
-        box = self._words["worker", worker]
-        self.run(box.put, {box.content: word})
+        queue = self._words["worker", worker]
+        self.run(queue.put, {queue.content: word})
 
     def wait_for(self, word: str) -> str:
         """By the others: wait for the chief's next word, and return what it says besides.
@@ -197,7 +199,7 @@ class Member:
         """
         heard, _, more = self.run(self._words[self.cluster.task, self.cluster.index].take).decode().partition(" ")
         if heard in LAST_WORDS:
-            self._lifeline.leave()
+            self._abort_channel.leave()
         if heard == word:
             return str(more)
         if heard in LAST_WORDS:
@@ -206,8 +208,8 @@ class Member:
 
     def report(self, *figures: float) -> None:
         """By a worker: tell the chief figures."""
-        box = self._figures[self.cluster.index]
-        self.run(box.put, {box.content: figures})
+        queue = self._figures[self.cluster.index]
+        self.run(queue.put, {queue.content: figures})
 
     def hear(self, worker: int) -> list[float]:
         """By the chief: wait for the next figures of one worker."""
@@ -219,8 +221,8 @@ class Member:
 
     def end_all(self, word: str = "end") -> None:
         """By the chief: let everyone leave."""
-        self._lifeline.leave()
-        for box in self._words.values():
+        self._abort_channel.leave()
+        for queue in self._words.values():
             # Who has heard it may be gone before it has answered.
             with contextlib.suppress(tf.errors.OpError):
-                self._session.run(box.put, {box.content: word})
+                self._session.run(queue.put, {queue.content: word})

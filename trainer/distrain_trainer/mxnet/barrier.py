@@ -1,0 +1,45 @@
+"""Bring the workers of an MXJob, which do not wait for each other, to one step where a checkpoint is saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+
+from distrain_trainer.loop.run import Run
+from distrain_trainer.mxnet.collectives import Collectives
+
+
+class Barrier:
+    """Stops all workers after the same step, so that the servers hold the state after that step."""
+
+    def __init__(self, collectives: Collectives, store: Any, run: Run, steps: int) -> None:
+        self._collectives, self._store, self._run, self._steps = collectives, store, run, steps
+        self._seen = collectives.flags()
+        self._step: int | None = None
+        self._asked = 0
+        store._barrier()  # Distributed: all workers read the flag before any raises it.
+
+    def made_step(self, step: int, samples: int) -> None:
+        """Count a step. If any worker wants to save or to stop, all do so after the step of the furthest worker.
+
+        Raises StoppedError when any was asked to stop.
+        """
+        if self._step is None:
+            wants = bool(self._run.asked) or self._run.is_due
+            if step == self._steps or self._collectives.look(wants) != self._seen:
+                self._agree_on_step(step)
+        is_at_barrier = step == self._step
+        if is_at_barrier:
+            mx.nd.waitall()
+            self._store._barrier()  # Distributed: every worker's step has reached the servers.
+        asked = self._asked if is_at_barrier and step < self._steps else 0
+        self._run.made_step(samples, asked=asked, may_save=is_at_barrier and step < self._steps)
+        if is_at_barrier and step < self._steps:
+            self._store._barrier()  # Distributed: the copy is made.
+            self._step = None
+
+    def _agree_on_step(self, step: int) -> None:
+        told = self._collectives.pairs(step, self._run.asked)
+        self._step, self._asked = (int(max(each)) for each in zip(*told, strict=True))
+        self._seen = self._collectives.flags()
