@@ -1,4 +1,4 @@
-"""Every sample is trained on once per epoch, whatever the number of ranks, and the same way again from the same numbers."""
+"""Every sample is trained on once per epoch, on any number of ranks, and in the same order for the same seed."""
 
 from __future__ import annotations
 
