@@ -1,4 +1,4 @@
-"""The checkpoints of a run, each in a folder of its own: written file by file, and its manifest last."""
+"""The files of a run's checkpoints: one folder each, in which the manifest is written last."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from distrain_trainer.errors import CheckpointError, MissingError, StorageError
 from distrain_trainer.storage import Store
 
 MANIFEST = "manifest.json"
-# The trainer need not be allowed to read other folders, such as a volume's lost+found.
+# Only these folders are listed: others, such as a volume's lost+found, may not be readable.
 NAME = r"\d+-\d+"
 # A file of a checkpoint, today's or of the first format; a folder's unfinished ones are hidden.
 OURS = re.compile(r"(manifest\.json|state-\d+\.safetensors|state\.(npz|params|pt))|\.[\w.-]+\.part")
-# What is read from the store at once.
+# Bytes per read from the store.
 PIECE = 16 * 1024**2
 
 
@@ -29,7 +29,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A whole checkpoint, whose arrays lie in a buffer."""
+    """A complete checkpoint. Its arrays lie in a Buffer."""
 
     name: str
     manifest: Manifest
@@ -45,7 +45,7 @@ class Trained:
     former: Callable[[bytes], Arrays]
 
 
-# Hears what is done next, such as "writing /checkpoints/1-10/manifest.json".
+# Called with what the store is about to do, such as "writing /checkpoints/1-10/manifest.json".
 Tell = Callable[[str], object]
 
 
@@ -120,7 +120,7 @@ def _files_of(store: Store, name: str, files: Iterable[str], tell: Tell) -> list
 
 
 def _is_whole(store: Store, name: str) -> bool:
-    # A server may list a file later than it has it.
+    # Read instead of listing: a server may list a new file late.
     return store.read_tagged(f"{name}/{MANIFEST}") is not None
 
 
@@ -183,7 +183,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoin
 
 
 def subject_of(store: Store, name: str) -> Subject | None:
-    """Return what a checkpoint is of, None where its manifest does not say it."""
+    """Return a checkpoint's Subject, or None if its manifest cannot be read."""
     try:
         manifest = _manifest(store, name)
     except NewerError:
@@ -204,7 +204,7 @@ def _read_parts(store: Store, found: Checkpoint, buffer: Buffer) -> Checkpoint:
 
 
 def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callable[[bytes], Arrays]) -> Checkpoint:
-    """Read a checkpoint of the first format, and lay its arrays out as today's."""
+    """Read a checkpoint of the first format, and lay its arrays out in the current one."""
     [(file, told)] = found.manifest.files.items()
     content = bytearray(told.size)
     _read_file(store, f"{found.name}/{file}", told, memoryview(content))
@@ -214,7 +214,7 @@ def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callab
 
 
 def _require_size(store: Store, path: str, size: int) -> None:
-    """See that so many bytes are there, before memory is taken for them."""
+    """Raise DamagedError unless the file has `size` bytes. Called before memory is reserved for them."""
     if size and _piece(store, path, size - 1, 1):
         return
     held = 0
@@ -225,9 +225,9 @@ def _require_size(store: Store, path: str, size: int) -> None:
 
 
 def _read_file(store: Store, path: str, told: FileSum, place: memoryview) -> None:
-    """Read a file piece by piece to its place, and check it."""
+    """Read a file piece by piece into the buffer, and check its size and checksum."""
     digest, size, file = hashlib.sha256(), 0, path.rpartition("/")[2]
-    # The last piece is of what lies behind the end: nothing.
+    # The last read is beyond the expected end, and must return nothing.
     while piece := _piece(store, path, size, min(PIECE, max(1, told.size - size))):
         if size + len(piece) <= told.size:
             place[size : size + len(piece)] = piece
@@ -302,7 +302,7 @@ def delete_torn(store: Store, *, up_to: str, tell: Tell) -> None:
 
 
 def _list(store: Store, tell: Tell) -> list[str]:
-    """List the files of checkpoints. Each one is told: a listing that goes on is no hang."""
+    """List the files of checkpoints. Report each file to `tell`, as a long listing is no hang."""
     tell(f"listing {store.uri}")
     files = []
     for file in store.names(folders=NAME):

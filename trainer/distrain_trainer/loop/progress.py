@@ -1,4 +1,4 @@
-"""What is told of the steps while they go by, and kept for the record."""
+"""Log the steps of a training, and keep their figures for the record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from distrain_trainer.results import LoggedStep, Results
 
 
 class Counted(Protocol):
-    """What was trained on in a step: a Batch, or what a worker tells of one."""
+    """The sample counts of a step: a Batch, or a worker's report of one."""
 
     @property
     def samples(self) -> int: ...
@@ -45,7 +45,7 @@ class Progress:
 
     @classmethod
     def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
-        """Go on where the run is: the steps are counted, and their figures kept, from its beginning."""
+        """Start at the run's position. Steps are counted from the beginning of the run."""
         log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(steps - made), made)
@@ -77,7 +77,7 @@ class Progress:
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
     def _judge(self, loss: float) -> None:
-        """Count the steps in a row that have changed nothing, as the loss or a gradient was no finite number."""
+        """Count consecutive steps that were left out, as the loss or a gradient was not finite."""
         if math.isfinite(loss):
             self.bad_steps = 0
             return

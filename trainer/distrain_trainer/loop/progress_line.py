@@ -9,13 +9,13 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 
 PREFIX = "distrain-progress: "
-# The time that is left is told from the pace over so many of the last lines.
+# The remaining time is estimated from this many of the last lines.
 LINES_OF_PACE = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressLine:
-    """What the line says; docs/training.md explains each figure. None is what is not known."""
+    """The fields of the line; docs/training.md explains each. None means unknown."""
 
     step: int
     steps: int

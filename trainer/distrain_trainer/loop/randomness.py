@@ -1,4 +1,4 @@
-"""Random numbers that follow from a few others alone, so that no generator's state has to be saved, or lost."""
+"""Seeds that follow from the configuration and the samples seen, so no generator's state has to be saved."""
 
 from __future__ import annotations
 

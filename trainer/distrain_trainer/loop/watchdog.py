@@ -1,4 +1,4 @@
-"""Notice a rank that hangs: all others wait for it in a collective, for ever, and none of them can tell which it is."""
+"""Detect a rank that hangs: all other ranks would wait for it in a collective for ever."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from distrain_trainer.storage.retry import is_waited_for
 
 T = TypeVar("T")
 
-# A step may be longer than others, by a slow read or a checkpoint, but not by this much.
+# A slow read or a checkpoint makes a step longer than others, but not by this much.
 LEAST_SECONDS = 30.0
 TIMES_THE_MEDIAN = 10
-# Of so many of the last steps.
+# The median is taken over this many of the last steps.
 REMEMBERED = 100
 SECONDS_BETWEEN = 1.0
 # The first steps compile, and so does a later one whose shapes are new: TensorFlow's kernels take half an hour on a GPU
 # that they were not built for. Input that takes as long as this never comes.
 LONGEST_SECONDS = 1800.0
 STEPS_THAT_COMPILE = 3
-# A rank that has not got its input after this tells the others.
+# A rank that has waited this long for its input tells the others.
 SECONDS_OF_INPUT = 3.0
 # Datagrams come each second; a few may be lost.
 SECONDS_HEARD = 5.0
-# Where the main thread is while a framework compiles what it is about to run.
+# The files of the frameworks' compilers: a thread with one of them on its stack compiles.
 COMPILERS = (
     "torch/_dynamo/convert_frame.py",
     "torch/_inductor/compile_fx.py",
@@ -58,7 +58,7 @@ class Watchdog:
         self.beacon: Beacon | None = None
 
     def next(self, batches: Iterator[T]) -> T:
-        """Return the next batch, and have the wait for it known as one for input."""
+        """Return the next batch, and mark the time until it arrives as waiting for input."""
         self._waits_since = time.monotonic()
         batch = next(batches)
         self._waits_since = float("inf")
@@ -74,7 +74,7 @@ class Watchdog:
         self._steps += 1
 
     def stop(self) -> None:
-        """Let what comes after the last step take its time."""
+        """Stop watching: what follows the last step may take any time."""
         self._stopped.set()
 
     @property
@@ -89,7 +89,7 @@ class Watchdog:
         while not self._stopped.wait(SECONDS_BETWEEN):
             now = time.monotonic()
             if now - looked > 5 * SECONDS_BETWEEN:
-                # It was this process that was halted: its step has yet to go on.
+                # This process itself was suspended: restart the clock.
                 self._last = self._excused = now
             looked = now
             if self._is_busy(now):
@@ -105,13 +105,13 @@ class Watchdog:
                     )
 
     def _is_busy(self, now: float) -> bool:
-        """Tell whether this rank does something that is no hang: it waits for its input, or compiles."""
+        """Tell whether this rank waits for its input or compiles, which is no hang."""
         waits = now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
         return waits or compiles(sys._current_frames().get(self._main))
 
 
 def compiles(frame: FrameType | None) -> bool:
-    """Tell whether a thread that is at a frame compiles."""
+    """Tell whether a thread whose innermost frame is `frame` compiles."""
     while frame is not None:
         if frame.f_code.co_filename.endswith(COMPILERS):
             return True

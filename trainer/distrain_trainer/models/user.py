@@ -1,4 +1,4 @@
-"""A model of the user's own: `trainer.model: module:function`, with every mistake in it told in one line.
+"""A model of the user's own, `trainer.model: module:function`. Every mistake in it gives a one-line error.
 
 The function is called as function(shape, classes), shape being (height, width, channels) in every framework, and
 returns that framework's model: images in, a logit per class out.
@@ -75,7 +75,7 @@ def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[
 
 @contextmanager
 def told_in_a_line(name: str, what: str) -> Iterator[None]:
-    """Turn whatever the user's code raises into an ArgumentError that names the line."""
+    """Turn any exception of the user's code into an ArgumentError with the file and line."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What a Gluon model and its trainer keep from step to step."""
+"""The state of MXNet's programs that goes into a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mxnet.base import _LIB, check_call
 from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields
 from distrain_trainer.mxnet.server_optimizer import Keys
 
-# What a scaler of losses (fp16) changes from step to step.
+# The attributes of the loss scaler (fp16) that change during the training.
 SCALES = ("loss_scale", "next_loss_scale", "unskipped")
 
 
 class GluonState:
-    """The parameters of a model, what its trainer's optimizer keeps of each, and the scaler of losses in fp16."""
+    """The parameters of a model, the optimizer's state of each, and the loss scaler of fp16."""
 
     def __init__(self, model: Any, trainer: Any) -> None:
         self._parameters = named(model)
@@ -85,7 +85,7 @@ class GluonState:
 
 
 def named(model: Any) -> dict[str, Any]:
-    """Return a model's parameters by their places in it, as in a file that Gluon saves."""
+    """Return a model's parameters by their paths in it, as Gluon names them in a saved file."""
     places = {id(parameter): place for place, parameter in model._collect_params_with_prefix().items()}
     return {places.get(id(each), name): each for name, each in model.collect_params().items()}
 
@@ -95,7 +95,7 @@ def field_of(name: str, array: Any) -> Field:
 
 
 def copy_to_host(array: Any, place: Any) -> None:
-    """Copy an array to its place. As asnumpy does, but without new memory for it."""
+    """Copy an array into host memory, as asnumpy does but without allocating."""
     pointer = place.ctypes.data_as(ctypes.c_void_p)
     check_call(_LIB.MXNDArraySyncCopyToCPU(array.handle, pointer, ctypes.c_size_t(place.size)))
 
@@ -105,14 +105,14 @@ def to_mxnet(array: Any) -> Any:
 
 
 def parts_of(state: Any) -> list[Any]:
-    """Return the arrays of an optimizer's state of a weight: none, one, or several one in another."""
+    """Flatten an optimizer's state of one weight: None, an array, or nested sequences of arrays."""
     if state is None:
         return []
     return [part for each in state for part in parts_of(each)] if isinstance(state, (list, tuple)) else [state]
 
 
 def start_updates_at(optimizer: Any, updates: int) -> None:
-    """Have an optimizer count its updates from a number on: Adam's steps and a schedule's rate depend on it."""
+    """Set an optimizer's count of updates, on which Adam and the learning rate schedule depend."""
     optimizer.begin_num_update = optimizer.num_update = updates
     optimizer._index_update_count.clear()
 
@@ -134,7 +134,7 @@ def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, s
 
 
 class ServersState:
-    """What the servers of an MXJob hold: the weights, and what the optimizer keeps of each.
+    """The state on the servers of an MXJob: the weights, and the optimizer's state of each.
 
     The parameters that are not trained, such as the means of a batch normalization, are the worker's own.
     """
@@ -159,7 +159,7 @@ class ServersState:
         mx.nd.waitall()
 
     def copy(self, into: Arrays) -> None:
-        """Copy what the worker has, and fetch what the servers have, one array after the other."""
+        """Copy the worker's own parameters, and pull the rest from the servers, one array after the other."""
         for name, parameter in self._own.items():
             copy_to_host(parameter.list_data()[0], into[f"model.{name}"])
         for weight, (name, parameter) in enumerate(self._trained.items()):
@@ -173,7 +173,7 @@ class ServersState:
         return {f"model.{name}": weight, **kept}
 
     def load(self, arrays: Arrays) -> None:
-        """By worker 0, before the weights and the optimizer's state are put on the servers."""
+        """Load a checkpoint's arrays. Called by worker 0, before put_weights and put_optimizer."""
         self.loaded = arrays
         for name, parameter in {**self._own, **self._trained}.items():
             parameter.set_data(to_mxnet(arrays[f"model.{name}"]))
@@ -184,7 +184,7 @@ class ServersState:
         return {own.get(name, name): array for name, array in read_former(content, names, names).items()}
 
     def put_weights(self, *, is_mine: bool) -> None:
-        """By all workers, while servers add up what they get: put one worker's weights there, and take them back."""
+        """Push one worker's weights, and pull them on all. Called by all workers, while the servers only add up."""
         for weight, parameter in enumerate(self.trained):
             nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
             self._store.init(weight, nothing)
@@ -195,7 +195,7 @@ class ServersState:
             self._store.pull(weight, out=parameter.list_data())
 
     def put_optimizer(self) -> None:
-        """By all workers, once the servers have the optimizer: put its state there, if one was loaded."""
+        """Push the loaded optimizer state, if any. Called by all workers, once the servers have the optimizer."""
         for weight, (name, parameter) in enumerate(self._trained.items()):
             nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
             for path, key in list(self._keys_of(weight, name).items())[1:]:

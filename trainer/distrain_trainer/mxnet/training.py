@@ -1,4 +1,4 @@
-"""What both MXNet programs do alike, however their ranks exchange gradients: precision, optimizer, loss and hits."""
+"""What both MXNet programs share: precision, optimizer, loss and evaluation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def require_asked_gpus() -> None:
 
 
 def choose_precision(config: Config, device: Any, log: Log) -> bool:
-    """Compute in fp16 where a GPU can, and tell whether. Before the model is built: it changes MXNet's operators."""
+    """Switch to fp16 on a GPU. Return whether it is used. Call it before building the model: it patches operators."""
     if config.precision == "fp32":
         return False
     if device.device_type != "gpu":
@@ -36,7 +36,7 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
 
 
 def seed_step(config: Config, *, rank: int, samples: int) -> None:
-    """Seed what layers draw, such as dropout's, for the step after so many samples of all ranks."""
+    """Seed the random numbers of layers, such as dropout, for the step after `samples` samples of all ranks."""
     mx.random.seed(step_seed(config, rank=rank, samples=samples))
 
 
@@ -47,7 +47,7 @@ def make_optimizer(config: Config, **options: Any) -> Any:
 
 
 def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
-    """Return the function of one rank's loss: batch and device in, an array of one number out."""
+    """Return the function that computes one rank's loss of a batch on a device, as an array of one number."""
     model.hybridize(static_alloc=True)
     cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
@@ -60,7 +60,7 @@ def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
 
 
 class Statistics:
-    """What a model counts beside its weights, such as the means of a batch normalization, as it was before a step."""
+    """A copy of the non-trainable parameters, such as the means of a batch normalization, from before a step."""
 
     def __init__(self, model: Any) -> None:
         self.parameters = [each for each in model.collect_params().values() if each.grad_req == "null"]
@@ -70,14 +70,14 @@ class Statistics:
         self._before = [[array.copy() for array in each.list_data()] for each in self.parameters]
 
     def restore(self) -> None:
-        """Forget what the step has counted."""
+        """Undo the step's changes of these parameters."""
         for each, before in zip(self.parameters, self._before, strict=True):
             for array, old in zip(each.list_data(), before, strict=True):
                 array[:] = old
 
 
 def are_finite(arrays: Sequence[Any]) -> bool:
-    """Tell whether arrays of one device hold finite numbers alone."""
+    """Tell whether all numbers in arrays of one device are finite."""
     return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
 
 

@@ -1,4 +1,4 @@
-"""What a PyTorch model, its optimizer and its scaler of losses keep from step to step."""
+"""The state of PyTorch's programs that goes into a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distrain_trainer.errors import ArgumentError
 
 
 class TorchState:
-    """The arrays and numbers in the state dictionaries of a model, of its optimizer and of its scaler.
+    """The tensors and numbers in the state dictionaries of a model, its optimizer and its gradient scaler.
 
     An optimizer counts its parameters; here its state has their names. It must be the optimizer that makes the steps:
     one that wraps another, as Horovod's does, has a state of its own.
@@ -52,7 +52,7 @@ class TorchState:
             self._scaler.load_state_dict(scaler)
 
     def _optimizer_state(self, arrays: Arrays) -> dict[str, Any]:
-        """Return the optimizer's state dictionary, with tensors of its own."""
+        """Return the optimizer's state dictionary, with copies of the arrays."""
         kept: dict[int, dict[str, Any]] = {}
         places = {name: number for number, name in enumerate(self._names)}
         for path, array in subset(arrays, "optimizer.").items():
@@ -77,7 +77,7 @@ class TorchState:
 def flat(
     model: Mapping[str, Any], optimizer: Mapping[str, Any], scaler: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the tensors and numbers of state dictionaries as tensors, by their names in a checkpoint."""
+    """Return tensors and numbers of the state dictionaries as tensors, by their names in a checkpoint."""
     found: dict[str, Any] = {f"model.{name}": tensor for name, tensor in model.items()}
     by_number = dict(enumerate(names))
     for number, kept in optimizer["state"].items():

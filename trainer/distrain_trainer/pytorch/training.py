@@ -1,4 +1,4 @@
-"""What training with PyTorch is, whoever averages the gradients: the device, the precision, a step, a test."""
+"""What both PyTorch programs share: device, precision, the training loop, and evaluation."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat
 
 @dataclass(frozen=True)
 class Computer:
-    """What this rank computes on, and how precisely."""
+    """The device and the precision of this rank."""
 
     device: torch.device
     precision: torch.dtype
 
     @classmethod
     def choose(cls, config: Config, log: Log, *, local_rank: int, local_ranks: int) -> Computer:
-        """Take one GPU of this machine; without any, this rank's part of the processors."""
+        """Choose one GPU of this machine, or without GPUs this rank's share of the processors."""
         gpus = torch.cuda.device_count()
         if gpus == 0:
             choose_threads(local_ranks)
@@ -65,7 +65,7 @@ class Computer:
         return (weights * torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")).sum()
 
     def scaler(self) -> Any:
-        """Return what scales losses: fp16 holds no small gradients, so they are computed of a larger loss."""
+        """Return the gradient scaler: fp16 cannot represent small gradients, so the loss is scaled up."""
         return torch.amp.GradScaler(self.device.type, enabled=self.precision == torch.float16)
 
     def count_right(self, model: Any, batches: Iterator[Batch]) -> float:
@@ -99,7 +99,7 @@ def require_asked_gpus() -> None:
 
 
 def choose_threads(local_ranks: int) -> None:
-    """Share this container's processors among its ranks, or each would start a thread for every one of the machine's.
+    """Share this container's processors among its ranks: PyTorch's default is a thread per processor of the machine.
 
     A number that the user gave stays, and so does the 1 that torchrun gives each of several ranks.
     """
@@ -115,7 +115,7 @@ def make_optimizer(config: Config, model: Any) -> Any:
 
 
 class Statistics:
-    """What a model counts beside its weights, such as the means of a batch normalization, as it was before a step."""
+    """A copy of the model's buffers, such as the means of a batch normalization, from before a step."""
 
     def __init__(self, model: Any) -> None:
         self._buffers = list(model.buffers())
@@ -125,7 +125,7 @@ class Statistics:
         _copy(self._buffers, self._before)
 
     def restore(self) -> None:
-        """Forget what the step has counted."""
+        """Undo the step's changes of the buffers."""
         _copy(self._before, self._buffers)
 
 
@@ -174,7 +174,7 @@ def run_steps(
 ) -> Progress:
     """Make all steps that are left. Raises DivergedError when the loss is lost, StoppedError when asked to stop.
 
-    `largest` begins to look for the largest of all ranks' numbers, and returns what waits for it.
+    `largest` starts a max-reduction over the ranks, and returns the function that waits for its result.
     """
     rank, ranks = run.group.rank, run.group.size
     steps = count_steps(config, dataset, ranks=ranks, start=run.position)
@@ -190,7 +190,7 @@ def run_steps(
         # Distributed: ranks that drop out alike would learn less.
         torch.manual_seed(step_seed(config, rank=rank, samples=run.position.samples))
         asked = largest(run.asked)  # Distributed: all ranks stop at the same step.
-        # As a number at once: it waits for a GPU, which else only has the step in its queue.
+        # float() waits for the GPU. Without it the step would only be queued.
         loss = float(train_step(batch))
         progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
         run.made_step(batch.global_samples, asked=asked())
@@ -199,7 +199,7 @@ def run_steps(
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
 def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
-    """Fill the tensors with rank 0's. They are sent as bytes: no communicator knows all types."""
+    """Overwrite the tensors with those of rank 0. They are sent as bytes, as no communicator supports every type."""
     whole = {name: tensor.resolve_conj().contiguous() for name, tensor in tensors.items()}
     broadcast({name: tensor.view(-1).view(torch.uint8) for name, tensor in whole.items() if tensor.numel()})
     for name, tensor in tensors.items():
@@ -208,7 +208,7 @@ def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, 
 
 
 def make_deterministic() -> None:
-    """Compute the same bits of the same numbers. Before anything else of PyTorch's."""
+    """Make computations bitwise reproducible. Call it before any other call to PyTorch."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""A model's weights on parameter servers: pulled whole before a step, and changed by what each step pushes.
+"""A model's weights on parameter servers: a worker pulls all of them before a step, and pushes gradients after it.
 
 Per step a worker pulls K bytes and pushes K bytes, K being 4 times the number of its parameters.
 """
@@ -21,10 +21,10 @@ v1 = tf.compat.v1
 
 
 class SharedWeights:
-    """The variables of one model, on the servers of a cluster, as this process reaches them.
+    """The variables of one model on the servers of a cluster, as one process's graph refers to them.
 
-    Every process makes the same ones, in the same order, so that they have the same names. To the chief they are the
-    state of the run.
+    Every process creates the same variables in the same order, so their names agree. For the chief they are the state
+    that goes into a checkpoint.
     """
 
     def __init__(self, config: Config, model: Any, member: Member) -> None:

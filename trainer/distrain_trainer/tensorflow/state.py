@@ -1,4 +1,4 @@
-"""What a Keras model and its optimizer keep from step to step, as arrays."""
+"""The state of TensorFlow's programs that goes into a checkpoint."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class KerasState:
 
 
 def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
-    """Return variables by their names, with a number where two have one name, as in two layers of a user's layer."""
+    """Return variables by name. A name that occurs twice, as in a user's nested layers, gets a number."""
     names = [variable.name.removesuffix(":0") for variable in variables]
     counts = Counter(names)
     numbered = [name if counts[name] == 1 else f"{name}.{number}" for number, name in enumerate(names)]

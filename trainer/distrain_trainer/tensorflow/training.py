@@ -1,4 +1,4 @@
-"""What TensorFlow's programs share: the device, the number format, a batch's loss, and the test."""
+"""What both TensorFlow programs share: device, precision, a batch's loss, and evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def require_asked_gpus() -> None:
 
 
 def choose_device(*, local_rank: int, local_size: int) -> None:
-    """Take one GPU of this machine, and of its memory no more than is used."""
+    """Use one GPU of this machine, and let its memory grow as needed."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return
@@ -48,27 +48,27 @@ def choose_precision(config: Config) -> None:
 
 
 def tell_precision(config: Config, log: Log, *, gpus: bool) -> None:
-    """Say when the computation is not in the precision that was asked for."""
+    """Log a line if the requested precision is not used."""
     if config.precision != "fp32" and not gpus:
         log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
 
 
 def make_deterministic() -> None:
-    """Compute the same bits of the same numbers. Before anything else of TensorFlow's."""
+    """Make computations bitwise reproducible. Call it before any other call to TensorFlow."""
     tf.config.experimental.enable_op_determinism()
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def seed(config: Config, *, rank: int) -> None:
-    """Seed all that draws weights, and have layers draw from generators that can be seeded again."""
+    """Seed the initialization of weights, and have layers use generators that can be seeded again."""
     tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: ranks that drop out alike would learn less.
     tf.keras.backend.experimental.enable_tf_random_generator()
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 
 
 def seeder(config: Config, model: Any, *, rank: int) -> Callable[[int], None]:
-    """Return what seeds a model's layers, such as dropout, for the step after so many samples of all ranks."""
+    """Return the function that seeds a model's layers, such as dropout, for the step after `samples` samples."""
     own: list[Any] = [getattr(layer, "_random_generator", None) for layer in model.submodules]
     made = [getattr(each, "_generator", None) for each in own]
     generators = [each for each in (*made, tf.random.get_global_generator()) if each is not None]
@@ -89,7 +89,7 @@ def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:
 
 
 def counted_by(model: Any) -> list[Any]:
-    """Return the variables that a model counts beside its weights, such as the means of a batch normalization."""
+    """Return a model's non-trainable float variables, such as the means of a batch normalization."""
     return [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
 
 
