@@ -15,4 +15,4 @@ helm=$(python -c 'from lab.builds import golang; print(golang.binary("helm4"))')
 for values in values/*.yaml; do
   "$helm" lint --quiet charts/distrain -f "$values"
 done
-PYTHONPATH=plugin lint-imports --no-cache --no-logo
+PYTHONPATH=plugin:trainer lint-imports --no-cache --no-logo
