@@ -44,10 +44,10 @@ def _exceeded(quota: ResourceQuota, asked: Units, own: Units, say: Wording) -> I
         used = max(0, units(resource, (quota.status.used or {}).get(name, 0)) - freed.get(name, 0))
         if need and need + used > hard:
             figures = [text(resource, amount) for amount in (need, used, hard)]
-            yield _obstacle(quota.metadata.name, name, figures, is_too_small=need > hard, say=say)
+            yield _refusal(quota.metadata.name, name, figures, is_too_small=need > hard, say=say)
 
 
-def _obstacle(quota: str, name: str, figures: Sequence[str], *, is_too_small: bool, say: Wording) -> Refusal:
+def _refusal(quota: str, name: str, figures: Sequence[str], *, is_too_small: bool, say: Wording) -> Refusal:
     need, used, hard = figures
     reason = f"exceeded quota: {quota}, requested: {name}={need}, used: {name}={used}, limited: {name}={hard}"
     head = f"{say.place(say.job.main)}: the job needs {need} of {name}, and ResourceQuota {quota}"

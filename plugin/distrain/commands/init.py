@@ -42,7 +42,7 @@ DATA = re.compile("/.|s3://[a-z0-9]")
 class Ground(Struct, frozen=True):
     """What the file is made for: the nodes, where they are known those of a cluster, and what that can do."""
 
-    around: SuggestedNodes
+    suggested: SuggestedNodes
     measure: Measure
     capabilities: Capabilities | None = None
 
@@ -57,7 +57,7 @@ class Maker(Struct, frozen=True):
     def source(self, wish: Wish) -> Source:
         schema = json.loads((self.chart / "values.schema.json").read_text())
         values = commented_yaml.parse((self.chart / "values.yaml").read_text(), schema)
-        return Source(self.chart, ("--values", "-"), text(wish, self.ground.around, values, schema).encode())
+        return Source(self.chart, ("--values", "-"), text(wish, self.ground.suggested, values, schema).encode())
 
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
         """Return the first wish that the chart takes for this cluster; raises the first refusal where it takes none."""
@@ -93,8 +93,8 @@ def run(options: argparse.Namespace) -> int:
     if target and target.exists() and not options.force:
         raise ValuesError(f"--output: {target} is there already; name another file, or add --force to replace it")
     maker = Maker(find(), chart, _ground(options))
-    wish = maker.first_served(_wishes(options, maker.ground.around))
-    _tell(wish, maker.ground.around, options)
+    wish = maker.first_served(_wishes(options, maker.ground.suggested))
+    _tell(wish, maker.ground.suggested, options)
     made = maker.file(wish)
     if not target:
         console.answer(made.rstrip("\n"))
@@ -131,9 +131,9 @@ def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str 
     raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant(value, choices)}')
 
 
-def _wishes(options: argparse.Namespace, around: SuggestedNodes) -> Iterator[Wish]:
+def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[Wish]:
     """Yield what the arguments leave open in the order in which it is to be tried."""
-    gpus = around.gpus if options.gpus is None else options.gpus
+    gpus = suggested.gpus if options.gpus is None else options.gpus
     for kind in [options.kind] if options.kind else KINDS:
         for framework in [options.framework] if options.framework else FRAMEWORKS:
             yield Wish(
@@ -185,7 +185,7 @@ def _short(error: DistrainError) -> str:
     return "no cluster can be read (" + error.messages[0].partition(";")[0] + ")"
 
 
-def _tell(wish: Wish, around: SuggestedNodes, options: argparse.Namespace) -> None:
+def _tell(wish: Wish, suggested: SuggestedNodes, options: argparse.Namespace) -> None:
     """Say what was chosen for the user, and what only the user can mend."""
     chosen = [] if options.framework else [f"framework {wish.framework}"]
     chosen += [] if options.model else [f"model {wish.model}"]
@@ -194,5 +194,5 @@ def _tell(wish: Wish, around: SuggestedNodes, options: argparse.Namespace) -> No
         chosen.append(f"job.kind {wish.kind}, for want of an operator")
     if chosen:
         console.say(f"chosen: {', '.join(chosen)}")
-    for taint in around.left_out if wish.gpus else ():
+    for taint in suggested.left_out if wish.gpus else ():
         console.say(f"GPU nodes with the taint {taint} are left out; if they are yours, add it to workers.tolerations")

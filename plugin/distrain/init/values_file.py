@@ -59,10 +59,10 @@ def models() -> list[str]:
     return sorted(SHAPES)
 
 
-def text(wish: Wish, around: SuggestedNodes, chart: commented_yaml.Section, schema: Mapping[str, Any]) -> str:
+def text(wish: Wish, suggested: SuggestedNodes, chart: commented_yaml.Section, schema: Mapping[str, Any]) -> str:
     """Return the file; `chart` is the chart's values.yaml."""
     section = commented_yaml.Section(head=list(_head(wish)))
-    for setting in _settings(wish, around):
+    for setting in _settings(wish, suggested):
         section.set(setting.path, setting.value)
         entry = section.find(setting.path)
         if entry:
@@ -88,7 +88,7 @@ def _head(wish: Wish) -> Iterator[str]:
     yield f"# change gpus, and keep what `helm distrain derive -f {wish.file}` prints: the derived lines follow."
 
 
-def _settings(wish: Wish, around: SuggestedNodes) -> Iterator[Setting]:
+def _settings(wish: Wish, suggested: SuggestedNodes) -> Iterator[Setting]:
     yield Setting(("framework",), wish.framework)
     if wish.strategy != "allreduce":
         yield Setting(("strategy",), wish.strategy)
@@ -96,8 +96,8 @@ def _settings(wish: Wish, around: SuggestedNodes) -> Iterator[Setting]:
         yield Setting(("job", "kind"), wish.kind)
     yield Setting(("gpus",), wish.gpus)
     if wish.gpus:
-        yield Setting(("workers", "gpuResource"), around.gpu_resource)
-        yield Setting(("workers", "tolerations"), list(around.tolerations))
+        yield Setting(("workers", "gpuResource"), suggested.gpu_resource)
+        yield Setting(("workers", "tolerations"), list(suggested.tolerations))
     yield from _image(wish)
     yield from _trainer(wish)
     yield from _data(wish)

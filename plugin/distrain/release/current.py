@@ -81,8 +81,8 @@ def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
 
 def refuse_owned(revision: Revision, state: kube.Workload | None, name: str) -> None:
     """Raise RefusedError for what Argo CD or Flux would turn back."""
-    for marks in [*_marks_in(revision), *([ownership_of(state.metadata)] if state else [])]:
-        if words := owner(marks):
+    for ownership in [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]:
+        if words := owner(ownership):
             raise RefusedError(f"{name}: {words}")
 
 
@@ -99,9 +99,11 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
 def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
     """Say that there is no release, or who else has made a job of this name."""
     for resource, job in jobs_in(cluster, namespace):
-        marks = ownership_of(job.metadata)
-        if instance_of(job.metadata) == name and made_without_helm(marks):
-            words = owner(marks) or f"was not made by Helm: change {resource.kind} {resource.name} with what made it"
+        ownership = ownership_of(job.metadata)
+        if instance_of(job.metadata) == name and made_without_helm(ownership):
+            words = (
+                owner(ownership) or f"was not made by Helm: change {resource.kind} {resource.name} with what made it"
+            )
             return f"{name}: is no Helm release in namespace {namespace}; it {words}"
     return (
         f"{name}: there is no release of this name in namespace {namespace}; `helm list --namespace {namespace}` "
@@ -109,7 +111,7 @@ def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
     )
 
 
-def _marks_in(revision: Revision) -> Iterator[Ownership]:
+def _ownerships_in(revision: Revision) -> Iterator[Ownership]:
     for item in objects(revision.manifest).values():
         metadata = item.get("metadata") or {}
         yield Ownership(metadata.get("labels") or {}, metadata.get("annotations") or {})
