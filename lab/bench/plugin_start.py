@@ -1,7 +1,7 @@
-"""How long the plugin takes to start, beside a Python that does nothing.
+"""Measure how long the plugin takes to start, compared with a Python that does nothing.
 
 The plugin is the packaged one in its own environment, run as Helm runs it. Each figure is a ratio of medians; its
-programs take turns, so that whatever else the machine does slows all of them down alike.
+programs take turns, so other load on the machine slows all of them down alike.
 """
 
 from __future__ import annotations

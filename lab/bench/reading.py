@@ -1,7 +1,7 @@
-"""What reading a large cluster takes: `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
+"""Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench.reading` prints the times, the memory, how soon the first question is asked, and what reading alone
-takes. The plugin is the packaged one, installed as Helm installs it.
+`python -m lab.bench.reading` prints times, memory, when the first request comes, and how long reading alone takes. The
+plugin is the packaged one, installed as Helm installs it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ON_GPU_NODES = {
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program: its time, its processors' time, its first question's, and the most memory it had."""
+    """One run of the program: wall-clock and CPU seconds, the time of its first request, and its peak memory."""
 
     seconds: float
     processor_seconds: float
@@ -53,14 +53,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Server:
-    """The API server, as a user reaches it."""
+    """The API server's URL, a kubeconfig for it, and its CA certificate."""
 
     url: str
     kubeconfig: Path
     authority: Path
 
     def first_question(self) -> float:
-        """Return when it was first asked anything, and forget that."""
+        """Return the time of the first request since the last call, and reset it."""
         context = ssl.create_default_context(cafile=str(self.authority))
         with urllib.request.urlopen(f"{self.url}{FIRST}", context=context) as answer:
             return float(json.load(answer)["monotonic"] or "nan")
@@ -100,7 +100,7 @@ def _tell_of_bare_reading(seconds: list[float], ratios: list[float]) -> None:
 
 
 def _bare_reading(server: Server) -> float:
-    """Return the seconds that are not ours to shorten, at the speed that the machine has at the moment."""
+    """Return the seconds that two processes take to fetch all pods, at the machine's speed of this moment."""
     command = [sys.executable, "-m", "lab.static_api.bare_reader", server.url, str(server.authority)]
     started = time.monotonic()
     subprocess.run(command, cwd=REPOSITORY, check=True)
@@ -115,7 +115,7 @@ def _check(program: str, manifest: Path, server: Server) -> Run:
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         answer = process.stdout.read()
-        # Not of all children, as getrusage has it: of this one, and of those that it waited for.
+        # getrusage would count all children; wait4 counts this one and the processes that it waited for.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started
@@ -138,7 +138,7 @@ def _manifest(path: Path, workers: int, amounts: dict[str, str], **spec: Any) ->
 
 @contextmanager
 def _server(folder: Path) -> Iterator[Server]:
-    """Start the server with a certificate of its own; it writes the objects first where the cache has none."""
+    """Start the server with its own certificate. It writes the objects first if the cache has none."""
     authority = Authority(folder / "pki")
     pair = authority.server("server", ["localhost"], ["127.0.0.1"])
     (folder / "server.pem").write_bytes(pair.key.read_bytes() + pair.certificate.read_bytes())

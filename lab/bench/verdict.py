@@ -1,7 +1,7 @@
-"""How long the verdict alone takes, nodes and pods being read: `PYTHONPATH=plugin python -m lab.bench.verdict`.
+"""Measure how long the verdict takes after nodes and pods are read: `PYTHONPATH=plugin python -m lab.bench.verdict`.
 
-5,000 nodes in three zones and 100 racks hold other pods of many sizes; a gang of 1,024 workers and its launcher come
-with the rules that people give them.
+5,000 nodes in three zones and 100 racks hold other pods of many sizes. The job is a gang of 1,024 workers and a launcher,
+with the scheduling rules that users set.
 """
 
 from __future__ import annotations

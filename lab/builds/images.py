@@ -1,25 +1,22 @@
 """Build the lab's container images on this machine, without a container registry.
 
-A framework's image is built by buildah from trainer/<framework>.Dockerfile on a Debian root that mmdebstrap makes from
-the host's own apt sources. An image of static programs is written as an archive straight away. Each result is a docker
-archive in the cache, under a key of all it is built from, so that building again is a look whether the file exists.
+buildah builds a framework's image from trainer/<framework>.Dockerfile. Its base image is a Debian root that mmdebstrap
+makes from the host's apt sources. The cache stores every image as a docker archive. The archive's name holds a hash of
+all that the image is built from, so an image whose archive exists is not built again.
 
-Where the network re-signs TLS, pip inside the build gets the CA bundle that PIP_CERT names, as pip outside does.
+Where the network re-signs TLS, pip inside the build uses the CA bundle that PIP_CERT names.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import itertools
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,12 +26,13 @@ from pathlib import Path
 
 import yaml
 
+from lab.builds import docker_archive
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
 # The chart asks for the image under its own version.
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-# What the trainer's images are built from, and the packages among it that make only their last layers.
+# What the trainer's images are built from, and the packages in it that only the last layers contain.
 CONTEXT = (".dockerignore", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
 TRAINER_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
@@ -98,7 +96,7 @@ def image_from(name: str, dockerfile: Path) -> Image:
 
 
 def trainer_environment(framework: str) -> str:
-    """Return the name of a framework's image less our own code, for `run_in_image` with the working tree's.
+    """Return the name of a framework's image without our code; `run_trainer` mounts the working tree's code into it.
 
     Raises LabError as trainer_image does.
     """
@@ -111,10 +109,10 @@ def trainer_environment(framework: str) -> str:
 
 
 def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[str]) -> Image:
-    """Return an image of nothing but the given programs: path in the image -> file on this machine."""
+    """Return an image that holds only these programs: path in the image -> file on this machine."""
     contents = {path.lstrip("/"): source.read_bytes() for path, source in sorted(files.items())}
     key = _key([reference, json.dumps(entrypoint), *(part for item in contents.items() for part in item)])
-    return _build_once(reference, key, lambda archive: _write_scratch(archive, reference, contents, entrypoint))
+    return _build_once(reference, key, lambda archive: docker_archive.write(archive, reference, contents, entrypoint))
 
 
 def run_in_image(
@@ -126,7 +124,7 @@ def run_in_image(
     user: str = "1000:1000",
     timeout: int = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a built image's file system, on the host's network, and return its end and output.
+    """Run a command in a built image's file system, on the host's network, and return its exit status and output.
 
     `mounts` binds files or folders of this machine over paths of the image. Raises subprocess.TimeoutExpired.
     """
@@ -162,7 +160,7 @@ def run_trainer(
 
 
 def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:
-    """Return the image from the cache, or have `build` write its archive, aside first."""
+    """Return the image from the cache. If its archive is missing, `build` writes it under a temporary name first."""
     name = reference.rpartition("/")[2].partition(":")[0]
     archive = ARCHIVES / f"{name}-{key}.tar"
     if archive.exists():
@@ -182,7 +180,7 @@ def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Imag
 
 @contextmanager
 def _lock() -> Iterator[None]:
-    """Let one process build at a time: two would write the same archive and remove each other's containers."""
+    """Let one process build at a time: two would write one archive, and remove each other's working containers."""
     ARCHIVES.mkdir(parents=True, exist_ok=True)
     with (ARCHIVES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -232,7 +230,7 @@ def _base_image() -> str:
 
 
 def _remove_working_containers() -> None:
-    """Remove what an interrupted build left: its half-filled layers take gigabytes."""
+    """Remove the containers of interrupted builds: their layers take gigabytes."""
     listing = _buildah("containers", "--noheading", "--format", "{{.ContainerName}}")
     names = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split()
     left = [name for name in names if "-working-container" in name or _is_of_the_dead(name)]
@@ -241,14 +239,14 @@ def _remove_working_containers() -> None:
 
 
 def _is_of_the_dead(name: str) -> bool:
-    """Tell whether a container was for one command of a process that was killed meanwhile."""
+    """Tell whether the process that a container was made for has ended."""
     run = re.fullmatch(r"run-(\d+)-\d+", name)
     return run is not None and not Path("/proc", run[1]).exists()
 
 
 @contextmanager
 def _container(reference: str) -> Iterator[str]:
-    """Give a container of the image, for one command: two at once would meet in its /tmp, and buildah fails over it."""
+    """Make a container for one command. Two commands in one container would share its /tmp, on which buildah fails."""
     name = f"run-{os.getpid()}-{next(_containers)}"
     made = subprocess.run(
         _buildah("from", "--pull-never", "--name", name, reference), capture_output=True, text=True, check=False
@@ -310,7 +308,7 @@ def _base_key() -> str:
 
 
 def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
-    """Return the key of all that a framework's image may be built from, less some folders."""
+    """Hash all files that a framework's image is built from, except those in the folders `without`."""
     if not _dockerfile(framework).exists():
         raise LabError(f"{_dockerfile(framework)}: no such file, so there is no image for the framework {framework}")
     parts: list[str | bytes] = [_base_key()]
@@ -322,7 +320,7 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Tell whether a file below trainer/ is for another framework's image alone, as its name then says first."""
+    """Tell whether only another framework's image uses a file below trainer/: its name starts with that framework."""
     others = tuple(name for name in FRAMEWORKS if name != framework)
     return "distrain_trainer" not in path.parts and path.name.startswith(others)
 
@@ -375,31 +373,3 @@ def _logged(name: str, command: Sequence[str], progress: str | None = None) -> N
     if process.returncode != 0:
         tail = "\n".join(log_file.read_text(errors="replace").splitlines()[-20:])
         raise LabError(f"building {name} failed (exit code {process.returncode}); the whole log is {log_file}:\n{tail}")
-
-
-def _write_scratch(archive: Path, reference: str, contents: Mapping[str, bytes], entrypoint: list[str]) -> None:
-    """Write a docker archive of one layer. The same programs give the same bytes."""
-    layer = _tar(contents, mode=0o755)
-    config = {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],
-        "os": "linux",
-        "config": {"Entrypoint": entrypoint},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": ["layer.tar"]}]
-    parts = {
-        "config.json": json.dumps(config).encode(),
-        "layer.tar": layer,
-        "manifest.json": json.dumps(manifest).encode(),
-    }
-    archive.write_bytes(_tar(parts, mode=0o644))
-
-
-def _tar(contents: Mapping[str, bytes], mode: int) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), mode
-            tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""The packaged plugin, installed as Helm installs it: in its own environment, and compiled."""
+"""Install the packaged plugin as Helm does, with its own Python environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.paths import CACHE_DIR
 
 
 def installed(folder: Path) -> Path:
-    """Unpack the plugin there and give it its environment, which stays in the cache until its packages change."""
+    """Unpack the plugin into a folder and set up its environment. The cache keeps the environment for the next time."""
     plugin, kept = unpacked(package.write(folder), folder), CACHE_DIR / "plugin-venv"
     if kept.exists():
         shutil.copytree(kept, plugin / ".venv", symlinks=True)

@@ -1,6 +1,6 @@
 """`make package`: the plugin and its chart as one archive, dist/distrain-VERSION.tgz, for `helm plugin install`.
 
-The same files give the same bytes. Standard library only, so that a checkout and Python are all it takes.
+The same files give the same bytes. Standard library only, so a checkout and Python are enough.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.paths import REPOSITORY
 PLUGIN = REPOSITORY / "plugin"
 DIST = REPOSITORY / "dist"
 NAME = "distrain"
-# What Helm reads, and so has to find at the top of an archive too.
+# Helm reads these at the top of an archive too.
 HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
 LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "requirements.in", "distrain.egg-info")
@@ -43,7 +43,7 @@ def write(folder: Path) -> Path:
     """
     folder.mkdir(exist_ok=True)
     path = folder / f"{NAME}-{_version()}.tgz"
-    # No name and no time: gzip would note both.
+    # Without a name and a time, which gzip would store.
     with (
         path.open("wb") as file,
         gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
@@ -58,7 +58,7 @@ def write(folder: Path) -> Path:
 
 
 def sign(archive: Path, key: str) -> Path:
-    """Write what Helm 4 verifies an archive by, signed with a key of GnuPG, and return its path."""
+    """Write the provenance file that Helm 4 verifies an archive with, signed by a GnuPG key, and return its path."""
     provenance = archive.with_name(f"{archive.name}.prov")
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     description = (PLUGIN / "plugin.yaml").read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _add(archive: tarfile.TarFile, name: str, source: Path, content: bytes | None) -> None:
-    """Add a file, or a folder where there is no content, that belongs to nobody and is as old as time."""
+    """Add a file, or a folder if `content` is None, with owner 0 and time 0."""
     entry = tarfile.TarInfo(name)
     entry.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
     entry.mode = 0o755 if os.access(source, os.X_OK) else 0o644

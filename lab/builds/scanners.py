@@ -1,4 +1,4 @@
-"""Bring the scanners of manifests: checkov with a Python environment of its own, kube-score built from Go."""
+"""Install the manifest scanners: checkov in its own Python environment, kube-score built from Go."""
 
 from __future__ import annotations
 

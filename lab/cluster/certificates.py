@@ -1,6 +1,6 @@
-"""The cluster's own certificate authority, and what it signs.
+"""The cluster's certificate authority, and the certificates that it signs.
 
-Everything is ECDSA P-256 and valid for a year: a lab is made anew at each start.
+All keys are ECDSA P-256, all certificates valid for a year: each start of the lab makes new ones.
 """
 
 from __future__ import annotations

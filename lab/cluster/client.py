@@ -1,4 +1,4 @@
-"""Speak to the running cluster: to its API server with kubectl, to its container runtime with ctr."""
+"""Run kubectl against the cluster's API server, and ctr against its container runtime."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def kubectl(*arguments: str, stdin: str | None = None) -> str:
 
 
 def apply(*objects: dict[str, Any]) -> None:
-    """Create these objects, or change them to be so."""
+    """Apply these objects with server-side apply."""
     kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
 
 def load_image(image: images.Image) -> None:
-    """Import an image into the node, unless that very build is there."""
+    """Import an image into the node, unless the node has the image of this archive."""
     label = f"distrain.dev/archive={image.archive.name}"
     if label in _ctr("images", "ls", f"name=={image.reference}"):
         return

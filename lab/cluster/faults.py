@@ -1,4 +1,4 @@
-"""What goes wrong on real clusters, done to the lab from outside: processes killed or halted, networks cut."""
+"""Inject the faults of real clusters from outside: kill or halt processes, cut networks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
 
 @contextmanager
 def halted(pod_uid: str, *words: str) -> Iterator[int]:
-    """Halt a process of a pod as a hung one would be; what is left of it afterwards goes on."""
+    """Stop a process of a pod with SIGSTOP; send SIGCONT afterwards if it still exists."""
     pid = send(signal.SIGSTOP, pod_uid, *words)
     try:
         yield pid
@@ -49,9 +49,9 @@ def halted(pod_uid: str, *words: str) -> Iterator[int]:
 
 @contextmanager
 def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
-    """Drop all that a pod sends to an address, and all that comes from there: no connection is closed, none answers.
+    """Drop all packets between a pod and an address, so that connections hang and are not closed.
 
-    With a port it is what goes to that TCP port alone.
+    With a port, drop only the packets of that TCP port.
     """
     sides = [("OUTPUT", "--destination", "--dport"), ("INPUT", "--source", "--sport")]
     rules = [[chain, side, address, *_tcp(flag, port)] for chain, side, flag in sides]
@@ -61,7 +61,7 @@ def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]:
-    """Lead what a pod sends to a TCP port of an address to another port there."""
+    """Redirect a pod's packets from one TCP port of an address to another port of it."""
     chain = ["OUTPUT", "--table", "nat", "--destination", address, *_tcp("--dport", port)]
     with _ruled(pod_uid, [[*chain, "--jump", "DNAT", "--to-destination", f"{address}:{to}"]]):
         yield
@@ -87,7 +87,7 @@ def _registered() -> int:
 
 @contextmanager
 def refusing_s3(port: int) -> Iterator[None]:
-    """Serve S3 on the node, to nobody who has the lab's keys."""
+    """Serve S3 on the node with other keys, so that it refuses the lab's keys."""
     name, server = "refusing-s3", Server.new(f"{NODE_ADDRESS}:{port}")
     with tempfile.TemporaryDirectory() as folder:
         namespaces.start(name, server.command(Path(folder) / "s3"), server.environment())
@@ -99,7 +99,7 @@ def refusing_s3(port: int) -> Iterator[None]:
 
 
 def _started(name: str) -> int:
-    """Return the id of what the lab has started by this name: the child of what enters the lab's namespaces."""
+    """Return the id of a process that the lab started under this name: the child of its nsenter."""
     entering = namespaces.pid(name)
     children = _text(entering, f"task/{entering}/children").split() if entering else []
     if not children:
@@ -113,7 +113,7 @@ def _tcp(flag: str, port: int | None) -> list[str]:
 
 @contextmanager
 def _ruled(pod_uid: str, rules: list[list[str]]) -> Iterator[None]:
-    """Put rules first in their chains of a pod's network, and take them away again."""
+    """Insert iptables rules into a pod's network namespace, and delete them afterwards."""
     pid = processes(pod_uid)[0]
     for rule in rules:
         _iptables(pid, "--insert", *rule)
@@ -133,7 +133,7 @@ def _iptables(pid: int, *rule: str) -> None:
 
 
 def _age(pid: int) -> tuple[int, int]:
-    """Return what sorts processes by their start: their ids begin anew at times."""
+    """Return a sort key by start time: process ids alone wrap around."""
     fields = _text(pid, "stat").rpartition(")")[2].split()
     return (int(fields[19]) if fields else 0, pid)
 

@@ -1,4 +1,4 @@
-"""What the host must offer before the cluster is started; each lack is one line that says what to do."""
+"""Check what the host must have before the cluster starts. Each error is one line that says what to do."""
 
 from __future__ import annotations
 

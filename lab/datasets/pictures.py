@@ -1,4 +1,4 @@
-"""Made images in the layouts that the trainer reads: a folder per class, and tar shards."""
+"""Generate images in the layouts that the trainer reads: a folder per class, and tar shards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PIL import Image
 
 
 def numbered(count: int, *, size: int = 8, classes: int = 3) -> Iterator[tuple[bytes, int]]:
-    """Yield PNG images of one colour, which tells their number, with a class each."""
+    """Yield PNG images with a class each. An image's colour is its number."""
     for number in range(count):
         yield encode(np.full((size, size, 3), number, dtype=np.uint8), "PNG"), number % classes
 

@@ -1,7 +1,7 @@
 """The objects of a large cluster, as its API server would send them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
 
-They are written once, into a cache, already cut into the chunks of an HTTP/1.1 body as Kubernetes 1.33 and later cuts
-them, one per item. So the server that sends them has next to nothing to do. Pods are there in protobuf, too.
+They are written once into the cache, already as chunks of an HTTP/1.1 body, one chunk per item as Kubernetes 1.33 and
+later sends them. So the server that sends them has almost nothing to do. Pods are written as protobuf too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.static_api import protobuf
 NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
 GPUS = 8
 REQUESTS = [("500m", "1Gi"), ("1", "2Gi"), ("250m", "512Mi"), ("2", "4Gi"), ("100m", "128Mi")]
-# What stands in a pod for what is its own, as long as that is: in protobuf lengths are written down.
+# Placeholders in a pod's template, as long as the values that replace them: protobuf stores lengths.
 INDEX, NODE_NAME, ADDRESS = "@IDX@", f"{'@NODE@':@<26}", f"{'@ADDRESS@':@<15}"
 
 Object = dict[str, Any]
@@ -29,9 +29,9 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Items:
-    """A file of chunks, one per item, and where each begins; the last entry is the end.
+    """A file of chunks, one per item, and the offset of each; the last offset is the end of the file.
 
-    `sizes` are the bytes of the items before each, without what makes chunks of them.
+    `sizes` holds the total bytes of the items before each item, without the chunks' framing.
     """
 
     path: Path
@@ -50,7 +50,7 @@ def pods() -> Items:
 
 
 def pods_in_protobuf() -> Items:
-    """Return the same pods in the other encoding."""
+    """Return the same pods as protobuf."""
     return _stored("pods.protobuf", _pods(protobuf.pods(_templates())))
 
 
@@ -128,7 +128,7 @@ def _node(number: int) -> bytes:
 
 
 def _pods(templates: list[bytes]) -> Iterator[bytes]:
-    """Yield the pods of Deployments: a Deployment's have the same text, with what is each one's own put in."""
+    """Yield the pods of Deployments: a Deployment's template with each pod's own values put in."""
     for node in range(NODES):
         for number in range(PODS_PER_NODE):
             text = templates[(node + number) % len(templates)]
@@ -251,7 +251,7 @@ def _container_status(container: Object) -> Object:
 
 
 def _managed(manager: str, fields: Object) -> Object:
-    """Return who set which fields, in the form in which these take a third of most objects."""
+    """Return an entry of managedFields; managedFields are a third of most objects."""
     named = {f"f:{key}": _named(value) for key, value in fields.items()}
     head = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
     return {**head, "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": named}}

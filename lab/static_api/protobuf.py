@@ -1,6 +1,6 @@
-"""Kubernetes' objects in the encoding of its own components, as an API server sends them to who accepts it.
+"""Encode pods in the protobuf format in which an API server sends them to clients that accept it.
 
-An object stands in an envelope: `k8s\\0` and a message `Unknown` of its type and its bytes (apimachinery's
+An object is in an envelope: `k8s\\0` and a message `Unknown` of its type and its bytes (apimachinery's
 pkg/runtime/generated.proto). The numbers of the fields are those of k8s.io/api's generated.proto.
 """
 
@@ -33,7 +33,7 @@ def pods(objects: Sequence[Object]) -> list[bytes]:
 
 
 def head(size: int, token: str = "") -> bytes:
-    """Return what stands before the items of a list, which take this many bytes, and whose next page has this token."""
+    """Return the header of a PodList whose items take SIZE bytes, with the continue token of the next page."""
     metadata = _field(METADATA, _field(CONTINUE, token.encode()) if token else b"")
     type_meta = _field(TYPE_META, _field(API_VERSION, b"v1") + _field(KIND, b"PodList"))
     return MAGIC + type_meta + bytes([_tag(RAW)]) + _number(len(metadata) + size) + metadata
@@ -45,7 +45,7 @@ def page(items: Sequence[bytes], token: str = "") -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[bytes]:
-    """Yield the fields of a message that has none but those with a length."""
+    """Yield the fields of a message in which every field has a length."""
     start = 0
     while start < len(message):
         length, body = _number_at(message, start + 1)
@@ -62,7 +62,7 @@ def _tag(number: int) -> int:
 
 
 def _number(value: int) -> bytes:
-    """Write a number in groups of seven bits, the lowest first."""
+    """Encode a number as a varint."""
     groups = []
     while value > 127:
         groups.append(value & 127 | 128)
@@ -71,7 +71,7 @@ def _number(value: int) -> bytes:
 
 
 def _number_at(message: bytes, position: int) -> tuple[int, int]:
-    """Return the number that stands there, and where it ends."""
+    """Decode the varint at a position. Return the number, and the position after it."""
     value = shift = 0
     while message[position] > 127:
         value |= (message[position] & 127) << shift

@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 
-from lab.builds import images
+from lab.builds import docker_archive, images
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
@@ -89,7 +89,7 @@ def test_interrupted_build_leaves_no_archive(program: Path, monkeypatch: pytest.
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(images, "_write_scratch", interrupted)
+        patch.setattr(docker_archive, "write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             images.scratch_image("docker.io/distrain/pause:0.1.0", {"/pause": program}, ["/pause"])
 
