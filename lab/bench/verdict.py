@@ -1,7 +1,7 @@
 """Measure how long the verdict takes after nodes and pods are read: `PYTHONPATH=plugin python -m lab.bench.verdict`.
 
-5,000 nodes in three zones and 100 racks hold other pods of many sizes. The job is a gang of 1,024 workers and a launcher,
-with the scheduling rules that users set.
+5,000 nodes in three zones and 100 racks hold other pods of many sizes. The job is a gang of 1,024 workers and a
+launcher, with the scheduling rules that users set.
 """
 
 from __future__ import annotations
