@@ -1,6 +1,7 @@
-"""Run `distrain` from this folder, whether it is installed as a package or not: `python plugin ...` or bin/distrain.
+"""Run `distrain` from this folder, installed as a package or not: `python plugin ...` or bin/distrain.
 
-The packages have to be those of requirements.txt where bin/setup has made the environment, which keeps a copy of it.
+In the environment that bin/setup makes, check first that the installed packages match requirements.txt. bin/setup
+leaves a copy of the requirements.txt that it installed from.
 """
 
 import os
@@ -18,7 +19,7 @@ def main() -> None:
     try:
         import distrain.__main__  # noqa: F401
     except ModuleNotFoundError as error:
-        # A Python of another version has taken the place of the one that the packages were installed for.
+        # The environment's Python was replaced by another version, for which no packages are installed.
         fail(f"{sys.executable} has no package {error.name}; run {setup}")
 
 

@@ -1,4 +1,4 @@
-"""The program: it runs the command that the arguments name, and turns what goes wrong into lines and an exit code."""
+"""Run the command that the arguments name, and turn errors into lines on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from distrain import console
 from distrain.commands.parser import parser
 from distrain.errors import DistrainError, StoppedError
 
-# Of these only type checkers have a use; imported, typing alone takes as long as all else that --help needs.
+# Only type checkers need these imports. Importing typing takes as long as everything else that --help needs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-# Of the shells, not of people: see commands/completion.py.
+# Called by shells to complete a command line, see commands/completion.py.
 COMPLETE = "__complete"
 
 
@@ -26,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code = run(sys.argv[1:] if arguments is None else arguments)
     console.close()
     if code == StoppedError.exit_code:
-        # Where Ctrl-C met text that `exec` ran, Python would end by the signal instead.
+        # After a KeyboardInterrupt in text that `exec` ran, Python would end by SIGINT instead of with this exit code.
         os._exit(code)
-    # Python would look through all objects for garbage once more, and then free them.
+    # Skip Python's last garbage collection, which would walk over all objects.
     gc.freeze()
     sys.exit(code)
 
@@ -55,7 +55,7 @@ def _command(arguments: Sequence[str]) -> int:
     if list(arguments[:1]) == ["help"]:
         arguments = [*arguments[1:], "--help"]
     options = parser(arguments).parse(arguments or ["--help"])
-    # Imported late: a command costs nobody else its libraries, and --help none at all.
+    # Imported here, so that a command loads only its own libraries and --help loads none.
     command = importlib.import_module(f"distrain.commands.{options.command}")
     code: int = command.run(options)
     return code

@@ -1,4 +1,4 @@
-"""What a user sees: answers on stdout, everything else on stderr. Only this module prints."""
+"""Print results to stdout and everything else to stderr. No other module prints."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from distrain.errors import UnwrittenError, unwritten
 
-# Where Kubernetes takes a container's termination message from.
+# kubelet reads a container's termination message from this file.
 TERMINATION_LOG = Path("/dev/termination-log")
-# What `tell` could not print.
+# Errors from `tell`; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
 
 
 def open_streams() -> None:
-    """Open /dev/null in place of a standard stream that is closed.
+    """Open /dev/null for each standard stream that is closed.
 
-    A connection to the cluster would take its number otherwise, and what a program of ours prints would go there.
+    Otherwise a connection to the cluster could get file descriptor 0, 1 or 2, and a child process would print into it.
     """
     for number in range(3):
         try:
@@ -28,7 +28,7 @@ def open_streams() -> None:
 
 
 def answer(text: str) -> None:
-    """Print a command's result; raises UnwrittenError where stdout is closed or full."""
+    """Print a command's result; raise UnwrittenError if stdout is closed or full."""
     try:
         print(text, flush=True)
     except (OSError, ValueError) as error:
@@ -36,9 +36,9 @@ def answer(text: str) -> None:
 
 
 def tell(text: str, otherwise: str) -> None:
-    """Print what goes with a change to the cluster, or say `otherwise`: no change stops or is undone for its output.
+    """Print a text that belongs to a change of the cluster; if stdout fails, say `otherwise` on stderr.
 
-    `finish` then raises the error.
+    A failed print neither stops nor undoes the change. `finish` raises the error afterwards.
     """
     try:
         answer(text)
@@ -48,39 +48,39 @@ def tell(text: str, otherwise: str) -> None:
 
 
 def finish() -> None:
-    """Raise UnwrittenError if `tell` could not print something."""
+    """Raise the first UnwrittenError of `tell`, if there was one."""
     lost, _lost[:] = _lost[:], []
     if lost:
         raise lost[0]
 
 
 def say(line: str) -> None:
-    """Tell the user something beside the result, if stderr takes it."""
+    """Print a line to stderr; ignore errors."""
     if sys.stderr is None:
-        # print() would take stdout for it.
+        # print(file=None) would print to stdout.
         return
     try:
         print(f"distrain: {line}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        # Nobody listens; that is no reason to stop.
+        # stderr is closed or full; the command goes on without the line.
         return
 
 
 def leave(line: str) -> None:
-    """Make a line the termination message of the pod that we run in."""
-    # Not created: outside Kubernetes it is missing and nobody looks for it.
+    """Write a line as the termination message of the pod that this program runs in."""
+    # The file is not created: outside Kubernetes it does not exist.
     with contextlib.suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as log:
         log.write(line)
         log.truncate()
 
 
 def can_ask() -> bool:
-    """Tell whether somebody sits at a terminal to answer."""
+    """Tell whether stdin is a terminal and stderr is open, so that the user can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None
 
 
 def agrees(question: str) -> bool:
-    """Ask, and tell whether the answer is yes; it is no where the question cannot be printed."""
+    """Ask a yes/no question on stderr; return False if it cannot be printed or the answer is not yes."""
     try:
         print(f"distrain: {question} [y/N] ", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -89,7 +89,10 @@ def agrees(question: str) -> bool:
 
 
 def close() -> None:
-    """Drop what stdout and stderr do not take: Python would complain of it at its end, and exit with 120."""
+    """Flush stdout and stderr; redirect a stream that fails to /dev/null.
+
+    Otherwise Python reports the failed flush when it exits, with exit code 120.
+    """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()

@@ -1,6 +1,6 @@
-"""What can go wrong, one class per cause, each with the exit code of the program.
+"""Define one exception class per cause of failure, each with the program's exit code.
 
-A message says the value's path or the thing, what was found and the next step; `console.py` alone prints it.
+A message names the value's path or the object, then the finding, then the next step. Only `console.py` prints messages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class DistrainError(Exception):
-    """Something the user can mend: shown as a line per message, without a traceback."""
+    """An error that the user can fix. Each message is printed as one line, without a traceback."""
 
     exit_code = 1
 
@@ -27,25 +27,25 @@ class ValuesError(DistrainError):
 
 
 class NameInUseError(DistrainError):
-    """A release of this name is already there."""
+    """A release of this name already exists."""
 
     exit_code = 2
 
 
 class RefusedError(DistrainError):
-    """The release is not in a state to be changed so, or not ours to change."""
+    """The release's state does not allow this change, or another tool (Argo CD, Flux) manages the release."""
 
     exit_code = 2
 
 
 class UnreachableError(DistrainError):
-    """The cluster, or a part of it that is needed for an answer, cannot be read."""
+    """The cluster, or a resource that the command needs, cannot be read."""
 
     exit_code = 3
 
 
 class ForbiddenError(UnreachableError):
-    """The cluster answers, but the caller may not read this."""
+    """The cluster answers, but RBAC does not let the user read this resource."""
 
 
 class NotFoundError(UnreachableError):
@@ -53,7 +53,7 @@ class NotFoundError(UnreachableError):
 
 
 class CredentialsError(UnreachableError):
-    """What says who we are cannot be sent."""
+    """The credentials cannot be sent to the API server."""
 
     exit_code = 2
 
@@ -65,19 +65,19 @@ class HelmError(DistrainError):
 
 
 class EndError(DistrainError):
-    """The job that is to be replaced does not end."""
+    """The old job, which the upgrade replaces, does not end."""
 
     exit_code = 4
 
 
 class StartError(DistrainError):
-    """The job was installed and could not start."""
+    """The job was installed but could not start."""
 
     exit_code = 4
 
 
 class DoesNotFitError(DistrainError):
-    """The cluster has no room for the job, now or ever; the verdict says which."""
+    """The job does not fit. The exit code is that of the verdict: impossible, busy or depends."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -85,19 +85,19 @@ class DoesNotFitError(DistrainError):
 
 
 class UnwrittenError(DistrainError):
-    """Stdout does not take the answer: the disk is full, say."""
+    """Writing to stdout failed, for example because the disk is full."""
 
     exit_code = 5
 
 
 class PipeClosedError(UnwrittenError):
-    """Whoever read stdout has gone, as `| head` does; the exit code is that of a program that SIGPIPE ends."""
+    """The reader of stdout closed the pipe, as `| head` does. The exit code is 128 + SIGPIPE."""
 
     exit_code = 141
 
 
 def unwritten(error: Exception) -> UnwrittenError:
-    """Return the error of a stdout that failed with this one: without a word for a pipe that its reader has closed."""
+    """Convert an error from writing to stdout. For a closed pipe the result has no message."""
     if isinstance(error, BrokenPipeError):
         return PipeClosedError()
     words = getattr(error, "strerror", None) or error

@@ -1,4 +1,4 @@
-"""The verdict on a job: its word and its exit code."""
+"""Define the verdicts on a job and their exit codes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from enum import Enum
 
 
 class Verdict(str, Enum):
-    """Whether the pods of a job fit the cluster at once."""
+    """Whether all pods of a job fit the cluster at the same time."""
 
     # Every pod fits, whatever order and nodes the scheduler chooses.
     FITS = "fits"
-    # Every pod fits in some orders or places only, or the check could not decide.
+    # Every pod fits for some scheduling orders or placements only, or the check could not decide.
     DEPENDS = "depends"
-    # Every pod fits once other pods end or nodes come back.
+    # Every pod fits after other pods end or nodes become available again.
     BUSY = "busy"
-    # The pods do not fit even on empty nodes, or something refuses them for good.
+    # The pods do not fit even on empty nodes, or a rule of the cluster refuses them permanently.
     IMPOSSIBLE = "impossible"
 
     def __str__(self) -> str:

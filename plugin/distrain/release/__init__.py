@@ -1,1 +1,1 @@
-"""What changes a cluster: install a release, and follow its start."""
+"""Install, upgrade and follow releases; the only package that changes a cluster."""

@@ -1,6 +1,7 @@
-"""What an upgrade changes, from the rendered objects and the values of two revisions, and what becomes of each change.
+"""Compare two revisions of a release and classify each change as live, replaced or ignored.
 
-Pure functions. What an operator does with a changed field of a running job is written down here, and nowhere else.
+Pure functions over rendered objects and values. Which fields of a running job an operator applies is recorded only in
+this module (`APPLIED`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ Objects = dict[Resource, Object]
 
 CONTENT = "distrain/content"
 LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
-# Only the kinds that rescale live keep their content at another size: for all others the size is part of it.
+# Fields that set the number of pods. The chart leaves the size out of distrain/content only for the kinds that rescale
+# live.
 SIZE = re.compile(
     r"spec\.(\w+ReplicaSpecs\.\w+\.replicas|parallelism|completions)|spec\.runPolicy\.schedulingPolicy\.min.*"
 )
-# What the cluster or the operator applies to a running job. All else is read once, when the pods are made.
+# Fields of a running job that the operator or Kubernetes applies. Every other field is read once, when the pods are
+# created.
 APPLIED = {
     # mpi-operator
     ("MPIJob", "kubeflow.org/v2beta1"): r"spec\.runPolicy\.(cleanPodPolicy|suspend|schedulingPolicy)(\..*)?",
@@ -41,18 +44,18 @@ APPLIED = {
     ("Job", "batch/v1"): r"spec\.(activeDeadlineSeconds|backoffLimit|suspend|ttlSecondsAfterFinished)",
 }
 METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
-# The values that a pod's metadata comes from, for a message to name.
+# The chart's values behind a pod template's labels and annotations, to name in messages.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
-# Values that may hold what nobody is to see, and long ones, are named without their content.
+# Values that may be secret or long: only their names are shown, never their content.
 SECRETIVE = ("env", "command", "s3", "trainer.extraArgs", "workers.podSpec", "launcher.podSpec")
 SHOWN = 60
-# The chart renders these as numbers, though --set makes text of a fraction.
+# The chart renders these values as numbers, but --set passes a fraction as a string.
 NUMBERS = re.compile(r"trainer\.learningRate|data\.maxBadShare|(workers|launcher|servers|scheduler)\.cpu")
 
 
 class Change(Struct, frozen=True):
-    """One change: its effect, the object or value that it is about, and how it changes."""
+    """One change: its effect (live, replaced or ignored), the object or value, and the old and new content in words."""
 
     effect: str
     what: str
@@ -60,7 +63,7 @@ class Change(Struct, frozen=True):
 
 
 def objects(manifest: str) -> Objects:
-    """Return a manifest's objects but Helm's hooks, which are made and gone with each upgrade."""
+    """Parse a manifest's objects, without Helm hooks: Helm creates and deletes those during each upgrade."""
     documents = [document for document in yaml.load_all(manifest, Loader=LOADER) if isinstance(document, dict)]
     found = {}
     for item in documents:
@@ -71,9 +74,10 @@ def objects(manifest: str) -> Objects:
 
 
 def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job: Sequence[Resource]) -> list[Change]:
-    """Return what becomes of each object; the jobs are the resources that hold the pods, the job's own first.
+    """List the changes between two sets of objects.
 
-    What is named after a job comes and goes with it, and is not told apart.
+    `old_job` and `new_job` are the resources that create the pods, the job's main resource first. Objects named after a
+    job are created and deleted with it, and get no change of their own.
     """
     changes = [change for resource in old_job for change in _of_job_object(resource, old, new, new_job)]
     stems = {name_of(old_job), name_of(new_job)}
@@ -88,12 +92,16 @@ def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job:
 
 
 def name_of(job: Sequence[Resource]) -> str:
-    """Return the name that all objects of a job begin with."""
+    """Return the common prefix of the names of a job's objects."""
     return job[0].name.removesuffix("-launcher") if job[0].kind == "Job" else job[0].name
 
 
 def _comes_with_job(resource: Resource, job: str) -> bool:
-    """Tell whether an object is one of the job's parts, by its name; the release's own objects may have the same."""
+    """Tell by its name whether an object belongs to the job.
+
+    Only a Service or a PodGroup with exactly the job's name belongs to the job: the release's own objects may have that
+    name, too.
+    """
     return resource.name.startswith(f"{job}-") or (resource.name == job and resource.kind in ("Service", "PodGroup"))
 
 
@@ -106,19 +114,19 @@ def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequ
             yield from of_job(resource, old[resource], new[resource])
         return
     part = resource.name.rpartition("-")[2]
-    # Of a job of kind Plain there are several resources, told apart by the end of their names.
+    # A job of kind Plain has several resources, which differ in the suffix of their names.
     alike = [made for made in new_job if made.name.rpartition("-")[2] == part]
     yield Change(REPLACED, named(resource), f"by {named((alike or new_job)[0])}")
 
 
 def _content(item: Object) -> str | None:
-    """Return the chart's hash of what a running job cannot take over."""
+    """Return the chart's hash of the fields that cannot change in a running job."""
     content: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(CONTENT)
     return content
 
 
 def _settled(changes: Iterable[Change]) -> list[Change]:
-    """What an operator ignores in a running job holds for the one that replaces it."""
+    """If the job is replaced, turn ignored changes into replaced ones: the new job starts with the new fields."""
     found = list(changes)
     if any(change.effect == REPLACED for change in found):
         return [replace(change, effect=REPLACED) if change.effect == IGNORED else change for change in found]
@@ -126,13 +134,13 @@ def _settled(changes: Iterable[Change]) -> list[Change]:
 
 
 def of_job(resource: Resource, old: Object, new: Object) -> Iterator[Change]:
-    """Yield what a running job's own object makes of each changed field."""
+    """Yield a change for each field that differs in an object of the running job."""
     for path, before, after in _differences(old, new):
         yield Change(_effect(resource, path), f"{named(resource)}: {path}", _step(path, before, after))
 
 
 def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Return each changed value's path and how it changes."""
+    """Return how each changed value changes ("2 -> 3"), by the value's path."""
     found = [one for one in _differences(old, new) if not _is_same_number(*one)]
     return {path: _step(path, before, after) for path, before, after in found}
 
@@ -149,12 +157,12 @@ def named(resource: Resource) -> str:
 
 
 def is_resize(change: Change) -> bool:
-    """Tell whether a running job gets another number of pods."""
+    """Tell whether a change sets the number of pods of a running job."""
     return bool(SIZE.fullmatch(change.what.partition(": ")[2]))
 
 
 def value_of(path: str) -> str | None:
-    """Return the value that decides on a field of the job, where it is known."""
+    """Return the chart's value behind a field of the job, or None if it is not known."""
     found = TEMPLATE_METADATA.search(path)
     return VALUES[found[1]] if found else None
 
@@ -167,7 +175,10 @@ def _effect(resource: Resource, path: str) -> str:
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, old and new content of all that differs; a list is one thing, and no map the same as an empty one."""
+    """Yield path, old and new content of each difference.
+
+    A list is compared as a whole. A missing map equals an empty map.
+    """
     old, new = ({} if one is None and isinstance(other, Mapping) else one for one, other in ((old, new), (new, old)))
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         if old != new:
@@ -178,7 +189,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 
 def _step(path: str, before: Any, after: Any) -> str:
-    """Say "2 -> 3"; what may be secret or is long is only said to change."""
+    """Return "2 -> 3", or only "changed" if a content is secret, long or not a scalar."""
     shown = [_shown(path, before), _shown(path, after)]
     return "changed" if None in shown else " -> ".join(map(str, shown))
 

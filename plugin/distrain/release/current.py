@@ -1,4 +1,4 @@
-"""The release that is to be changed: what Helm has recorded of it, and how its job stands in the cluster."""
+"""Read the release to change: the revision that Helm recorded, and the state of its job in the cluster."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from distrain.release.start import SPEAKERS
 from distrain.release.steps import Training, last_steps, seconds_since
 from distrain.workload.manifest import ROLE_LABEL, WORKER, Job, from_manifest
 
-# Enough for some step lines and what a framework writes between them.
+# Log lines to read: enough to contain some step lines between the framework's own output.
 LOG_LINES = 500
-# Under torchrun any worker may be rank 0; the first ones are asked.
+# Under torchrun any worker may be rank 0; only the logs of the first workers are read.
 ASKED_WORKERS = 4
 
 
 class Current(Struct, frozen=True):
-    """A release as it stands. `state` is that of its job's own resource, None when that is gone.
+    """The current state of a release.
 
-    `orphans` run, and belong to no revision that Helm still acts on.
+    `state` is the job's main resource in the cluster, None if it does not exist. `orphans` are jobs and pods of the
+    release that still run but are not in its last revision.
     """
 
     revision: Revision
@@ -40,7 +41,7 @@ class Current(Struct, frozen=True):
 
     @property
     def end(self) -> str | None:
-        """Return Succeeded or Failed once the job has come to its end."""
+        """Return Succeeded or Failed, or None while the job has not finished."""
         return end_of(self.state) if self.state else None
 
     @property
@@ -49,7 +50,7 @@ class Current(Struct, frozen=True):
 
 
 def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current:
-    """Return the release; raises RefusedError when there is none, or when it is not ours to change now."""
+    """Read the release; raise RefusedError if it does not exist, is unsettled, or is managed by Argo CD or Flux."""
     revision = helm.revision(name, target)
     if revision is None:
         raise RefusedError(_no_release(cluster, name, target.namespace))
@@ -66,7 +67,7 @@ def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current
 
 
 def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
-    """Raise RefusedError while a release is neither what its last revision says nor what the one before says."""
+    """Raise RefusedError unless the status of the release's last revision is "deployed"."""
     if revision.status == "deployed":
         return
     before, where = revision.number - 1, f"--namespace {namespace}"
@@ -80,14 +81,17 @@ def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
 
 
 def refuse_owned(revision: Revision, state: kube.Workload | None, name: str) -> None:
-    """Raise RefusedError for what Argo CD or Flux would turn back."""
+    """Raise RefusedError if Argo CD or Flux manages the release, as they would undo the change."""
     for ownership in [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]:
         if words := owner(ownership):
             raise RefusedError(f"{name}: {words}")
 
 
 def training(cluster: Cluster, current: Current, namespace: str, now: datetime | None = None) -> Training:
-    """Return how far the job has come, as far as its first rank's log tells and may be read."""
+    """Return the training's progress, from the logs of the pods that report steps.
+
+    Logs that cannot be read count as empty. `now` defaults to the current time.
+    """
     speakers = _speakers(current.pods)
     logs = (_log(cluster, namespace, pod) for pod in speakers)
     starts = [started for pod in speakers for started in _starts(pod)]
@@ -97,7 +101,7 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
 
 
 def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
-    """Say that there is no release, or who else has made a job of this name."""
+    """Return the message for a missing release; name the owner of a job of this name that was made without Helm."""
     for resource, job in jobs_in(cluster, namespace):
         ownership = ownership_of(job.metadata)
         if instance_of(job.metadata) == name and made_without_helm(ownership):
@@ -126,7 +130,7 @@ def _state(cluster: Cluster, job: Job, namespace: str) -> kube.Workload | None:
 
 
 def _speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
-    """Return the pods whose logs may tell the steps: the launcher's, Master's or Chief's, else the first workers'."""
+    """Return the running pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers."""
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
     roles = {role: [pod for pod in running if _role(pod) == role] for role in (*SPEAKERS, WORKER)}
     workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))

@@ -1,8 +1,8 @@
-"""End the job that is to be replaced under its own name, before Helm makes the new one.
+"""Delete the old job and wait until its pods are gone, before Helm creates a new job of the same name.
 
-Helm would change the running job in place: no operator gives pods that run another image, and Kubernetes refuses a Job
-another pod template. For Helm alone that takes a hook, whose pod has to find a node with the image. Here it is done
-with the user's own rights, and without hooks.
+Helm alone would patch the running job. No operator gives a new image to running pods, and a Job's pod template is
+immutable. A Helm hook could delete the job instead, but needs a pod on a node that has the image. This module uses the
+user's own rights and no hook.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distrain.release.changes import named
 from distrain.workload.manifest import INSTANCE_LABEL
 from distrain.workload.wording import listed
 
-# The pods have 55 s to save and to end.
+# Timeout; the pods have 55 s to save a checkpoint and exit.
 SECONDS = 240.0
 POLL_SECONDS = 0.5
 SECONDS_BETWEEN_REPORTS = 10.0
@@ -26,7 +26,10 @@ SECONDS_BETWEEN_REPORTS = 10.0
 def end(
     cluster: Cluster, resources: Sequence[Resource], namespace: str, release: str, say: Callable[[str], None]
 ) -> None:
-    """Delete the resources and wait until they and their pods are gone; raises EndError when that takes too long."""
+    """Delete the resources and wait until they and their pods are gone; raise EndError after SECONDS.
+
+    `say` receives a progress line now and then.
+    """
     uids = {resource: cluster.delete_workload(resource, namespace) for resource in resources}
     started = reported = time.monotonic()
     while left := [resource for resource, uid in uids.items() if _is_there(cluster, resource, namespace, uid)]:

@@ -1,6 +1,6 @@
-"""Have a running launcher see its new workers at once.
+"""Update the hostfile in a running launcher at once after the number of workers has changed.
 
-kubelet brings a changed ConfigMap into a pod that runs within a minute or two, and at once when the pod changes, too.
+kubelet updates a mounted ConfigMap within one or two minutes, but at once when the pod itself changes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from distrain.workload.manifest import ROLE_LABEL, WORKER, Job
 
 REVISION = "distrain/revision"
 LAUNCHER = "launcher"
-# In which an operator notices another size. It writes the hostfile before it makes a pod.
+# The operator sees the new size within this time. It writes the hostfile before it creates pods.
 SECONDS_FOR_PODS = 5.0
 POLL_SECONDS = 0.25
 
 
 def refresh(cluster: Cluster, job: Job, release: str, namespace: str, revision: int) -> None:
-    """Annotate the launcher's pod with the revision once the job has its workers' pods.
+    """Annotate the launcher's pod with the revision once all worker pods exist, or after SECONDS_FOR_PODS.
 
-    Who may not do that, or is too early, has the launcher see its workers later.
+    Do nothing for a job without a launcher. Errors are ignored: the launcher then sees the new hostfile later.
     """
     if all(role.name != LAUNCHER for role in job.roles):
         return

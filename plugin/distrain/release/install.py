@@ -1,4 +1,4 @@
-"""Install a job that fits: refuse before anything is created, and leave nothing behind after a failure."""
+"""Install a job if it fits, and remove everything again if the installation fails."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` i
     from distrain.helm.releases import Operation, Releases
 
 MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
-# What is taken back without a signal: Helm says that it failed, or the job cannot start.
+# Errors that undo a change: Helm failed, or the job cannot start.
 FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
 
 
 class Release(Struct, frozen=True):
-    """What is to be installed, and where."""
+    """The release to install, its chart and values, and its namespace."""
 
     name: str
     source: Source
@@ -44,7 +44,7 @@ class Release(Struct, frozen=True):
 
 
 class Tools(Struct, frozen=True):
-    """What changes a release: Helm, the cluster, the signals that are held back meanwhile, and where to tell of it."""
+    """What an installation or upgrade works with: Helm, the cluster, held-back signals, and two ways to print."""
 
     helm: Releases
     cluster: Cluster
@@ -54,7 +54,7 @@ class Tools(Struct, frozen=True):
 
 
 def refuse_taken_name(helm: Releases, release: Release) -> None:
-    """Raise NameInUseError when there is a release of this name already, in whatever state."""
+    """Raise NameInUseError if a release of this name exists, whatever its status."""
     name, namespace = release.name, release.target.namespace
     status = helm.status(name, release.target)
     if status is not None:
@@ -65,7 +65,7 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
 
 
 def refuse_what_does_not_fit(report: Report, *, allow_busy: bool) -> None:
-    """Raise DoesNotFitError unless the job fits, or may wait for room and the user lets it."""
+    """Raise DoesNotFitError unless the job fits, or may fit later and the user gave --allow-busy."""
     if report.verdict == Verdict.FITS or (allow_busy and report.verdict in MAY_WAIT):
         return
     wait = " To install it all the same and let it wait, add --allow-busy." if report.verdict in MAY_WAIT else ""
@@ -75,9 +75,9 @@ def refuse_what_does_not_fit(report: Report, *, allow_busy: bool) -> None:
 def install(
     tools: Tools, release: Release, operation: Operation, *, create_namespace: bool, followed: Followed | None
 ) -> None:
-    """Install the release and tell its notes; with `followed` wait until the job has started.
+    """Install the release and print its notes; with `followed`, wait until the job has started.
 
-    After Ctrl-C, SIGTERM or a failure the cluster is as it was before.
+    After Ctrl-C, SIGTERM or a failure, remove the release and the namespace that this installation created.
     """
     made = namespace.make(tools.cluster, release.target.namespace) if create_namespace else None
 
@@ -95,10 +95,10 @@ def install(
 
 @contextmanager
 def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str) -> Iterator[None]:
-    """Let a change go through; after Ctrl-C, SIGTERM or a failure call `take_back` and tell what it says.
+    """Run a change; after Ctrl-C, SIGTERM or one of FAILURES call `take_back` and report what it returns.
 
-    Any other error tells nothing of the release, such as a cluster that falls silent while the job starts: the change
-    stays, and `stays` is told.
+    Any other error does not mean that the change failed; for example the API server may stop answering while the job
+    starts. The change then stays, and `stays` is reported.
     """
     try:
         tools.interrupts.check()
@@ -108,7 +108,7 @@ def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str)
     except (KeyboardInterrupt, *FAILURES) as error:
         tools.interrupts.end()
         told = take_back()
-        # A signal may have reached what Helm runs in: then its failure is only a part of the interruption.
+        # The signal may have ended Helm's process, too; then Helm's error only results from the interruption.
         if isinstance(error, DistrainError) and not tools.interrupts.came:
             error.messages = (*error.messages, *told)
             raise
@@ -129,7 +129,10 @@ def _install(helm: Releases, release: Release, operation: Operation) -> str:
 
 
 def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:
-    """Remove what this installation has made, and no more: the release of that name may be another's; say what."""
+    """Remove what this installation created, and return what was done.
+
+    A release of the same name that another user created stays.
+    """
     told = [_uninstall(tools.helm, release, operation)]
     if made:
         told.append(namespace.remove(tools.cluster, made))
@@ -147,7 +150,7 @@ def _uninstall(helm: Releases, release: Release, operation: Operation) -> str:
 
 
 def remains(release: Release) -> str:
-    """Say how to go on with a release whose start nobody follows any more."""
+    """Return how to watch or remove a release that this program no longer follows."""
     name, namespace = release.name, release.target.namespace
     return (
         f"watch it with `kubectl --namespace {namespace} get pods --watch "

@@ -1,4 +1,4 @@
-"""Hold back Ctrl-C while a release changes, so that what was begun is finished and then kept or taken back."""
+"""Hold back Ctrl-C and SIGTERM during a change, so that the change is either finished or undone."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Ctrl-C, and what a CI system or `kill` sends: whoever sends it wants the change to be taken back.
+# Ctrl-C, and the signal that CI systems and `kill` send: the sender wants the change undone.
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-# A terminal that is closed sends the last one, which nobody has decided.
+# SIGHUP comes when the terminal is closed; nobody asked to stop.
 SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
 class Interrupts:
-    """From its making on, a signal to stop is only noted; one that was ignored before stays ignored.
+    """Record SIGINT and SIGTERM instead of acting on them; a signal that was ignored at the start stays ignored.
 
-    It takes effect as a KeyboardInterrupt in `check`, or anywhere inside `allowed`: the first one, once. `end` is the
-    end of all signals: what a change has come to, kept or taken back, holds when the program says so and exits.
+    The first signal raises KeyboardInterrupt once, either in `check` or inside `allowed`. After `end` all signals are
+    ignored, so that the final report and the exit code stay true.
     """
 
     def __init__(self) -> None:
         self.came = False
         self._is_allowed = False
         for number in STOPPING:
-            # Ignored at the start by nohup, or by a shell for what it runs in the background.
+            # nohup ignores signals for its program, and a shell does so for a background program.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._note)
-        # What was begun goes on without the terminal; Helm inherits this.
+        # The change goes on without the terminal. Helm's process inherits this setting.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal has come."""
+        """Raise KeyboardInterrupt if a signal has been received."""
         if self.came:
             raise KeyboardInterrupt
 
     def end(self) -> None:
-        """Ignore every signal from now on; the programs that are run from here do so, too."""
-        # Python itself puts back the default for all but ignored ones when it exits.
+        """Ignore SIGINT, SIGTERM and SIGHUP from now on; child processes inherit this."""
+        # At exit Python restores the default handler of every signal that is not ignored.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Let a signal end the block at once."""
+        """Raise KeyboardInterrupt at once when a signal is received in this block."""
         self._is_allowed = True
         try:
             self.check()
@@ -53,6 +53,6 @@ class Interrupts:
     def _note(self, *_: object) -> None:
         self.came = True
         if self._is_allowed:
-            # What takes back is not to be interrupted in its turn.
+            # A second signal must not interrupt the code that undoes the change.
             self._is_allowed = False
             raise KeyboardInterrupt

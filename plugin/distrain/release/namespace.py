@@ -1,4 +1,4 @@
-"""The namespace that an installation makes, and takes away again when it fails."""
+"""Create a namespace for an installation, and delete it if the installation fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import UnreachableError
 
-# What people put into a namespace. The rest comes with it, or belongs to one of these.
+# Kinds that users create in a namespace. Other objects come with the namespace, or one of these owns them.
 KINDS = (
     ("v1", "pods"),
     ("v1", "configmaps"),
@@ -23,25 +23,25 @@ KINDS = (
     ("batch/v1", "jobs"),
     ("batch/v1", "cronjobs"),
 )
-# Kubernetes' own of every namespace.
+# Kubernetes creates these in every namespace.
 GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
 
 
 class MadeNamespace(Struct, frozen=True):
-    """A namespace of ours; one of the same name made later has another uid."""
+    """A namespace that this program created. The uid tells it apart from a later one of the same name."""
 
     name: str
     uid: str
 
 
 def make(cluster: Cluster, name: str) -> MadeNamespace | None:
-    """Make the namespace; None when it was there before."""
+    """Create the namespace; return None if it existed already."""
     uid = cluster.create_namespace(name)
     return MadeNamespace(name, uid) if uid else None
 
 
 def remove(cluster: Cluster, made: MadeNamespace) -> str:
-    """Delete the namespace unless somebody has put something into it, and say which."""
+    """Delete the namespace unless it holds other objects, and return what was done."""
     try:
         if others := list(_others(cluster, made.name)):
             return f"namespace {made.name}: stays, as it holds {others[0]} by now"
@@ -59,5 +59,5 @@ def _others(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 def _goes(item: kube.Named) -> bool:
-    """Tell what is leaving, or goes with what owns it."""
+    """Tell whether an object is being deleted, or will be deleted with its owner."""
     return item.metadata.deletion_timestamp is not None or bool(item.metadata.owner_references)

@@ -1,7 +1,7 @@
-"""Jobs and pods of a release that its last revision does not name, and that run on.
+"""Find orphans: running jobs and pods of a release that are not in its last revision.
 
-Helm knows the objects of the last revision alone. If an upgrade to another job.kind is refused or fails, the last
-revision names a job that was never made, and not the one that runs.
+Helm tracks only the objects of the last revision. If an upgrade to another job.kind fails, the last revision names a
+job that was never created, and the old job runs on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
 
 class Orphan(Struct, frozen=True):
-    """A job or a pod that runs, and the release that made it."""
+    """A running job or pod, and the release that created it."""
 
     release: str
     namespace: str
@@ -45,19 +45,22 @@ class Orphan(Struct, frozen=True):
 
 
 def of_release(cluster: Cluster, name: str, namespace: str, named: Iterable[Resource]) -> list[Orphan]:
-    """Return what runs of the release beside the resources that its last revision names."""
+    """Return the orphans of one release; `named` are the resources of its last revision."""
     return [orphan for orphan in _orphans(cluster, namespace, lambda _: named) if orphan.release == name]
 
 
 def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> list[Orphan]:
-    """Return what runs of all releases of the namespace; `named` returns what a release's last revision names."""
+    """Return the orphans of all releases of a namespace.
+
+    `named` returns the resources of a release's last revision.
+    """
     return list(_orphans(cluster, namespace, named))
 
 
 def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.Workload]]:
-    """Yield the jobs that carry the chart's labels, whoever made them."""
+    """Yield the jobs that have the chart's labels, with or without a Helm release."""
     served = [api.rsplit("/", 1) for api in cluster.served("kubeflow.org") if api.count("/") == 2]
-    # All versions of a kind list the same objects.
+    # Every API version of a kind lists the same objects, so one version is enough.
     versions = {"Job": "batch/v1", **{kind: version for version, kind in served if kind in REPLICAS}}
     for kind, version in versions.items():
         with contextlib.suppress(ForbiddenError):
@@ -67,13 +70,13 @@ def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.W
 
 
 def instance_of(metadata: kube.Metadata) -> str:
-    """Return the chart's label that tells whose an object is, nothing for an object of something else."""
+    """Return the release named by an object's chart labels, or an empty string without them."""
     labels = metadata.labels or {}
     return labels.get(INSTANCE_LABEL, "") if labels.get(NAME_LABEL) == CHART else ""
 
 
 def end_of(job: kube.Workload) -> str | None:
-    """Return Succeeded or Failed once the job has come to its end."""
+    """Return Succeeded or Failed, or None while the job has not finished."""
     for condition in job.status.conditions or ():
         if condition.status == "True" and condition.type in ENDS:
             return ENDS[condition.type]
@@ -82,15 +85,15 @@ def end_of(job: kube.Workload) -> str | None:
 
 def _orphans(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> Iterator[Orphan]:
     for resource, job in jobs_in(cluster, namespace):
-        # Of what Helm has not made, something else knows.
+        # A job that Helm did not create is managed by another tool.
         release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
         if not release or not _is_left(job.metadata) or end_of(job):
             continue
-        # The version may be another: the manifest's is the one that was served then.
+        # The API version is not compared: the manifest has the version that was served when it was rendered.
         if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
             yield Orphan(release, namespace, resource)
     for pod in _pods(cluster, namespace):
-        # The chart makes no pod itself: each that has no owner has lost it.
+        # The chart creates no pod directly, so a pod without an owner has lost it.
         if _is_left(pod.metadata) and pod.status.phase not in ("Succeeded", "Failed"):
             yield Orphan(instance_of(pod.metadata), namespace, Resource("v1", "Pod", pod.metadata.name))
 
@@ -103,6 +106,6 @@ def _pods(cluster: Cluster, namespace: str) -> list[kube.Pod]:
 
 
 def _is_left(metadata: kube.Metadata) -> bool:
-    """Tell what nobody takes away: no owner, no deletion under way, and no hook of Helm's."""
+    """Tell whether nothing will delete the object: no owner, no deletion under way, and no Helm hook."""
     is_hook = HOOK in (metadata.annotations or {})
     return not (is_hook or metadata.owner_references or metadata.deletion_timestamp)

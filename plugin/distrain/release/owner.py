@@ -1,7 +1,4 @@
-"""Who owns a release: one that Argo CD or Flux made is changed in git, or they would undo the change.
-
-Pure functions over labels and annotations.
-"""
+"""Find out whether Argo CD or Flux manages a release. They undo changes that are not made in git."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ from msgspec import Struct
 
 from distrain import kube
 
-# Flux' helm-controller and kustomize-controller label what they apply.
+# Label prefixes of Flux's helm-controller and kustomize-controller.
 HELM_RELEASE = "helm.toolkit.fluxcd.io"
 KUSTOMIZATION = "kustomize.toolkit.fluxcd.io"
-# Argo CD tracks by the one or the other; its older default is app.kubernetes.io/instance, which says nothing here.
+# Argo CD marks its objects with either of these. Its older default, app.kubernetes.io/instance, is useless here: the
+# chart sets that label itself.
 ARGO_LABEL = "argocd.argoproj.io/instance"
 ARGO_ANNOTATION = "argocd.argoproj.io/tracking-id"
 HELMS_OWN = "meta.helm.sh/release-name"
@@ -32,7 +30,7 @@ def ownership_of(metadata: kube.Metadata) -> Ownership:
 
 
 def owner(found: Ownership) -> str | None:
-    """Say who owns an object and what to change in its place; None when nobody is known to."""
+    """Return the object's owner and what to change instead, or None if no owner is known."""
     if name := found.labels.get(f"{HELM_RELEASE}/name"):
         where = found.labels.get(f"{HELM_RELEASE}/namespace", "")
         words = f"belongs to Flux's HelmRelease {name} in namespace {where}: change its spec.values"
@@ -49,5 +47,5 @@ def owner(found: Ownership) -> str | None:
 
 
 def made_without_helm(found: Ownership) -> bool:
-    """Tell whether something else than Helm applied the object: Argo CD, `kubectl apply`, ..."""
+    """Tell whether another tool than Helm created the object, such as Argo CD or `kubectl apply`."""
     return HELMS_OWN not in found.annotations

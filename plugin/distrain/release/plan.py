@@ -1,4 +1,4 @@
-"""What an upgrade does to a running job, said before it is done, and refused where it would not do what it seems to.
+"""Plan an upgrade: say in advance what it does to the running job, and refuse it if it would not do what it seems to.
 
 Pure functions over two revisions and the state of the job.
 """
@@ -23,7 +23,7 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class Next(Struct, frozen=True):
-    """What the release is to become: its manifest and job, and the user's values."""
+    """The release after the upgrade: its manifest and job, and the user's values."""
 
     manifest: str
     job: Job
@@ -31,9 +31,10 @@ class Next(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """What it is: the same of its last revision, whose number this is, and how its job ended, if it did.
+    """The installed release: the number, manifest, job and values of its last revision.
 
-    `is_there` tells whether the cluster has the job's own resource.
+    `end` is the job's result, Succeeded or Failed, None if it has not finished. `is_there` tells whether the job's main
+    resource exists.
     """
 
     revision: int
@@ -47,8 +48,8 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes, and what they cost.
 
-    `lost` is None where nothing runs that could lose anything. `ends` are what has to be gone before Helm makes the new
-    job, which has the same names; `queue` is Kueue's that the new job waits in.
+    `lost` is the running job's progress, None if no running job would lose any. `ends` are the resources to delete
+    before Helm creates new ones of the same names. `queue` is the Kueue queue in which the new job waits.
     """
 
     release: str
@@ -63,12 +64,12 @@ class Plan(Struct, frozen=True):
 
     @property
     def replaces(self) -> bool:
-        """Tell whether another job takes the running one's place."""
+        """Tell whether a new job replaces the running one."""
         return any(change.effect == REPLACED for change in self.changes)
 
     @property
     def resizes(self) -> bool:
-        """Tell whether the running job goes on with another number of pods."""
+        """Tell whether the number of pods changes."""
         return any(map(changes.is_resize, self.changes))
 
     @property
@@ -95,7 +96,7 @@ def plan(release: str, before: Before, after: Next) -> Plan:
 
 
 def refuse_traps(planned: Plan, before: Before) -> None:
-    """Raise RefusedError where Helm would say that all went well and the job would not be what it says."""
+    """Raise RefusedError where Helm would report success but the job would not match the new values."""
     where = planned.release
     if ignored := [change for change in planned.changes if change.effect == IGNORED]:
         raise RefusedError(*_ignored(ignored, where))
@@ -114,7 +115,7 @@ def refuse_traps(planned: Plan, before: Before) -> None:
 
 
 def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
-    """Say the plan, for people."""
+    """Yield the plan as text, line by line."""
     if planned.is_empty:
         yield f"{planned.release}: nothing changes"
         return
@@ -131,14 +132,14 @@ def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
 
 
 def freed(planned: Plan, before: Before, resource: str) -> int:
-    """Return the GPUs that the running job gives back."""
+    """Return the number of GPUs that the running job frees when it is replaced."""
     if not planned.replaces or before.end or not before.is_there:
         return 0
     return sum(role.replicas * role.request.get(resource, 0) for role in before.job.roles)
 
 
 def _is_made_anew(old: Object | None, new: Object | None) -> bool:
-    """Tell whether an object that keeps its name gets a content that no running job can take over."""
+    """Tell whether an object must be deleted and created again, because its distrain/content hash changes."""
     before, after = (_annotations(item).get(CONTENT) for item in (old or {}, new or {}))
     return bool(before and after and before != after)
 
@@ -152,7 +153,7 @@ def _queue(job: Object) -> str:
 
 
 def _ignored(found: Sequence[Change], release: str) -> Iterator[str]:
-    """Say it once per value, or else per field."""
+    """Yield one message per value, or per field if the value is not known."""
     fields = [change.what.partition(": ")[2] for change in found]
     named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
     for value, change in reversed(named.items()):

@@ -1,4 +1,4 @@
-"""The values of a release at another size, and values that are reused as Helm reuses them. Pure functions."""
+"""Change the size in a release's values, and merge values as Helm does. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Values = dict[str, Any]
 
 
 def with_workers(values: Values, full: Values, workers: int) -> Values:
-    """Return the values for so many workers of the size that they have; `full` are those with the chart's defaults."""
+    """Return the values for a number of workers of unchanged size.
+
+    `values` are the user's, `full` the same merged over the chart's defaults.
+    """
     changed = copy.deepcopy(values)
     changed["workers"] = {**(changed.get("workers") or {}), "replicas": workers}
     if changed.get("gpus") is not None:
@@ -20,7 +23,11 @@ def with_workers(values: Values, full: Values, workers: int) -> Values:
 
 
 def with_gpus(values: Values, full: Values, total: int) -> Values:
-    """Return the values for a total of GPUs: more or fewer of the same workers, else the split is left to derive."""
+    """Return the values for a total number of GPUs.
+
+    If the total is a multiple of workers.gpus, only the number of workers changes. Otherwise workers.replicas and
+    workers.gpus are removed, to be derived. Raises ValuesError if workers.gpus is 0.
+    """
     each = int(full["workers"]["gpus"])
     if each == 0:
         raise ValuesError("--gpus: the run trains on the CPU, as workers.gpus is 0; say --workers N")
@@ -33,9 +40,9 @@ def with_gpus(values: Values, full: Values, total: int) -> Values:
 
 
 def reused(given: Values, old: Values) -> Values:
-    """Return the given values over the old ones, as `helm upgrade --reuse-values` merges them.
+    """Merge the given values over the old ones, as `helm upgrade --reuse-values` does.
 
-    A null takes an old value away; unlike in a values file, the chart's default is then back.
+    A null removes the old value and restores the chart's default. In a values file, a null removes the default instead.
     """
     merged = dict(given)
     for key, value in old.items():

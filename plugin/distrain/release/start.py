@@ -1,6 +1,6 @@
-"""Whether an installed job has started, told from its resources, its pods and their events.
+"""Tell whether an installed job has started, or why not, from its resources, pods and events.
 
-Pure functions over what `cluster.py` read; `wait.py` decides how long to be patient.
+Pure functions over what `apiserver/cluster.py` read. `wait.py` decides how long to wait.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from distrain.workload.manifest import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-# Neither the container runtime nor time can mend these.
+# Reasons that do not go away by waiting.
 HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
-# mpi-operator and training-operator say so once and do not look at the job again.
+# Event reasons of mpi-operator and training-operator, which then do not look at the job again.
 REJECTED = ("ValidationError", "FailedValidation")
-# What a Kubeflow job and a Job say when they are through.
+# Conditions of a finished Kubeflow job and of a finished Job.
 SUCCEEDED = ("Succeeded", "Complete")
-# Containers that training-operator adds, and its flag for their image.
+# Containers that training-operator adds, with the operator's flag that sets their image.
 OPERATORS_OWN = {
     KUBECTL_DELIVERY.name: "--mpi-kubectl-delivery-image",
     INIT_PYTORCH.name: "--pytorch-init-container-image",
 }
-# The roles whose last words tell best why a job failed.
+# Roles whose termination messages explain a failed job best.
 SPEAKERS = ("launcher", "chief", "master")
 
 
 class Trouble(Struct, frozen=True):
-    """Why a pod or the job does not start; `final` when waiting cannot help."""
+    """Why a pod or the job does not start. `final` means that waiting cannot help."""
 
     about: str
     words: str
@@ -39,7 +39,7 @@ class Trouble(Struct, frozen=True):
 
 
 class Sight(Struct, frozen=True):
-    """What the cluster shows of the job at one moment; the first of `states` is the job's own."""
+    """The job's resources, pods and events at one moment. The first of `states` is the job's main resource."""
 
     states: Sequence[kube.Workload]
     pods: Sequence[kube.Pod]
@@ -47,14 +47,14 @@ class Sight(Struct, frozen=True):
 
 
 def has_started(sight: Sight, job: Job) -> bool:
-    """All pods run, or the job has come to its end already, its pods gone with it."""
+    """Tell whether all lasting pods run, or the job has already succeeded."""
     if any(_condition(sight.states[0], succeeded) for succeeded in SUCCEEDED):
         return True
     return all(_running(sight.pods, role) >= role.replicas for role in lasting(job))
 
 
 def progress(sight: Sight, job: Job) -> str:
-    """Say in one line how far the start has come, and what the first waiting pod waits for."""
+    """Return one line: how many pods run, and what the first waiting pod waits for."""
     line = ", ".join(_how_many(sight.pods, role, role is job.main) for role in reversed(lasting(job)))
     if not sight.pods:
         return f"{line}; no pod yet{_last_warning(sight)}"
@@ -63,14 +63,14 @@ def progress(sight: Sight, job: Job) -> str:
 
 
 def lasting(job: Job) -> list[PodRole]:
-    """Return the roles whose pods are there as long as the job runs."""
+    """Return the roles whose pods exist as long as the job runs."""
     return [role for role in job.roles if role.name != KEYGEN]
 
 
 def troubles(sight: Sight, job: Job, s3_secret: str) -> Iterator[Trouble]:
-    """Yield what keeps the job from starting; the same `about` comes again as long as the trouble lasts.
+    """Yield each reason why the job does not start; `about` identifies a reason across calls.
 
-    `s3_secret` is the value s3.secretName, the one Secret that a pod of ours names through a value of its own.
+    `s3_secret` is the value s3.secretName, the only Secret of the pods with a value of its own.
     """
     for state in sight.states:
         if failed := _condition(state, "Failed"):
@@ -80,13 +80,13 @@ def troubles(sight: Sight, job: Job, s3_secret: str) -> Iterator[Trouble]:
             yield Trouble("job", f"the operator rejects the job: {_line(event.message)}", final=True)
     for pod in sight.pods:
         yield from _pod_troubles(pod, s3_secret)
-        # Nothing makes another one of these.
+        # The mpi-operator does not replace a failed worker pod.
         if pod.status.phase == "Failed" and _role(pod) == WORKER and job.resources[0].kind == "MPIJob":
             yield Trouble(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
 
 
 def unschedulable(sight: Sight) -> str | None:
-    """Return the scheduler's words for the first pod that it cannot place."""
+    """Return the scheduler's message for the first pod that it cannot place, or None."""
     for pod in sight.pods:
         for condition in pod.status.conditions or ():
             if condition.type == "PodScheduled" and condition.status == "False":
@@ -95,7 +95,7 @@ def unschedulable(sight: Sight) -> str | None:
 
 
 def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
-    """Leave out what an earlier release of the same name left behind and Kubernetes is still removing."""
+    """Leave out the pods of an earlier release of the same name, which Kubernetes is still deleting."""
     born = min(state.metadata.creation_timestamp or "" for state in states)
     return [
         pod
@@ -152,7 +152,7 @@ def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
         if condition.type == "PodScheduled" and condition.status == "False":
             yield f"{name}: {_line(condition.message)}"
     for event in reversed(list(_events_of(pod.metadata.uid, events))):
-        # A placed pod keeps its old events of this kind.
+        # FailedScheduling events remain after the pod has been placed.
         if event.reason != "FailedScheduling":
             yield f"{name}: {_line(event.message)}"
     for status in _statuses(pod):
@@ -167,7 +167,7 @@ def _last_warning(sight: Sight) -> str:
 
 
 def _last_words(pods: Iterable[kube.Pod]) -> str | None:
-    """Return the one line with which a pod says why the job failed, or else the end of a log."""
+    """Return the failed pods' message that starts with "distrain: ", otherwise the last line of a message."""
     speakers = sorted(pods, key=lambda pod: _role(pod) not in SPEAKERS)
     said = [words for pod in speakers for words in _messages(pod)]
     own = [line.removeprefix("distrain: ") for words in said for line in words if line.startswith("distrain: ")]
@@ -175,7 +175,7 @@ def _last_words(pods: Iterable[kube.Pod]) -> str | None:
 
 
 def _messages(pod: kube.Pod) -> Iterator[list[str]]:
-    """Yield the lines that containers of the pod left when they failed."""
+    """Yield the lines of the termination message of each failed container."""
     for status in _statuses(pod):
         ended = status.state and status.state.terminated
         if ended and ended.exit_code and ended.message and ended.message.strip():

@@ -1,4 +1,4 @@
-"""How far a training has come, read from the log of its first rank."""
+"""Read a training's progress from the log of its first rank."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import datetime
 
 from msgspec import Struct
 
-# The line of tf_cnn_benchmarks, which every framework's trainer writes.
+# The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
 STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
 
 
 class Training(Struct, frozen=True):
-    """How far it is: steps, None where no log tells, and the seconds since the ranks' start, None if unknown.
+    """A training's progress: steps done, seconds since its ranks started, and the step of its last checkpoint.
 
-    `saved` is the step of the last checkpoint, None where there is none.
+    Each is None if it is not known; `saved` also if there is no checkpoint.
     """
 
     steps: int | None
@@ -25,12 +25,12 @@ class Training(Struct, frozen=True):
 
     @property
     def unsaved(self) -> int:
-        """The steps since the last checkpoint."""
+        """Return the number of steps since the last checkpoint."""
         return max(0, (self.steps or 0) - (self.saved or 0))
 
 
 def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
-    """Return the last step and the last saved one, of the first log that tells any."""
+    """Return the last step and the last saved step, from the first log that has either."""
     for log in logs:
         made, saved = (_last(pattern, log) for pattern in (STEP, SAVED))
         if made is not None or saved is not None:
@@ -44,7 +44,7 @@ def _last(pattern: re.Pattern[str], log: str) -> int | None:
 
 
 def seconds_since(started_at: str | None, now: datetime) -> int | None:
-    """Return the seconds since a moment as Kubernetes writes it."""
+    """Return the seconds since an RFC 3339 timestamp, None without one."""
     if not started_at:
         return None
     return max(0, round((now - datetime.fromisoformat(started_at.replace("Z", "+00:00"))).total_seconds()))

@@ -1,4 +1,4 @@
-"""Carry out a plan, or leave the release at the revision that it had."""
+"""Carry out a planned upgrade, or restore the previous revision."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from distrain.release.wait import Followed, until_started
 
 
 def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan, *, followed: Followed | None) -> None:
-    """Make the next revision and tell its notes; with `followed` wait until its job has started.
+    """Upgrade the release and print its notes; with `followed`, wait until the job has started.
 
-    After Ctrl-C, SIGTERM or a failure the release is again what its last revision was.
+    After Ctrl-C, SIGTERM or a failure, roll back to the previous revision.
     """
     again = f"makes it again what revision {planned.revision} was"
     stays = f"{release.name}: is left as it is; {_back(release, planned)} {again}"
@@ -47,10 +47,13 @@ def _end(tools: Tools, release: Release, planned: Plan) -> None:
 
 
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
-    """Return to the revision before where anything was changed, and say so; `ended`: its job was ended for this."""
+    """Roll back to the previous revision if anything was changed, and return what was done.
+
+    `ended` tells whether the old job was already deleted.
+    """
     try:
         if tools.helm.has_made(release.name, operation, release.target):
-            # It may be the new job's by now.
+            # By now these names may belong to the new job.
             _end(tools, release, planned)
         elif not ended:
             return []

@@ -1,4 +1,4 @@
-"""Follow an installed job until all its pods have started, or until it is clear that they do not."""
+"""Wait until all pods of an installed job have started, or until it is clear that they will not."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from distrain.release.start import Sight, Trouble, has_started, own_pods, progre
 from distrain.workload.manifest import Job
 
 POLL_SECONDS = 1.5
-# An image pull is tried again after 10 s, and a missing Secret may be on its way.
+# How long a trouble may last: an image pull is retried after 10 s, and a missing Secret may still be created.
 GRACE_SECONDS = 20.0
-# The API server may restart, the network have a gap.
+# How long the API server may be unreachable, for example while it restarts.
 SILENCE_SECONDS = 30.0
 
 
 class Followed(Struct, frozen=True):
-    """The job to follow, and for how many seconds. `s3_secret` is the value s3.secretName."""
+    """The job to follow, and the timeout in seconds. `s3_secret` is the value s3.secretName."""
 
     job: Job
     release: str
@@ -31,12 +31,15 @@ class Followed(Struct, frozen=True):
 
 
 class Patience(Struct):
-    """Remembers since when each trouble lasts."""
+    """Remember since when each trouble has lasted."""
 
     since: dict[str, float] = field(default_factory=dict)
 
     def exhausted(self, found: Iterable[Trouble], now: float) -> Trouble | None:
-        """Return the first trouble that is final or has lasted too long; one that is gone is forgotten."""
+        """Return the first trouble that is final or has lasted GRACE_SECONDS, otherwise None.
+
+        A trouble that is no longer found is forgotten. `now` is in seconds, from a monotonic clock.
+        """
         current = list(found)
         self.since = {trouble.about: self.since.get(trouble.about, now) for trouble in current}
         for trouble in current:
@@ -46,9 +49,10 @@ class Patience(Struct):
 
 
 def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], None]) -> None:
-    """Return once the job has started; raises StartError when it cannot or has not in time.
+    """Wait until the job has started; raise StartError if it cannot start or the timeout is over.
 
-    `say` gets a line whenever something has changed. Raises UnreachableError when the cluster falls silent.
+    `say` receives a line whenever the progress has changed. Raises UnreachableError if the API server is unreachable
+    for SILENCE_SECONDS.
     """
     job, deadline = followed.job, time.monotonic() + followed.timeout
     patience, told = Patience(), ""
@@ -66,7 +70,7 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
 
 
 def _sights(cluster: Cluster, followed: Followed) -> Iterator[Sight]:
-    """Look at the job again and again; a short silence of the cluster is passed over."""
+    """Yield the state of the job every POLL_SECONDS; skip a poll that the API server does not answer."""
     heard = time.monotonic()
     while True:
         try:
@@ -101,7 +105,7 @@ def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:
 
 
 def _events(cluster: Cluster, namespace: str) -> list[kube.Event]:
-    """Events only explain; who may not list them still sees the pods start."""
+    """Return the warning events, or none if the user may not list events: they only explain delays."""
     try:
         return cluster.warnings(namespace)
     except ForbiddenError:
