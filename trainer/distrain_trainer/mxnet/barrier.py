@@ -1,4 +1,4 @@
-"""Bring the workers of an MXJob, which do not wait for each other, to one step where a checkpoint is saved."""
+"""Stop the workers of an MXJob, which may be at different steps, after the same step to save a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from distrain_trainer.mxnet.collectives import Collectives
 
 
 class Barrier:
-    """Stops all workers after the same step, so that the servers hold the state after that step."""
+    """Stop all workers after the same step, so that the servers hold the state after that step."""
 
     def __init__(self, collectives: Collectives, store: Any, run: Run, steps: int) -> None:
         self._collectives, self._store, self._run, self._steps = collectives, store, run, steps
         self._seen = collectives.flags()
         self._step: int | None = None
         self._asked = 0
-        store._barrier()  # Distributed: all workers read the flag before any raises it.
+        store._barrier()  # Distributed: all workers read the flag before any worker raises it.
 
     def made_step(self, step: int, samples: int) -> None:
-        """Count a step. If any worker wants to save or to stop, all do so after the step of the furthest worker.
+        """Count a step. If any worker is due to save or was asked to stop, all stop after the furthest worker's step.
 
-        Raises StoppedError when any was asked to stop.
+        Raises StoppedError if any worker was asked to stop.
         """
         if self._step is None:
             wants = bool(self._run.asked) or self._run.is_due
@@ -32,11 +32,11 @@ class Barrier:
         is_at_barrier = step == self._step
         if is_at_barrier:
             mx.nd.waitall()
-            self._store._barrier()  # Distributed: every worker's step has reached the servers.
+            self._store._barrier()  # Distributed: the servers now hold every worker's step.
         asked = self._asked if is_at_barrier and step < self._steps else 0
         self._run.made_step(samples, asked=asked, may_save=is_at_barrier and step < self._steps)
         if is_at_barrier and step < self._steps:
-            self._store._barrier()  # Distributed: the copy is made.
+            self._store._barrier()  # Distributed: worker 0 has copied the state by now.
             self._step = None
 
     def _agree_on_step(self, step: int) -> None:

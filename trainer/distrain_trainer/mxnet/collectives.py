@@ -1,4 +1,4 @@
-"""Collective operations of the workers of an MXJob, carried out by its servers: sum, broadcast and gather."""
+"""Provide collective operations to the workers of an MXJob, whose servers compute them: sum, broadcast and gather."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ class Collectives:
             store.init(key, mx.nd.zeros(size, dtype="float64"))
 
     def sum(self, value: float) -> float:
-        """Return the sum of all workers' values, NaN if one of them is not finite: it would stay in all later sums."""
+        """Return the sum of all workers' values, or NaN if any value is not finite.
+
+        A NaN is never pushed, as the servers' running sums would keep it.
+        """
         is_finite = math.isfinite(value)
         total, others = self._added(self._sums, np.array([value if is_finite else 0.0, float(not is_finite)]))
         return math.nan if others else float(total)
 
     def count(self, number: int) -> int:
-        """Return the sum of all workers' counts. A loss, however large, is not among what they are added to."""
+        """Return the sum of all workers' counts. The table of `pairs` holds no losses, so it adds counts exactly."""
         return round(sum(first for first, _ in self.pairs(number, 0)))
 
     def pairs(self, first: float, second: float) -> list[tuple[float, float]]:
-        """Return every worker's two numbers."""
+        """Return the two numbers of every worker, by worker index."""
         table = np.zeros((self._workers, 2))
         table[self._index] = first, second
         return [(one, other) for one, other in self._added(self._table, table.reshape(-1)).reshape(-1, 2)]
@@ -42,15 +45,15 @@ class Collectives:
     def _added(self, key: int, values: Any) -> Any:
         """Return the sum of all workers' arrays.
 
-        A server's array is the sum of all pushes so far, so the result is its value after this call less that before.
+        A server's array is the sum of all pushes so far. The result is its value after this call minus that before it.
         """
         before, after = (mx.nd.zeros(len(values), dtype="float64") for _ in range(2))
         self._store.pull(key, out=before)
         before.wait_to_read()
-        self._store._barrier()  # Distributed: all know what was there before.
+        self._store._barrier()  # Distributed: all workers have read the value before.
         self._store.pushpull(key, mx.nd.array(values, dtype="float64"), out=after)
         after.wait_to_read()
-        self._store._barrier()  # Distributed: all have added theirs.
+        self._store._barrier()  # Distributed: all workers have pushed.
         self._store.pull(key, out=after)
         return after.asnumpy() - before.asnumpy()
 
@@ -64,7 +67,7 @@ class Collectives:
         self._store.init(key, received)
         self._store.push(key, mx.nd.array(content) if sends else mx.nd.zeros(length))
         mx.nd.waitall()
-        self._store._barrier()  # Distributed: it is there.
+        self._store._barrier()  # Distributed: the sender has pushed the value.
         self._store.pull(key, out=received)
         return pickle.loads(received.asnumpy().astype(np.uint8).tobytes())
 
@@ -73,7 +76,7 @@ class Collectives:
         return [self.broadcast(value, sender=sender) for sender in range(self._workers)]
 
     def look(self, raise_it: bool) -> float:
-        """Raise the flag if `raise_it` is set. Return how often any worker has raised it so far."""
+        """Raise the flag if `raise_it` is set. Return how often the workers have raised it so far, in total."""
         seen = mx.nd.zeros(1, dtype="float64")
         self._store.pushpull(self.looks, mx.nd.array([float(raise_it)], dtype="float64"), out=seen)
         return float(seen.asscalar())

@@ -1,6 +1,6 @@
-"""Train with MXNet, one process per rank, the gradients averaged by Horovod.
+"""Train with MXNet, one process per rank. Horovod averages the gradients.
 
-A line that exists only because the training is distributed says so: `# Distributed:`.
+Each line that exists only because the training is distributed is marked `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from distrain_trainer.schedule import learning_rate
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome; returns once every rank has come to the end."""
+    """Train, test and write the outcome. Return after every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         pin_all_reduce()  # Distributed
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
-    log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
     device = choose_device()
     is_half = choose_precision(config, device, log)
 
@@ -54,37 +54,38 @@ def main(config: Config, dataset: Dataset) -> None:
     trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
     if is_half:
         mx.contrib.amp.init_trainer(trainer)
-    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, GluonState(model, trainer), process_group(), log)
 
     progress = train(config, dataset, model, trainer, run, device=device, is_half=is_half)
-    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
     accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
-    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
         write_outcome(config.output, results, log, model="model.params", save=saver(model))
     run.finish()
-    # Distributed: no rank leaves, and so tells of success, before the model is written.
+    # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
 
 
 def process_group() -> ProcessGroup:
-    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    # Distributed: give names. Horovod's default is the name of the value's type, which may differ between ranks.
     return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def broadcast(value: Any) -> Any:
     """Return rank 0's value."""
     shared = hvd.broadcast_object(value, name="value")  # Distributed
-    # Rank 0 has only queued it: Horovod drops a second one of the same name, and the others wait for that for ever.
+    # Rank 0 has only queued the broadcast. Horovod would drop a second one of the same name, and the other ranks would
+    # wait for it for ever.
     mx.nd.waitall()
     return shared
 
 
 def choose_device() -> Any:
-    """Return one GPU of this machine, or its CPU."""
+    """Return this rank's GPU, or the CPU if no GPU is visible. Raises DeviceError if there are more ranks than GPUs."""
     gpus = mx.context.num_gpus()
     if not gpus:
         return mx.cpu()
@@ -97,14 +98,14 @@ def choose_device() -> Any:
 
 def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
     """Return the untrained model and its optimizer."""
-    mx.random.seed(config.seed + hvd.rank())  # Distributed: ranks that drop out alike would learn less.
+    mx.random.seed(config.seed + hvd.rank())  # Distributed: dropout then differs between ranks.
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=[device])
     return model, make_optimizer(config)
 
 
 def share_start(model: Any) -> None:
-    """Start every rank from rank 0's weights, or averaged gradients would mean nothing."""
-    # Distributed: the optimizer's state needs none of this, as it starts from zeros everywhere.
+    """Broadcast rank 0's weights: averaging gradients requires equal weights on all ranks."""
+    # Distributed: the optimizer's state needs no broadcast, as it starts from zeros on every rank.
     hvd.broadcast_parameters(model.collect_params(), root_rank=0)
 
 
@@ -118,17 +119,17 @@ def train(
     device: Any,
     is_half: bool = False,
 ) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step = make_train_step(model, trainer, device, is_half)
     steps = count_steps(config, dataset, ranks=hvd.size(), start=run.position)
-    # Distributed: each rank has its own part of the samples.
+    # Distributed: each rank trains on its own part of the samples.
     batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size(), start=run.position)
     progress = Progress.start(config, steps, run.log, run)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
         batch = run.watchdog.next(batches)
         seed_step(config, rank=hvd.rank(), samples=run.position.samples)
-        # Distributed: the rate grows with the ranks, as the global batch does.
+        # Distributed: the learning rate grows with the number of ranks, as the global batch does.
         trainer.set_learning_rate(learning_rate(config, step=step, ranks=hvd.size()))
         # Distributed: all ranks stop at the same step.
         asked = hvd.allreduce(mx.nd.array([run.asked]), op=hvd.Max, name="asked")
@@ -139,12 +140,15 @@ def train(
 
 
 def mean_over_ranks(loss: float) -> float:
-    """Return the loss of the global batch."""
+    """Average the ranks' losses, which gives the loss of the global batch."""
     return float(hvd.allreduce(mx.nd.array([loss]), name="loss").asscalar())  # Distributed
 
 
 def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Callable[[Batch], float]:
-    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    """Return the function that makes one step with a batch and returns this rank's loss.
+
+    The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
+    """
     loss_of, statistics = make_loss(model), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
 
@@ -153,30 +157,30 @@ def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Cal
         with mx.autograd.record():
             loss = loss_of(batch, device)
             if is_half:
-                # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
+                # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
                 with mx.contrib.amp.scale_loss(loss, trainer) as scaled:
                     mx.autograd.backward(scaled)
         if not is_half:
             loss.backward()
         trainer.allreduce_grads()
-        # Distributed: the averages are the same on all ranks, and so all leave a step out, or none.
+        # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
         is_left_out = not are_finite([each.grad() for each in trained])
-        # While fp16's scale is above 1, it is what made them too large: the trainer leaves the step out and lowers it.
+        # With an fp16 loss scale above 1, the scale caused the overflow: the trainer skips the step and lowers it.
         is_scale = is_half and trainer._amp_loss_scaler.loss_scale > 1
         if is_half or not is_left_out:
-            # Not the batch's size: the samples' weights have made a mean of the sum already.
+            # 1 instead of the batch size: the samples' weights have turned the sum into a mean already.
             trainer.update(1)
         if is_left_out or batch.is_empty:
             statistics.restore()
-        # As a number at once: it waits for the step, which else is only in MXNet's queue.
+        # asscalar() waits for the step. Without it the step would only be queued.
         return math.nan if is_left_out and not is_scale else float(loss.asscalar())
 
     return train_step
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> float:
-    """Return the share of the test samples that the model gets right."""
-    # Distributed: each rank tests a part.
+    """Return the model's accuracy on the test samples, between 0 and 1."""
+    # Distributed: each rank tests on its own part of the samples.
     right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
     total = hvd.allreduce(mx.nd.array([right], dtype="float64"), op=hvd.Sum, name="right")  # Distributed
     return float(total.asscalar()) / dataset.tests

@@ -1,6 +1,6 @@
-"""Train with MXNet and a parameter server: workers push gradients to it, and pull the weights that it made of them.
+"""Train with MXNet and parameter servers: workers push gradients to them, and pull the updated weights.
 
-A line that exists only because the training is distributed says so: `# Distributed:`. This is the workers' program;
+Each line that exists only because the training is distributed is marked `# Distributed:`. This is the workers' program;
 server.py is the program of the servers and the scheduler.
 """
 
@@ -40,7 +40,7 @@ from distrain_trainer.mxnet.training import (
 )
 from distrain_trainer.results import write_outcome
 
-# fp16 holds no small gradients: they are computed of a loss so many times as large, and divided again.
+# fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
 FP16_LOSS_SCALE = 128
 
 
@@ -63,20 +63,20 @@ class Worker:
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome; returns once every worker has come to the end."""
+    """Train, test and write the outcome. Return after every worker has finished."""
     job = JobEnvironment.from_environment()
-    channel = job.join()  # Distributed: where one process of the job fails, all end.
+    channel = job.join()  # Distributed: if one process of the job fails, all end.
     require_asked_gpus()
-    # Distributed: waits until the scheduler, all servers and all workers are there.
+    # Distributed: wait until the scheduler, all servers and all workers have started.
     worker = Worker(job.index, choose_devices(), mx.kv.create(config.kvstore or "dist_sync"))
-    log = Log(speaks=worker.index == 0)  # Distributed: one worker speaks for all.
+    log = Log(speaks=worker.index == 0)  # Distributed: only worker 0 logs.
     loss_scale = FP16_LOSS_SCALE if choose_precision(config, worker.devices[0], log) else 1
 
     model = build(config, dataset, worker)
     state = ServersState(model, worker.store, keys_of(config, model))
     collectives = open_collectives(config, worker, state.keys)
     try:
-        # Distributed: the workers take their checkpoints over from whoever had them, and go on from the newest.
+        # Distributed: worker 0 acquires the run's checkpoints, and all workers resume from the newest one.
         run = Run.begin(config, dataset, state, process_group(worker, collectives), log)
         share_start(config, state, worker, loss_scale, run)
         progress = train(
@@ -93,10 +93,10 @@ def main(config: Config, dataset: Dataset) -> None:
     accuracy = evaluate(config, dataset, model, worker, collectives) if dataset.tests else None
     results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
 
-    if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so one writes it.
+    if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so worker 0 writes its own.
         write_outcome(config.output, results, log, model="model.params", save=saver(model))
     run.finish()
-    # Distributed: no worker leaves, and so tells of success, before the model is written.
+    # Distributed: wait, so that no worker exits with success before worker 0 has written the model.
     worker.store._barrier()
     channel.leave()
 
@@ -108,25 +108,25 @@ def choose_devices() -> list[Any]:
 
 def build(config: Config, dataset: Dataset, worker: Worker) -> Any:
     """Return the untrained model."""
-    # Distributed: all alike, so that the seed decides on them: the store takes those of the worker that came first.
+    # Distributed: one seed for all workers, so that every worker initializes the same weights.
     mx.random.seed(config.seed)
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=worker.devices)
-    mx.random.seed(config.seed + worker.index)  # Distributed: ranks that drop out alike would learn less.
+    mx.random.seed(config.seed + worker.index)  # Distributed: dropout then differs between ranks.
     return model
 
 
 def keys_of(config: Config, model: Any) -> Keys:
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
-    # Distributed: the operator tells how many servers there are.
+    # Distributed: the operator sets the number of servers.
     return Keys(len(trained), STATES[config.optimizer], servers=int(os.environ["DMLC_NUM_SERVER"]))
 
 
 def open_collectives(config: Config, worker: Worker, keys: Keys) -> Collectives:
-    """Have the servers add up what they get, so that the workers can pass each other values."""
-    if worker.index == 0:  # Distributed: the servers' optimizer is the same whoever sends it, so one does.
+    """Make the servers add up pushed numbers, on which the workers' collective operations are built."""
+    if worker.index == 0:  # Distributed: one worker sends the optimizer to the servers.
         sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS)
         worker.store.set_optimizer(sums)
-    worker.store._barrier()  # Distributed: from here on a server knows what to do with what it gets.
+    worker.store._barrier()  # Distributed: from here on the servers have the optimizer.
     return Collectives(worker.store, keys, index=worker.index)
 
 
@@ -147,7 +147,7 @@ def share_start(config: Config, state: ServersState, worker: Worker, loss_scale:
             config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, keys=state.keys, begin_num_update=updates
         )
         store.set_optimizer(optimizer)
-    store._barrier()  # Distributed: from here on what is pushed are gradients.
+    store._barrier()  # Distributed: from here on the servers treat pushed arrays as gradients.
     state.put_optimizer()  # Distributed
 
 
@@ -162,10 +162,10 @@ def train(
     collectives: Collectives,
     loss_scale: int = 1,
 ) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step = make_train_step(model, parameters, worker, loss_scale)
     steps = count_steps(config, dataset, ranks=worker.ranks, start=run.position)
-    # Distributed: each rank has its own part of the samples.
+    # Distributed: each rank trains on its own part of the samples.
     parts = [
         train_batches(config, dataset, rank=rank, ranks=worker.ranks, start=run.position) for rank in worker.own_ranks
     ]
@@ -178,21 +178,25 @@ def train(
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
         progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, collectives))
-        barrier.made_step(step + 1, whole.global_samples)  # Distributed: where the servers' state is saved, all wait.
+        # Distributed: while worker 0 saves the servers' state, all workers wait.
+        barrier.made_step(step + 1, whole.global_samples)
     return progress
 
 
 def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], float]:
-    """Return the function that makes the global batch's loss of a worker's."""
+    """Return the function that averages a loss over the workers, or with dist_async the identity."""
     if "async" in worker.store.type:
-        return lambda loss: loss  # Distributed: no worker waits for another's, and the log shows worker 0's own.
+        return lambda loss: loss  # Distributed: workers do not wait for each other, so worker 0 logs its own loss.
     return lambda loss: collectives.sum(loss) / worker.store.num_workers  # Distributed
 
 
 def make_train_step(
     model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int
 ) -> Callable[[Sequence[Batch]], float]:
-    """Return the function of one step: a batch per device in, this worker's loss out, NaN where it was left out."""
+    """Return the function that makes one step with a batch per device and returns this worker's mean loss.
+
+    The loss is NaN if a gradient is not finite; the servers then leave this step out.
+    """
     loss_of, statistics = make_loss(model), Statistics(model)
 
     def train_step(batches: Sequence[Batch]) -> float:
@@ -204,23 +208,23 @@ def make_train_step(
         gradients = [parameter.list_grad() for parameter in parameters]
         is_left_out = not all(are_finite(of_device) for of_device in zip(*gradients, strict=True))
         if is_left_out:
-            # Distributed: in all of them, so that the servers leave out all of this step, and not only some layers.
+            # Distributed: NaN in every gradient, so that the servers leave out all layers of this step.
             for array in itertools.chain(*gradients):
                 array[:] = math.nan
         if is_left_out or all(batch.is_empty for batch in batches):
             statistics.restore()
         for key, parameter in enumerate(parameters):
-            # Distributed: the gradients go to the servers and the new weights come back, the first layer's first, as
-            # the next step begins with it.
+            # Distributed: push the gradients and pull the new weights. The first layer has the highest priority, as the
+            # next step needs it first.
             worker.store.pushpull(key, parameter.list_grad(), out=parameter.list_data(), priority=-key)
-        # As a number at once: it waits for the step, which else is only in MXNet's queue.
+        # asscalar() waits for the step. Without it the step would only be queued.
         return math.nan if is_left_out else float(sum(loss.asscalar() for loss in losses)) / len(losses)
 
     return train_step
 
 
 def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
-    """Take the weights that the servers have after every worker's last step."""
+    """Pull the weights that the servers hold after every worker's last step."""
     mx.nd.waitall()
     worker.store._barrier()  # Distributed
     for key, parameter in enumerate(parameters):
@@ -228,7 +232,7 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
 
 
 def share_statistics(model: Any, collectives: Collectives) -> None:
-    """Have all workers test with worker 0's means of batch normalizations: the saved model has these."""
+    """Broadcast worker 0's batch normalization statistics, so that all workers test the model that worker 0 saves."""
     parameters = Statistics(model).parameters
     if parameters:
         values = collectives.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
@@ -237,8 +241,8 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> float:
-    """Return the share of the test samples that the model gets right."""
-    # Distributed: each rank tests a part.
+    """Return the model's accuracy on the test samples, between 0 and 1."""
+    # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     right = sum(count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True))
     return collectives.count(int(right)) / dataset.tests  # Distributed

@@ -1,4 +1,4 @@
-"""The models, for MXNet: Gluon blocks that take images in 0..1, channels first, and return a logit per class."""
+"""Build models for MXNet. A Gluon block maps images with values in 0..1, channels first, to one logit per class."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from distrain_trainer.models import user
 
 
 def build(name: str, *, shape: tuple[int, ...], classes: int, devices: Sequence[Any] = ()) -> Any:
-    """Return an untrained model of the given name on the devices, for images of a shape (height, width, channels).
+    """Build the untrained model `name` on the devices, for images of `shape` (height, width, channels).
 
-    Raises ArgumentError when a user's own is none, or does not fit the data.
+    Raises ArgumentError when a user's function returns no model, or a model that does not fit the data.
     """
     if user.is_users(name):
         model = _users(name, shape, classes)
     else:
         model = {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
-    # Gluon learns the layers' sizes from images. Not by a forward pass: that leaves the weights in a layout of
-    # oneDNN's, which neither Horovod nor a parameter server can send.
+    # Gluon infers the layers' sizes from the images' shape. A forward pass would do so too, but it leaves the weights
+    # in a memory layout of oneDNN, which neither Horovod nor a parameter server can send.
     height, width, channels = shape
     model.infer_shape(mx.nd.zeros((1, channels, height, width)))
     model.initialize(mx.init.Xavier(), ctx=list(devices) or [mx.cpu()])
@@ -42,18 +42,18 @@ def _users(name: str, shape: tuple[int, ...], classes: int) -> Any:
 
 
 def to_model(images: Any, device: Any) -> Any:
-    """Return a batch's images as the models take them: on the device, and channels before height and width."""
+    """Copy a batch's images to the device, with the channels before height and width."""
     return mx.nd.array(images, ctx=device).transpose((0, 3, 1, 2))
 
 
 def count_parameters(model: Any) -> int:
-    """Return how many numbers are trained."""
+    """Count the trainable parameters."""
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
     return sum(each.data().size for each in trained)
 
 
 def _mnist(shape: tuple[int, ...], classes: int) -> Any:
-    """A small CNN, for images of any size from 4x4."""
+    """Build a small CNN for images of 4x4 pixels or more."""
     model = nn.HybridSequential()
     model.add(
         nn.Conv2D(32, 3, padding=1, activation="relu"),
@@ -69,13 +69,13 @@ def _mnist(shape: tuple[int, ...], classes: int) -> Any:
 
 
 def _resnet50(shape: tuple[int, ...], classes: int) -> Any:
-    """ResNet50 as published (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
+    """Build ResNet50 (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
 
-    Gluon's 1x1 convolutions have a bias beside their batch normalization, 18 880 parameters more.
+    Gluon adds biases to the 1x1 convolutions before batch normalization, 18 880 parameters more than published.
     """
     return vision.resnet50_v1(classes=classes)
 
 
 def _vgg16(shape: tuple[int, ...], classes: int) -> Any:
-    """VGG16 as published (Simonyan and Zisserman 2014): 138.36 million parameters at 224x224x3 and 1000 classes."""
+    """Build VGG16 (Simonyan and Zisserman 2014), 138.36 million parameters at 224x224x3 and 1000 classes."""
     return vision.vgg16(classes=classes)

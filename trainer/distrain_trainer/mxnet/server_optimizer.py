@@ -1,4 +1,4 @@
-"""What the servers of an MXJob do with what is pushed to them; worker 0 sends it to them, pickled."""
+"""Update the weights on the servers of an MXJob. Worker 0 sends the optimizer to the servers, pickled."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from distrain_trainer.schedule import learning_rate
 
 @dataclass(frozen=True)
 class Keys:
-    """Under which keys things lie on the servers. A key's array lies on the server of its remainder, or on all.
+    """The keys of the arrays on the servers.
 
-    So what an optimizer keeps of a weight, `states` arrays of its size, lies where the weight does.
+    The key modulo `servers` selects the server; a large array is split over all servers. The optimizer keeps `states`
+    arrays of each weight's size. Their keys are chosen so that they are on the same server as the weight.
     """
 
     weights: int
@@ -47,20 +48,20 @@ class Keys:
         return [weight + self._stride * (number + 1) for number in range(self.states)]
 
 
-# How many arrays an optimizer keeps of a weight.
+# The number of arrays that an optimizer keeps for each weight.
 STATES = {"sgd": 1, "adam": 2}
-# Before there are weights: all that is pushed is added up.
+# Used before the weights are on the servers: every pushed array is added up.
 NOTHING_BUT_SUMS = Keys(weights=0, states=0, servers=1)
 
 
 class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
-    """Makes weights of pushed gradients, and under the keys that are no weight's adds up pushed numbers.
+    """Update weights with pushed gradients. Add up the arrays that are pushed under all other keys.
 
-    What the optimizer keeps of a weight lies under keys of its own, so that workers can put it there and pull it.
+    The optimizer's state has keys of its own, so that workers can push and pull it.
 
-    A server updates once per step when it waits for all workers' gradients, and once per worker and step when it does
-    not. So of `pushes` to a step, an update is made by the gradients of `ranks` ranks: their sum, which becomes the
-    mean, and the learning rate is that of so many ranks' batch.
+    With dist_sync a server makes one update per step, with dist_async one per worker and step: `pushes` updates per
+    step. An update gets the sum of the gradients of `ranks` ranks. It is divided by `ranks`, and the learning rate is
+    that of `ranks` batches.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
             config,
             rescale_grad=1 / (ranks * loss_scale),
             lr_scheduler=schedule,
-            # Never used beside a schedule, and yet MXNet prints a line where it is not the schedule's own.
+            # Unused beside a schedule, but MXNet prints a warning if it differs from the schedule's base rate.
             learning_rate=schedule.base_lr,
             begin_num_update=begin_num_update,
         )
@@ -92,12 +93,12 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
         elif are_finite([grad]):
             self.inner.update_multi_precision(index, weight, grad, state)
         else:
-            # A worker's step that is to be left out, by all: it counts, and changes nothing.
+            # The step is left out: count the update, and change no weight.
             self.inner._update_count(index)
 
 
 class Schedule(mx.lr_scheduler.LRScheduler):  # type: ignore[misc]
-    """The learning rate of an update, for the servers to ask: they count updates, not steps."""
+    """The learning rate schedule on the servers, which count updates instead of steps."""
 
     def __init__(self, config: Config, *, pushes: int, ranks: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The state of MXNet's programs that goes into a checkpoint."""
+"""Save and load the state of an MXNet program that checkpoints hold."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GluonState:
             array[:] = to_mxnet(arrays[name])
         start_updates_at(self._trainer._optimizer, int(arrays["updates"]))
         for name in SCALES if self._scaler else ():
-            if f"scaler.{name}" in arrays:  # One of another precision has none.
+            if f"scaler.{name}" in arrays:  # Only checkpoints of fp16 runs have a loss scaler.
                 setattr(self._scaler, f"_{name}", arrays[f"scaler.{name}"].item())
 
     def former(self, content: bytes) -> Arrays:
@@ -85,7 +85,7 @@ class GluonState:
 
 
 def named(model: Any) -> dict[str, Any]:
-    """Return a model's parameters by their paths in it, as Gluon names them in a saved file."""
+    """Map paths in the model, as in the files of Gluon's save_parameters, to parameters."""
     places = {id(parameter): place for place, parameter in model._collect_params_with_prefix().items()}
     return {places.get(id(each), name): each for name, each in model.collect_params().items()}
 
@@ -95,7 +95,7 @@ def field_of(name: str, array: Any) -> Field:
 
 
 def copy_to_host(array: Any, place: Any) -> None:
-    """Copy an array into host memory, as asnumpy does but without allocating."""
+    """Copy an array into host memory, as asnumpy does, but without allocating memory."""
     pointer = place.ctypes.data_as(ctypes.c_void_p)
     check_call(_LIB.MXNDArraySyncCopyToCPU(array.handle, pointer, ctypes.c_size_t(place.size)))
 
@@ -118,7 +118,10 @@ def start_updates_at(optimizer: Any, updates: int) -> None:
 
 
 def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, str]) -> Arrays:
-    """Return the arrays of a file of MXNet's. It has the numbers of parameters, and the optimizer's keys."""
+    """Return the arrays of an MXNet file of checkpoint format 1, by their names today.
+
+    The file numbers parameters; `weights` gives their names. `keys` gives the names by the optimizer's keys.
+    """
     found = {}
     for path, array in mx.nd.load_frombuffer(content).items():
         kind, *numbers = path.split("-")
@@ -134,9 +137,9 @@ def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, s
 
 
 class ServersState:
-    """The state on the servers of an MXJob: the weights, and the optimizer's state of each.
+    """The state on the servers of an MXJob: the weights, and the optimizer's state of each weight.
 
-    The parameters that are not trained, such as the means of a batch normalization, are the worker's own.
+    Parameters that are not trained, for example batch normalization statistics, are saved from the worker.
     """
 
     def __init__(self, model: Any, store: Any, keys: Keys) -> None:
@@ -159,7 +162,7 @@ class ServersState:
         mx.nd.waitall()
 
     def copy(self, into: Arrays) -> None:
-        """Copy the worker's own parameters, and pull the rest from the servers, one array after the other."""
+        """Copy the worker's own parameters, and pull the other arrays from the servers, one after the other."""
         for name, parameter in self._own.items():
             copy_to_host(parameter.list_data()[0], into[f"model.{name}"])
         for weight, (name, parameter) in enumerate(self._trained.items()):
@@ -184,7 +187,10 @@ class ServersState:
         return {own.get(name, name): array for name, array in read_former(content, names, names).items()}
 
     def put_weights(self, *, is_mine: bool) -> None:
-        """Push one worker's weights, and pull them on all. Called by all workers, while the servers only add up."""
+        """Push one worker's weights, and pull them on all workers.
+
+        Called by all workers, while the servers' optimizer only adds up pushes.
+        """
         for weight, parameter in enumerate(self.trained):
             nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
             self._store.init(weight, nothing)

@@ -1,4 +1,4 @@
-"""What both MXNet programs share: precision, optimizer, loss and evaluation."""
+"""Functions for both MXNet programs: precision, optimizer, loss and evaluation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def require_asked_gpus() -> None:
 
 
 def choose_precision(config: Config, device: Any, log: Log) -> bool:
-    """Switch to fp16 on a GPU. Return whether it is used. Call it before building the model: it patches operators."""
+    """Switch to fp16 if it is requested and there is a GPU. Return whether fp16 is used.
+
+    Call this before the model is built, as it patches MXNet's operators.
+    """
     if config.precision == "fp32":
         return False
     if device.device_type != "gpu":
@@ -36,7 +39,7 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
 
 
 def seed_step(config: Config, *, rank: int, samples: int) -> None:
-    """Seed the random numbers of layers, such as dropout, for the step after `samples` samples of all ranks."""
+    """Seed layers such as dropout for the step that begins after `samples` samples of all ranks."""
     mx.random.seed(step_seed(config, rank=rank, samples=samples))
 
 
@@ -47,7 +50,7 @@ def make_optimizer(config: Config, **options: Any) -> Any:
 
 
 def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
-    """Return the function that computes one rank's loss of a batch on a device, as an array of one number."""
+    """Return the function that computes one rank's loss of a batch on a device. The loss is an array of one number."""
     model.hybridize(static_alloc=True)
     cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
@@ -60,7 +63,7 @@ def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
 
 
 class Statistics:
-    """A copy of the non-trainable parameters, such as the means of a batch normalization, from before a step."""
+    """A copy of the non-trainable parameters from before a step, for example of batch normalization statistics."""
 
     def __init__(self, model: Any) -> None:
         self.parameters = [each for each in model.collect_params().values() if each.grad_req == "null"]
@@ -77,12 +80,12 @@ class Statistics:
 
 
 def are_finite(arrays: Sequence[Any]) -> bool:
-    """Tell whether all numbers in arrays of one device are finite."""
+    """Return whether all numbers in `arrays` are finite. The arrays must be on one device."""
     return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
 
 
 def count_right(model: Any, batches: Iterable[Batch], device: Any) -> float:
-    """Return how many samples the model gets right."""
+    """Count the samples that the model classifies correctly."""
     right = 0.0
     for batch in batches:
         hits = model(to_model(batch.images, device)).argmax(axis=1).asnumpy() == batch.labels
@@ -91,5 +94,5 @@ def count_right(model: Any, batches: Iterable[Batch], device: Any) -> float:
 
 
 def saver(model: Any) -> Callable[[Path], None]:
-    """Return the function that writes the model's weights to a file, for Gluon's load_parameters."""
+    """Return the function that writes the model's weights to a file that Gluon's load_parameters reads."""
     return lambda path: model.save_parameters(str(path))

@@ -1,1 +1,1 @@
-"""Training with PyTorch: the programs ddp.py (DistributedDataParallel) and horovod.py."""
+"""Train with PyTorch: the programs are ddp.py (DistributedDataParallel) and horovod.py."""

@@ -1,6 +1,7 @@
-"""Train with PyTorch, one process per rank, the gradients averaged by DistributedDataParallel.
+"""Train with PyTorch, one process per rank. DistributedDataParallel averages the gradients.
 
-torchrun starts the ranks. A line that exists only because the training is distributed says so: `# Distributed:`.
+torchrun or the operator starts the ranks. Each line that exists only because the training is distributed is marked
+`# Distributed:`.
 """
 
 from __future__ import annotations
@@ -36,20 +37,23 @@ from distrain_trainer.pytorch.training import (
 )
 from distrain_trainer.results import write_outcome
 
-# What gloo and NCCL do not broadcast.
+# Types that gloo and NCCL cannot broadcast.
 UNKNOWN_TYPES = (torch.int16, torch.uint16, torch.uint32, torch.uint64)
 
 
 @contextlib.contextmanager
 def lost_ranks_named() -> Iterator[None]:
-    """Tell in a line that another rank is gone, but only after it had the time to tell why."""
+    """Turn the error of a lost connection between ranks into LostPeerError.
+
+    Under torchrun, wait first: the rank that failed needs time to log the cause, and torchrun may send SIGTERM.
+    """
     try:
         yield
     except RuntimeError as error:
         finding = str(error).splitlines()[0]
         if not isinstance(error, dist.DistError) and "gloo" not in finding:
             raise
-        # Without torchrun nobody tells: who waits would keep the store in which those that start again are to meet.
+        # Without torchrun, end at once: waiting would keep the old TCPStore open, where restarted ranks rendezvous.
         if "TORCHELASTIC_RUN_ID" in os.environ:
             told_to_end_within(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
@@ -57,38 +61,38 @@ def lost_ranks_named() -> Iterator[None]:
 
 @lost_ranks_named()  # Distributed
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome; returns once every rank has come to the end."""
+    """Train, test and write the outcome. Return after every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         make_deterministic()
     join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.
-    log = Log(speaks=dist.get_rank() == 0)  # Distributed: one rank speaks for all.
+    log = Log(speaks=dist.get_rank() == 0)  # Distributed: only rank 0 logs.
     computer = choose_computer(config, log)
 
     model = computer.build(config, dataset, rank=dist.get_rank())
     optimizer, scaler = make_optimizer(config, model), computer.scaler()
-    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
-    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     take_from_rank_0(dict(model.named_buffers()), broadcast)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
 
-    if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+    if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
         write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
     run.finish()
-    dist.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.
+    dist.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     dist.destroy_process_group()  # Distributed
 
 
 def join() -> None:
-    """Join the other ranks, or be the only one where nothing says that there are others."""
+    """Initialize the process group, of this rank alone if WORLD_SIZE is not set."""
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     with stdout_silenced():
         if "WORLD_SIZE" in os.environ:
-            dist.init_process_group(backend)  # Distributed: RANK, MASTER_ADDR and the like say how.
+            dist.init_process_group(backend)  # Distributed: reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
         else:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
 
@@ -111,7 +115,7 @@ def of_all_ranks(value: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def stdout_silenced() -> Iterator[None]:
-    """Keep what C++ prints out of the log: gloo tells, on every rank, how many others it is connected to."""
+    """Discard stdout: gloo's C++ code prints on every rank how many others it is connected to."""
     stdout = os.dup(1)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
@@ -131,17 +135,18 @@ def choose_computer(config: Config, log: Log) -> Computer:
 def train(
     config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
 ) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     share_unknown_types(model)  # Distributed
-    # Distributed: starts every rank from rank 0's weights. After its first step it packs the gradients anew, by the
-    # order in which they came, and a sum of other parts has other last bits: not where it looks for unused ones.
+    # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
+    # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
+    # it keeps the buckets, so a resumed run computes the same bits.
     replica = DistributedDataParallel(model, find_unused_parameters=config.deterministic)
     train_step = make_train_step(computer, replica, optimizer, scaler)
     return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
 
 
 def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
-    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    """Return the function that makes one step with a batch and returns this rank's loss, as change_weights does."""
     statistics = Statistics(replica)
 
     def train_step(batch: Batch) -> Any:
@@ -155,7 +160,7 @@ def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: An
 
 
 def share_unknown_types(model: Any) -> None:
-    """Have the replica leave out what it cannot broadcast, and start every rank from rank 0's."""
+    """Broadcast rank 0's tensors of UNKNOWN_TYPES, and have DistributedDataParallel ignore them."""
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     unknown = {name: tensor for name, tensor in tensors.items() if tensor.dtype in UNKNOWN_TYPES}
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(unknown))  # Distributed
@@ -168,14 +173,14 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:
-    """Return the share of the test samples that the model gets right."""
-    # Distributed: each rank tests a part.
+    """Return the model's accuracy on the test samples, between 0 and 1."""
+    # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
     return sum_of_ranks(computer.count_right(model, batches)) / dataset.tests
 
 
 def largest_of_ranks(value: int) -> Callable[[], int]:
-    """Begin to look for the largest number, beside the step. Returns what waits for it."""
+    """Start a max-reduction over the ranks that runs beside the step. Return the function that waits for its result."""
     largest = torch.tensor(value, device="cuda" if torch.cuda.is_available() else "cpu")
     begun = dist.all_reduce(largest, op=dist.ReduceOp.MAX, async_op=True)  # Distributed
 

@@ -1,6 +1,6 @@
-"""Train with PyTorch, one process per rank, the gradients averaged by Horovod.
+"""Train with PyTorch, one process per rank. Horovod averages the gradients.
 
-mpirun starts the ranks. A line that exists only because the training is distributed says so: `# Distributed:`.
+mpirun starts the ranks. Each line that exists only because the training is distributed is marked `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ from distrain_trainer.results import write_outcome
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome; returns once every rank has come to the end."""
+    """Train, test and write the outcome. Return after every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
-    log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
     computer = Computer.choose(config, log, local_rank=hvd.local_rank(), local_ranks=hvd.local_size())
 
     model = computer.build(config, dataset, rank=hvd.rank())
-    # Distributed: averages each gradient over the ranks, once it is there. It is not the optimizer that it is made of,
-    # and has a state of its own: this one's is saved, and this one takes a checkpoint's over.
+    # Distributed: DistributedOptimizer averages each gradient over the ranks as soon as it is computed. It has its own
+    # state, apart from the optimizer that it is made from. Checkpoints save and load the state of DistributedOptimizer.
     optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
     scaler = computer.scaler()
-    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
-    # Distributed: the means of batch normalizations are each rank's own, and rank 0's are saved.
+    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     take_from_rank_0(dict(model.named_buffers()), broadcast)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
-    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
         write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
     run.finish()
-    hvd.barrier()  # Distributed: no rank leaves, and so tells of success, before the model is written.
+    hvd.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
 
 
 def process_group() -> ProcessGroup:
-    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    # Distributed: give names. Horovod's default is the name of the value's type, which may differ between ranks.
     broadcast = functools.partial(hvd.broadcast_object, name="value")
     return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
@@ -73,8 +73,8 @@ def process_group() -> ProcessGroup:
 def train(
     config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
 ) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
-    # Distributed: every rank starts from rank 0's weights. The optimizer has no state yet, or a checkpoint's.
+    """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
+    # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
     take_from_rank_0(model.state_dict(), broadcast)
     train_step = make_train_step(computer, model, optimizer, scaler)
     return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
@@ -85,7 +85,7 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def make_train_step(computer: Computer, model: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
-    """Return the function of one step: batch in, this rank's loss out, NaN where the step was left out."""
+    """Return the function that makes one step with a batch and returns this rank's loss, as change_weights does."""
     statistics = Statistics(model)
 
     def train_step(batch: Batch) -> Any:
@@ -93,23 +93,23 @@ def make_train_step(computer: Computer, model: Any, optimizer: Any, scaler: Any)
         statistics.keep()
         loss = computer.loss(model, batch)
         scaler.scale(loss).backward()
-        optimizer.synchronize()  # Distributed: waits for the averages, so that the scaler looks at these.
-        with optimizer.skip_synchronize():  # Distributed: once is enough.
+        optimizer.synchronize()  # Distributed: wait for the averages, which the scaler checks for infinities.
+        with optimizer.skip_synchronize():  # Distributed: the averages are there already.
             return change_weights(optimizer, scaler, statistics, batch, loss.detach())
 
     return train_step
 
 
 def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:
-    """Return the share of the test samples that the model gets right."""
-    # Distributed: each rank tests a part.
+    """Return the model's accuracy on the test samples, between 0 and 1."""
+    # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
     right = torch.tensor(computer.count_right(model, batches), dtype=torch.float64)
     return float(hvd.allreduce(right, op=hvd.Sum, name="right")) / dataset.tests  # Distributed
 
 
 def largest_of_ranks(value: int) -> Callable[[], int]:
-    """Begin to look for the largest number, beside the step. Returns what waits for it."""
+    """Start a max-reduction over the ranks that runs beside the step. Return the function that waits for its result."""
     begun = hvd.allreduce_async(torch.tensor(value), op=hvd.Max, name="asked")  # Distributed
     return lambda: int(hvd.synchronize(begun))
 

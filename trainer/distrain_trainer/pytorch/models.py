@@ -1,4 +1,4 @@
-"""The models, for PyTorch: they take images in 0..1, channels first, and return a logit per class."""
+"""Build models for PyTorch. A model maps images with values in 0..1, channels first, to one logit per class."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import nn
 from distrain_trainer.models import user
 
 VGG16_CONVOLUTIONS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-# Of each stage: its blocks, its width inside a block, and the stride of its first block.
+# Per stage: the number of blocks, the width inside a block, and the stride of the first block.
 RESNET50_STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
 
 
 def build(name: str, *, shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """Return a model of the given name, for images of a shape (height, width, channels).
+    """Build the model `name` for images of `shape` (height, width, channels).
 
-    Raises ArgumentError when a user's own is none, or does not fit the data.
+    Raises ArgumentError when a user's function returns no model, or a model that does not fit the data.
     """
     if user.is_users(name):
         return _users(name, shape, classes)
@@ -37,7 +37,7 @@ def _users(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 def _mnist(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """A small CNN, for images of any size from 4x4."""
+    """Build a small CNN for images of 4x4 pixels or more."""
     height, width, channels = shape
     return nn.Sequential(
         nn.Conv2d(channels, 32, 3, padding="same"),
@@ -55,7 +55,7 @@ def _mnist(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 def _vgg16(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """VGG16 as published (Simonyan and Zisserman 2014): 138.36 million parameters at 224x224x3 and 1000 classes."""
+    """Build VGG16 (Simonyan and Zisserman 2014), 138.36 million parameters at 224x224x3 and 1000 classes."""
     height, width, channels = shape
     layers: list[nn.Module] = []
     for stage in VGG16_CONVOLUTIONS:
@@ -70,9 +70,9 @@ def _vgg16(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 def _resnet50(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """ResNet50 as published (He et al. 2015): 25.56 million parameters at 224x224x3 and 1000 classes.
+    """Build ResNet50 (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
 
-    The stride of a block is in its 3x3 convolution, as in the ResNet50 that the training benchmarks know.
+    A block's stride is in its 3x3 convolution, as in the ResNet50 of the training benchmarks.
     """
     layers = [_convolution(shape[2], 64, size=7, stride=2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
     channels = 64
@@ -85,7 +85,7 @@ def _resnet50(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 class _Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
-    """Three convolutions and a way past them."""
+    """A residual block: three convolutions and a shortcut past them."""
 
     def __init__(self, channels: int, width: int, *, stride: int) -> None:
         super().__init__()
@@ -104,13 +104,13 @@ class _Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not installed wh
 
 
 def _convolution(channels: int, filters: int, *, size: int, stride: int) -> nn.Module:
-    """A convolution and its batch normalization, whose bias stands for both."""
+    """Build a convolution without bias, followed by batch normalization, which has one."""
     convolution = nn.Conv2d(channels, filters, size, stride, padding=size // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(filters))
 
 
 def _initialized(model: nn.Module) -> nn.Module:
-    """Draw the weights after He et al. 2015, or so deep a network without normalization would not start to learn."""
+    """Initialize the weights after He et al. 2015, as VGG16, which has no normalization, would not learn otherwise."""
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")

@@ -1,4 +1,4 @@
-"""The state of PyTorch's programs that goes into a checkpoint."""
+"""Save and load the state of a PyTorch program that checkpoints hold."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from distrain_trainer.errors import ArgumentError
 class TorchState:
     """The tensors and numbers in the state dictionaries of a model, its optimizer and its gradient scaler.
 
-    An optimizer counts its parameters; here its state has their names. It must be the optimizer that makes the steps:
-    one that wraps another, as Horovod's does, has a state of its own.
+    An optimizer's state dictionary numbers the parameters; here their names are used instead. `optimizer` must be the
+    one whose step() is called: Horovod's wrapper has its own state, apart from the wrapped optimizer's.
     """
 
     def __init__(self, model: Any, optimizer: Any, scaler: Any) -> None:
@@ -43,7 +43,7 @@ class TorchState:
         model = self._model.state_dict()
         given = subset(arrays, "model.")
         loaded = {name: to_tensor(given[name], model[name].dtype) for name in given}
-        # A module may keep the tensor that its set_extra_state is given, and the array's memory is used again.
+        # Copy: a module may keep the tensor passed to its set_extra_state, and the arrays' memory is reused.
         loaded |= {name: tensor.clone() for name, tensor in loaded.items() if name.endswith("_extra_state")}
         self._model.load_state_dict(loaded)
         self._optimizer.load_state_dict(self._optimizer_state(arrays))
@@ -77,11 +77,11 @@ class TorchState:
 def flat(
     model: Mapping[str, Any], optimizer: Mapping[str, Any], scaler: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return tensors and numbers of the state dictionaries as tensors, by their names in a checkpoint."""
+    """Map names in a checkpoint to the tensors of the state dictionaries. Numbers become tensors."""
     found: dict[str, Any] = {f"model.{name}": tensor for name, tensor in model.items()}
     by_number = dict(enumerate(names))
     for number, kept in optimizer["state"].items():
-        # A former checkpoint may have more of them than this model: its shapes refuse it.
+        # A checkpoint of format 1 may have more parameters than this model. The check of shapes refuses it.
         name = by_number.get(number, number)
         found |= {f"optimizer.{name}.{slot}": value for slot, value in kept.items()}
     for number, group in enumerate(optimizer["param_groups"]):
@@ -91,7 +91,7 @@ def flat(
 
 
 def require_storable(model: Any) -> None:
-    """Raise ArgumentError where a model has complex weights, or, from get_extra_state, anything but tensors."""
+    """Raise ArgumentError if a model has complex weights, or if its state_dict() holds anything but tensors."""
     for name, parameter in model.named_parameters():
         if parameter.is_complex():
             raise ArgumentError(
@@ -107,7 +107,7 @@ def require_storable(model: Any) -> None:
 
 
 def of_number(value: Any) -> Any:
-    """Return a tensor of a number, or of a few: an optimizer's constants, a scaler's scale."""
+    """Convert a number or a sequence of numbers to a tensor, for example Adam's betas. Return tensors unchanged."""
     return value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
 
 
@@ -126,6 +126,6 @@ def to_array(tensor: Any) -> Any:
 
 
 def to_tensor(array: Any, dtype: Any = torch.bfloat16) -> Any:
-    """Return a tensor in an array's memory. NumPy holds bfloat16, which it does not know, as uint16."""
+    """Return a tensor that shares an array's memory. NumPy has no bfloat16, so those arrays are held as uint16."""
     tensor = torch.from_numpy(array)
     return tensor.view(dtype) if (tensor.dtype, dtype) == (torch.uint16, torch.bfloat16) else tensor

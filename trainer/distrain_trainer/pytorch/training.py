@@ -1,4 +1,4 @@
-"""What both PyTorch programs share: device, precision, the training loop, and evaluation."""
+"""Functions for both PyTorch programs: device, precision, the training loop, and evaluation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Computer:
 
     @classmethod
     def choose(cls, config: Config, log: Log, *, local_rank: int, local_ranks: int) -> Computer:
-        """Choose one GPU of this machine, or without GPUs this rank's share of the processors."""
+        """Choose one GPU of this machine, or, without GPUs, this rank's share of the processors.
+
+        Raises DeviceError if there are more ranks than GPUs.
+        """
         gpus = torch.cuda.device_count()
         if gpus == 0:
             choose_threads(local_ranks)
@@ -53,12 +56,12 @@ class Computer:
 
     def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
         """Return the untrained model."""
-        torch.manual_seed(config.seed + rank)  # Distributed: ranks that drop out alike would learn less.
+        torch.manual_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
         return model.to(self.device)
 
     def loss(self, model: Any, batch: Batch) -> Any:
-        """Return this rank's loss of a batch; the mean of the ranks' is that of the global batch."""
+        """Return this rank's loss of a batch. The mean of all ranks' losses is the loss of the global batch."""
         with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
             logits = model(self._images(batch))
         labels, weights = (torch.from_numpy(array).to(self.device) for array in (batch.labels, batch.weights))
@@ -69,7 +72,7 @@ class Computer:
         return torch.amp.GradScaler(self.device.type, enabled=self.precision == torch.float16)
 
     def count_right(self, model: Any, batches: Iterator[Batch]) -> float:
-        """Return how many samples of the batches the model gets right."""
+        """Count the samples of the batches that the model classifies correctly."""
         model.eval()
         right = 0.0
         with torch.no_grad():
@@ -79,9 +82,9 @@ class Computer:
         return right
 
     def _images(self, batch: Batch) -> Any:
-        """Return the images with their channels before height and width, as PyTorch wants them.
+        """Return the images with their channels before height and width, as PyTorch requires.
 
-        In memory as well: of images with the channels last it makes gradients so, which Horovod refuses to average.
+        Change the memory layout too: gradients inherit a channels-last layout, and Horovod refuses to average them.
         """
         return (
             torch.from_numpy(batch.images)
@@ -92,7 +95,7 @@ class Computer:
 
 
 def require_asked_gpus() -> None:
-    # The images for CPUs hold PyPI's PyTorch, which says it was built for CUDA, less the libraries that this one needs.
+    # The CPU images hold PyPI's PyTorch, which reports a CUDA version, but without CUDA libraries such as this one.
     kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
     is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
     require_gpus("PyTorch", visible=torch.cuda.device_count(), is_for_gpus=is_for_gpus)
@@ -101,7 +104,7 @@ def require_asked_gpus() -> None:
 def choose_threads(local_ranks: int) -> None:
     """Share this container's processors among its ranks: PyTorch's default is a thread per processor of the machine.
 
-    A number that the user gave stays, and so does the 1 that torchrun gives each of several ranks.
+    Keep OMP_NUM_THREADS if the user has set it, or torchrun, which sets 1 for each of several ranks.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, count_processors() // local_ranks))
@@ -115,7 +118,7 @@ def make_optimizer(config: Config, model: Any) -> Any:
 
 
 class Statistics:
-    """A copy of the model's buffers, such as the means of a batch normalization, from before a step."""
+    """A copy of the model's buffers from before a step, for example of batch normalization statistics."""
 
     def __init__(self, model: Any) -> None:
         self._buffers = list(model.buffers())
@@ -138,9 +141,9 @@ def _copy(these: list[Any], to: list[Any]) -> None:
 def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: Batch, loss: Any) -> Any:
     """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss.
 
-    Gradients that are no finite numbers change nothing, on no rank, and the loss returned is NaN then. Only while the
-    scaler still looks for a scale that fp16 holds, it is nothing to tell of. A batch without samples leaves the
-    statistics alone.
+    If a gradient is not finite, the step is left out on all ranks, and the loss returned is NaN. While the fp16 loss
+    scale is above 1, the scale is the cause, and the loss is returned as it is. A batch without samples does not change
+    the statistics.
     """
     if scaler.is_enabled():
         scale = scaler.get_scale()
@@ -172,22 +175,22 @@ def run_steps(
     largest: Callable[[int], Callable[[], int]],
     mean: Callable[[float], float],
 ) -> Progress:
-    """Make all steps that are left. Raises DivergedError when the loss is lost, StoppedError when asked to stop.
+    """Make all remaining steps. Raises DivergedError after too many bad steps, StoppedError on a request to stop.
 
     `largest` starts a max-reduction over the ranks, and returns the function that waits for its result.
     """
     rank, ranks = run.group.rank, run.group.size
     steps = count_steps(config, dataset, ranks=ranks, start=run.position)
-    # Distributed: each rank has its own part of the samples.
+    # Distributed: each rank trains on its own part of the samples.
     batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position)
     progress = Progress.start(config, steps, run.log, run)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
         batch = run.watchdog.next(batches)
         for group in optimizer.param_groups:
-            # Distributed: the rate grows with the ranks, as the global batch does.
+            # Distributed: the learning rate grows with the number of ranks, as the global batch does.
             group["lr"] = learning_rate(config, step=step, ranks=ranks)
-        # Distributed: ranks that drop out alike would learn less.
+        # Distributed: dropout then differs between ranks.
         torch.manual_seed(step_seed(config, rank=rank, samples=run.position.samples))
         asked = largest(run.asked)  # Distributed: all ranks stop at the same step.
         # float() waits for the GPU. Without it the step would only be queued.
@@ -199,7 +202,7 @@ def run_steps(
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
 def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
-    """Overwrite the tensors with those of rank 0. They are sent as bytes, as no communicator supports every type."""
+    """Overwrite the tensors with rank 0's. They are sent as bytes, as no communicator supports every type."""
     whole = {name: tensor.resolve_conj().contiguous() for name, tensor in tensors.items()}
     broadcast({name: tensor.view(-1).view(torch.uint8) for name, tensor in whole.items() if tensor.numel()})
     for name, tensor in tensors.items():

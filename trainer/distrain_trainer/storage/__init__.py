@@ -1,4 +1,4 @@
-"""Read and write the files of a run, in a folder or in S3, with every failure told in one line."""
+"""Read and write a run's files in a folder or in S3. Failures raise StorageError with a one-line message."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["FolderStore", "Patience", "S3Store", "Store", "open_store"]
 
 
 def open_store(uri: str, *, value: str, patience: Patience | None = None) -> Store:
-    """Return the store at s3://bucket/prefix or at an absolute folder; nothing is read or written yet.
+    """Return the store at s3://bucket/prefix or at an absolute folder. Nothing is read or written yet.
 
-    With `patience` a call waits while S3 does not answer; without, it raises UnavailableError within a minute.
+    With `patience`, calls retry while S3 does not answer. Without, they raise UnavailableError within about a minute.
     """
     if uri.startswith("s3://"):
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")

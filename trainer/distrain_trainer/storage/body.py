@@ -1,4 +1,4 @@
-"""Read the body of an S3 answer to its end, though the connection breaks on the way."""
+"""Read the body of an S3 object completely, even if connections break on the way."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-# Connections that brought nothing, one after another, until a server counts as away.
+# After this many connections in a row without any new byte, the server counts as unavailable.
 FAILURES = 3
 SECONDS_BETWEEN = 1.0
-# What of a piece has come when its connection breaks is lost: pieces get smaller where nothing else comes through.
+# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost, so failures make reads smaller.
 PIECE = 64 * 1024
 
 
 class BrokenError(Exception):
-    """No connection brings any more of the body."""
+    """The rest of the body cannot be read."""
 
 
 class Body:
-    """The content of an object, or of a range of it. boto3 repeats requests, but not what is lost of their bodies.
+    """The content of an object, or of a range of it. boto3 retries requests, but not reads of their bodies.
 
-    The rest is asked for by Range, and with If-Match: of an object that was written anew meanwhile all is read again.
+    After a broken connection the rest is requested with Range and If-Match. If the object has been replaced meanwhile,
+    all of it is read again.
     """
 
     def __init__(self, get: Callable[..., Any], start: int, length: int | None) -> None:
-        """`get` is get_object, and takes more of its arguments by keyword."""
+        """Read `length` bytes from byte `start` on. `get` is get_object with bucket and key bound."""
         self._get, self._start = get, start
         self._end = None if length is None else start + length
         self._size: int | None = None
         self.content, self.tag = bytearray(), ""
 
     def read(self) -> None:
-        """Fill `content` and `tag`. Raises botocore's errors, and BrokenError."""
+        """Fill `content` and `tag`. Raises botocore's exceptions, and BrokenError."""
         failures = restarts = 0
         while self._size is None or len(self.content) < self._size:
             had = len(self.content)
@@ -45,7 +46,7 @@ class Body:
                 time.sleep(SECONDS_BETWEEN)
 
     def _read_on(self, piece: int) -> None:
-        """Read as much as one connection brings."""
+        """Read until the body is complete or the connection breaks."""
         from botocore.exceptions import BotoCoreError, ClientError
         from urllib3.exceptions import HTTPError
 
@@ -59,11 +60,11 @@ class Body:
             self._begin_again()
             return
         tag = answer.get("ETag", "")
-        if self.content and tag != self.tag:  # A server that does not heed If-Match.
+        if self.content and tag != self.tag:  # The object has changed, and the server ignores If-Match.
             self._begin_again()
             return
         self.tag = tag
-        # A server that does not heed a Range sends all of the object.
+        # A server that ignores Range sends the whole object.
         is_all = bool(asked) and answer["ResponseMetadata"]["HTTPStatusCode"] != 206
         skipped = self._start + len(self.content) if is_all else 0
         if self._size is None:
@@ -74,7 +75,7 @@ class Body:
                 self.content += some[skipped:left]
                 skipped = max(0, skipped - len(some))
             if self._size is None:
-                # Sent without a length, and now at its end.
+                # The response had no Content-Length, and the body has ended.
                 self._size = len(self.content)
 
     def _begin_again(self) -> None:
@@ -82,7 +83,7 @@ class Body:
         self._size, self.tag = None, ""
 
     def _size_of(self, length: int | None, is_all: bool) -> int | None:
-        """Return how many bytes there are to read, of an answer with so many; None where it does not say."""
+        """Return the number of bytes to read, given a response's Content-Length. Return None if it has none."""
         if length is None or not is_all:
             return length
         return max(0, min(length, self._end or length) - self._start)

@@ -1,4 +1,4 @@
-"""A folder as a place for files."""
+"""Store files in a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FolderStore:
         return f"{self.uri.rstrip('/')}/{name}"
 
     def names(self, folders: str = ".*") -> Iterator[str]:
-        # Data sets are often put together of links.
+        # Data sets are often assembled from symbolic links.
         for folder, within, files in os.walk(self.uri, followlinks=True, onerror=self._cannot_list):
             below = os.path.relpath(folder, self.uri)
             if below == ".":
@@ -62,7 +62,7 @@ class FolderStore:
             unfinished.replace(path)
             _sync_folder(path.parent)
         except OSError as error:
-            # On a disk that is full it would keep it so.
+            # Remove the unfinished file: on a full disk it would take the space.
             with suppress(OSError):
                 unfinished.unlink()
             raise self._cannot_write(path, error) from None
@@ -76,7 +76,7 @@ class FolderStore:
         path = Path(self.uri) / name
         try:
             path.unlink(missing_ok=True)
-            # The last file takes its folder along, as in S3.
+            # Delete an empty folder: S3 has no empty folders either.
             if path.parent != Path(self.uri) and not any(path.parent.iterdir()):
                 path.parent.rmdir()
         except OSError as error:
@@ -115,7 +115,7 @@ def _tag(content: bytes) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names of a folder's files outlast a crash of the machine, as their content does."""
+    """Flush the folder's directory entries to disk, so that a renamed file survives a crash of the machine."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -1,7 +1,7 @@
-"""Ask a store again that does not answer, for as long as an outage may last, and say so once a minute.
+"""Retry calls to a store during an outage, and log a line once a minute.
 
-boto3 itself asks three times within some seconds. This is for what takes longer: a server that starts anew, a name
-server that is away, a service that asks its clients to slow down.
+boto3 itself makes three attempts within seconds. The retries here cover longer outages: a server that restarts, a DNS
+failure, a service that throttles its clients.
 """
 
 from __future__ import annotations
@@ -27,42 +27,44 @@ from distrain_trainer.errors import (
 
 T = TypeVar("T")
 
-# An outage of five minutes is survived, and one that never ends is not waited for for ever.
+# Long enough to survive an outage of five minutes. After this time the call fails.
 SECONDS_TO_WAIT = 600.0
 SECONDS_BETWEEN_WORDS = 60.0
-# Between two tries: twice as long each time, and at random, so that a thousand ranks do not come back at once.
+# Seconds between two attempts. The pause doubles each time, and is random so that ranks do not retry all at once.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
-# Not the one that training draws its numbers from.
+# Separate from the random numbers of the training.
 _chance = random.Random()
-# Thread -> since when it asks a store, without an answer yet.
+# Thread id -> the time when its current call began.
 _asking: dict[int, float] = {}
-# An answer that takes longer than this is waited for.
+# A call that takes longer than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0
-# Whose last call got no answer -> when. It counts until the next call: a checkpoint is tried again after a minute.
+# id of each Patience whose last call failed as unavailable -> the time of the failure. It counts for SECONDS_IN_VAIN,
+# or until the next successful call: the writer of checkpoints retries after up to a minute.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
 
 
 def is_waited_for() -> bool:
-    """Tell whether a store does not answer this process: then the input of other ranks may be late as well."""
+    """Return whether this process waits for a store. Then the input of other ranks may be late too."""
     now = time.monotonic()
     is_late = any(now - since > SECONDS_OF_A_CALL for since in list(_asking.values()))
     return is_late or any(now - when < SECONDS_IN_VAIN for when in list(_in_vain.values()))
 
 
 class Patience:
-    """How long a store is asked again, from a call's first failure on. Its threads speak of one outage with one voice.
+    """Retry failed calls to a store for a limited time. All threads that share it log an outage only once.
 
-    A refusal (wrong keys, no such bucket) ends the first call at once. What a store has allowed before is asked again,
-    too: whoever took the right away may give it back, and hours of training are worth the wait.
+    If a store refuses the first call (wrong keys, no such bucket), the call fails at once. If the store has allowed the
+    same verb before, a refusal is retried too: the permission may come back, and the training is worth the wait.
     """
 
     def __init__(
         self, seconds: float | None = None, *, allowed: tuple[str, ...] = (), heeds_sigterm: bool = False
     ) -> None:
-        """`allowed` are the verbs (list, read, write) that another object has found to be allowed.
+        """Retry for `seconds`, by default SECONDS_TO_WAIT, counted from a call's first failure; 0 disables retries.
 
-        With `heeds_sigterm` it ends where this process is told to end: for a start, which has nothing to save yet.
+        `allowed` are the verbs (list, read, write) that are already known to be allowed. With `heeds_sigterm` a signal
+        ends the retries; use it at a run's start, when there is nothing to save yet.
         """
         self._heeds_sigterm = heeds_sigterm
         self._seconds = SECONDS_TO_WAIT if seconds is None else seconds
@@ -73,9 +75,9 @@ class Patience:
         self._last_word = -math.inf
 
     def ask(self, verb: str, ask: Callable[[], T]) -> T:
-        """Return what `ask` returns.
+        """Call `ask` until it succeeds, and return its result.
 
-        Raises StorageError, UnavailableError where the time to wait is over, and StoppedError.
+        Raises StorageError if the store refuses, UnavailableError after the time limit, StoppedError after a signal.
         """
         try:
             if not self._seconds:
@@ -112,7 +114,7 @@ class Patience:
             pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _may_pass(self, verb: str, error: StorageError) -> bool:
-        # A process whose main thread has ended only waits for the threads that read ahead.
+        # After the main thread has ended, nobody needs the result: only prefetching threads still run.
         if isinstance(error, MissingError) or not threading.main_thread().is_alive():
             return False
         return isinstance(error, UnavailableError) or verb in self._allowed
@@ -120,7 +122,7 @@ class Patience:
     def _tell(self, line: str, failing_since: float) -> None:
         with self._lock:
             self._out_since = failing_since if self._out_since is None else self._out_since
-            # Where all ranks wait, rank 0 alone speaks in the first minute.
+            # In the first minute only rank 0 logs, as all ranks may wait for the same outage.
             spoken = self._last_word if rank_from_environment() == 0 else max(failing_since, self._last_word)
             if time.monotonic() - spoken >= SECONDS_BETWEEN_WORDS:
                 self._last_word, self._is_told = time.monotonic(), True
@@ -135,7 +137,7 @@ class Patience:
 
 @contextmanager
 def _noted() -> Iterator[None]:
-    """Note that this thread asks a store, from now on."""
+    """Record in `_asking` that this thread waits for a store."""
     thread = threading.get_ident()
     _asking[thread] = time.monotonic()
     try:

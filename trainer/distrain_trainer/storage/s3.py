@@ -1,4 +1,4 @@
-"""S3 as a place for files."""
+"""Store files in S3."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from distrain_trainer.storage.view import View
 
 T = TypeVar("T")
 
-# Three attempts of this, in seconds, with the pauses between them, stay under a minute.
+# boto3's attempts and timeouts in seconds. Three attempts and the pauses between them take less than a minute.
 ATTEMPTS = 3
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 15
 READS_OF_A_TAG = 5
-# As many as threads that read at once.
+# The connection pool's size. It must not be below the number of threads that read at once.
 CONNECTIONS = 32
-# What S3 says of a conditional write whose condition does not hold, or that met another one.
+# S3's error codes for a conditional write whose condition is false, or that collided with another write.
 CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-# S3 takes no more than 5 GB at once; what is larger than this is sent in parts.
+# Larger files are uploaded in parts. S3 accepts at most 5 GB in one request.
 LARGE = 256 * 1024**2
 
 
@@ -47,7 +47,7 @@ class S3Store:
     def names(self, folders: str = ".*") -> Iterator[str]:
         for key in chain.from_iterable(self._pages()):
             name = key.removeprefix(self._key(""))
-            # What some consoles make for an empty folder.
+            # Some S3 consoles create a key that ends in "/" for an empty folder.
             if name and not name.endswith("/"):
                 yield name
 
@@ -61,14 +61,15 @@ class S3Store:
         self._ask("write", lambda: self._put(name, content))
 
     def delete(self, name: str) -> None:
-        # Without patience: only what nobody needs any more is deleted.
+        # Do not retry: only files that are no longer needed are deleted.
         self._told("delete", lambda: self.client.delete_object(Bucket=self.bucket, Key=self._key(name)))
 
     def read_tagged(self, name: str) -> tuple[bytes, str] | None:
         held = self._tagged(name)
         for _ in range(READS_OF_A_TAG - 1):
-            # A server that keeps tags beside its files may answer with one write's tag and another one's content. It
-            # is the content's MD5 sum with most of them; where it never is, there is nothing to be seen.
+            # A server that stores tags apart from contents may return the tag of one write with the content of another.
+            # On most servers the tag is the content's MD5 sum, so a mismatch shows this. On other servers the loop ends
+            # after READS_OF_A_TAG reads.
             if held is None or held[1].strip('"') == hashlib.md5(held[0], usedforsecurity=False).hexdigest():
                 break
             held = self._tagged(name)
@@ -78,7 +79,7 @@ class S3Store:
         new = self._ask("write", lambda: self._put_if(name, content, tag))
         if new is not None:
             return new
-        # Perhaps with ourselves: an answer was lost, and boto3 has sent it again.
+        # The conflict may be with this call's own write: if its response was lost, boto3 has repeated the request.
         held = self.read_tagged(name)
         if held is None or held[0] != content:
             raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
@@ -90,7 +91,7 @@ class S3Store:
         while is_more:
             page, by_token = self._ask("list", partial(self._page, last, token))
             keys = [entry["Key"] for entry in page.get("Contents", [])]
-            # A token goes on in the server's own order, which need not be sorted. StartAfter means larger keys alone.
+            # After a token, keys come in the server's order, sorted or not. After StartAfter all keys must be larger.
             if last and (last in keys if by_token else any(key <= last for key in keys)):
                 raise repeats(self)
             yield keys
@@ -99,7 +100,7 @@ class S3Store:
             is_more = page.get("IsTruncated", False) and (bool(keys) or token != former)
 
     def _page(self, last: str, token: str) -> tuple[Any, bool]:
-        """List a page of keys. Return whether it was found by its token, or by the name of the last key before it."""
+        """List a page of keys. Also return whether the token selected it; otherwise StartAfter, the last key, did."""
         from botocore.exceptions import ClientError
 
         ask = partial(self.client.list_objects_v2, Bucket=self.bucket, Prefix=self._key(""))
@@ -107,7 +108,7 @@ class S3Store:
             try:
                 return ask(ContinuationToken=token), True
             except ClientError as error:
-                # An outage may outlast a token.
+                # A token may expire during an outage. Continue with StartAfter then.
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] != 400:
                     raise
         return ask(**({"StartAfter": last} if last else {})), False
@@ -117,7 +118,7 @@ class S3Store:
         return (bytes(body.content), body.tag) if body else None
 
     def _found(self, name: str, start: int = 0, length: int | None = None) -> Body | None:
-        """Return a file's content, none of it beyond its end; None where it is not there."""
+        """Return a file's content, empty if `start` is beyond its end. Return None if there is no such file."""
         from botocore.exceptions import ClientError
 
         body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length)
@@ -138,7 +139,7 @@ class S3Store:
             self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=body)
 
     def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
-        """Return the new tag; None where the file has another tag than `tag`, or is there though it should not be."""
+        """Return the new tag, or None if the condition is false: another tag, or the file exists though tag is None."""
         from botocore.exceptions import ClientError
 
         condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
@@ -148,7 +149,7 @@ class S3Store:
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code == "NotImplemented":
-                # The server knows no conditional writes. It is used like one that ignores the condition.
+                # The server does not support conditional writes. Treat it like a server that ignores conditions.
                 return str(put()["ETag"])
             if code not in (*CONFLICTS, "NoSuchKey"):
                 raise
@@ -162,7 +163,7 @@ class S3Store:
         return [entry["Key"].removeprefix(self._key("")) for entry in listing.get("Contents", [])]
 
     def _ask(self, verb: str, ask: Callable[[], T]) -> T:
-        """Return what `ask` returns, as often as patience asks. Raises StorageError."""
+        """Call `ask` with retries, and return its result. Raises StorageError."""
         return self.patience.ask(verb, lambda: self._told(verb, ask))
 
     def _told(self, verb: str, ask: Callable[[], T]) -> T:
@@ -179,7 +180,7 @@ class S3Store:
 
 
 def connect(uri: str, value: str) -> Any:
-    """Return a client of the S3 server that the environment names; nothing is asked yet."""
+    """Return a boto3 client for the S3 server of the environment's variables. No request is sent yet."""
     import boto3
     import urllib3
     from botocore.config import Config
@@ -193,7 +194,7 @@ def connect(uri: str, value: str) -> Any:
         read_timeout=READ_TIMEOUT,
         max_pool_connections=CONNECTIONS,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-        # The checksums that boto3 adds of itself are refused by many S3 servers that are not Amazon's.
+        # Many S3 servers other than Amazon's refuse the checksums that boto3 adds by default.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -201,7 +202,7 @@ def connect(uri: str, value: str) -> Any:
         return boto3.Session().client(
             "s3",
             endpoint_url=endpoint,
-            # boto3 itself reads AWS_DEFAULT_REGION alone.
+            # boto3 itself reads only AWS_DEFAULT_REGION.
             region_name=os.environ.get("AWS_REGION") or "us-east-1",
             verify=not insecure,
             config=config,

@@ -1,4 +1,4 @@
-"""What an answer of S3 that is none, or a refusal, means for the one who wrote the values."""
+"""Turn S3 error responses and failed requests into errors that name the chart value to correct."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from distrain_trainer.storage.s3 import S3Store
 
 KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-# S3's codes, and versitygw's own for a key that it does not know.
+# S3's error codes, and versitygw's code for an unknown access key.
 WRONG_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound")
 WRONG_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301")
-# What passes by itself, whatever the status beside it.
+# Error codes of temporary failures, whatever the HTTP status.
 BUSY = ("SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "OperationAborted", "Throttling", "ThrottlingException")
 BUSY_STATUS = (408, 425, 429)
-# The server does not know the method, a header or the HTTP version: it answers the same for ever.
+# The server does not support the method, a header or the HTTP version. A retry would get the same response.
 FINAL_STATUS = (501, 505)
-# Of a TLS connection: that the server, or what stands before it, went away.
+# Words in a TLS error that mean a broken connection to the server or a proxy, and not an untrusted certificate.
 CUT_OFF = ("EOF", "timed out", "reset", "closed")
 
 
 def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError:
-    """Return the error of an answer that is a refusal."""
+    """Return the exception for an error response: UnavailableError if a retry may succeed, else StorageError."""
     error, where = response["Error"], store.client.meta.endpoint_url
     code, status = error.get("Code", ""), response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     answer = f"{store.value}: {where} does not {verb} {store.uri}: {code} {error.get('Message', '')}".rstrip()
@@ -49,7 +49,7 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
 
 
 def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
-    """Return the error of a request that got no answer."""
+    """Return the exception for a request that got no response."""
     from botocore import exceptions
 
     where = store.client.meta.endpoint_url
@@ -70,7 +70,7 @@ def unavailable(store: S3Store, reason: str) -> UnavailableError:
 
 
 def repeats(store: S3Store) -> StorageError:
-    """Return the error of a server that ignores from where on it is asked to list."""
+    """Return the error for a server that ignores both ContinuationToken and StartAfter when it lists keys."""
     return StorageError(
         f"{store.value}: {store.client.meta.endpoint_url} lists the same keys of {store.uri} again when it is asked "
         "for the next ones (ContinuationToken, StartAfter); use another S3 server, or update this one"
@@ -78,7 +78,7 @@ def repeats(store: S3Store) -> StorageError:
 
 
 def _innermost(error: BaseException) -> str:
-    """Return the reason under botocore's and urllib3's wrapping, such as "Connection refused"."""
+    """Return the message of the innermost wrapped exception, for example "Connection refused"."""
     reason: Any = error
     while isinstance(inner := _wrapped(reason), BaseException):
         reason = inner

@@ -1,4 +1,4 @@
-"""What every place for files can do: a folder and S3 alike."""
+"""Define the interface that folders and S3 buckets share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distrain_trainer.errors import MissingError
 
 
 class Store(Protocol):
-    """A place for files. `uri` says where, `value` which value named it."""
+    """A place for files. `uri` is its address, `value` the path of the chart value that holds it (`data.uri`)."""
 
     @property
     def uri(self) -> str: ...
@@ -18,35 +18,38 @@ class Store(Protocol):
     def value(self) -> str: ...
 
     def path(self, name: str) -> str:
-        """Return where a file lies, to tell people."""
+        """Return a file's full path or URL, for messages."""
 
     def names(self, folders: str = ".*") -> Iterator[str]:
-        """Yield every file below, by its path from here. Raises StorageError when they cannot be listed.
+        """Yield the path of every file in the store, relative to `uri`. Raises StorageError if they cannot be listed.
 
-        A top folder whose name does not match the regular expression `folders` may be left out.
+        Top-level folders whose name does not match the regular expression `folders` may be left out.
         """
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return a file's content, or the part of it that there is from a byte on. Raises StorageError without it."""
+        """Return up to `length` bytes of a file from byte `start` on. The result is shorter at the file's end.
+
+        Raises MissingError if there is no such file, StorageError if it cannot be read.
+        """
 
     def write(self, name: str, content: bytes | memoryview) -> None:
-        """Write a file, whole or not at all. Raises StorageError when it cannot be written."""
+        """Write a file completely or not at all. Raises StorageError if it cannot be written."""
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there. Raises StorageError when it cannot be."""
+        """Delete a file if it exists. Raises StorageError if it cannot be deleted."""
 
     def read_tagged(self, name: str) -> tuple[bytes, str] | None:
-        """Return a file's content and the tag of this very content, for write_if; None without such a file."""
+        """Return a file's content and the tag of that content, for write_if. Return None if there is no such file."""
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
-        """Write a file only if it still has the tag, or with None if it is not there, and return its new tag.
+        """Write a file only if it still has `tag`, or, with None, only if it does not exist. Return its new tag.
 
-        Raises ConflictError when another process was first, StorageError when it cannot be written at all.
+        Raises ConflictError if another process has changed the file, StorageError if it cannot be written.
         """
 
 
 def absent(store: Store, name: str, held: list[str]) -> MissingError:
-    """Return the error of a file that is not there; `held` are some that are."""
+    """Return the error for a missing file. `held` are some of the files in the store."""
     shown = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "") if held else "nothing"
     return MissingError(
         f"{store.value}: {store.uri} has no {name} (it holds {shown}); put the file there or correct {store.value}"

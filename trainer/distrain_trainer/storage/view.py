@@ -1,4 +1,4 @@
-"""Memory as a file to read from, so that boto3 sends it without a copy."""
+"""Wrap memory as a readable file, so that boto3 uploads it without a copy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class View(io.RawIOBase):
-    """A file whose content is a part of some memory. io.BytesIO would copy it."""
+    """A file whose content is a memoryview. io.BytesIO would copy the memory."""
 
     def __init__(self, content: memoryview) -> None:
         self._content, self._place = content, 0

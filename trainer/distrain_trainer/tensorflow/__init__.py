@@ -1,1 +1,1 @@
-"""Training with TensorFlow: the programs horovod.py and parameter_server.py."""
+"""Train with TensorFlow: the programs are horovod.py and parameter_server.py."""

@@ -1,6 +1,7 @@
-"""Stop all workers before the same step, so that the servers hold the state after the step before it.
+"""Stop all workers before the same step, so that the parameter servers hold a consistent state.
 
-The chief calls a pause. Each worker reports its next step, goes on to that of the furthest worker, and waits there.
+The chief calls a pause. Each worker reports its next step. The workers then train on until the step that the furthest
+worker has reported, and wait there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ REST = (0.0, 0.0, 0.0)
 
 
 class ChiefBarrier:
-    """The chief's side. `step` is the step before which all workers wait, once the chief has read their reports."""
+    """The chief's side. `step` is the step before which all workers wait, None while there is no pause."""
 
     def __init__(self, member: Member, steps: int) -> None:
         self._member, self._steps = member, steps
@@ -26,13 +27,13 @@ class ChiefBarrier:
         self.step: int | None = None
 
     def next_reports(self) -> list[list[float]]:
-        """Return each worker's report of the next step."""
+        """Return each worker's report of the next step. Wait for reports that have not arrived."""
         return [
             reports.popleft() if reports else self._member.hear(worker) for worker, reports in enumerate(self._reports)
         ]
 
     def call(self) -> None:
-        """Have all workers wait before the same step. Reports of the steps before it stay queued for next_reports."""
+        """Make all workers wait before the same step. Step reports that arrive meanwhile are kept for next_reports."""
         self._pauses += 1
         self._member.call_pause(self._pauses)
         steps = [self._hear_until_it_waits(worker) for worker in range(len(self._reports))]
@@ -44,7 +45,7 @@ class ChiefBarrier:
             self._hear_until_it_waits(worker)
 
     def release(self) -> None:
-        """Let the workers go on from the barrier."""
+        """Let the workers train on."""
         if self.step != self._steps:
             self._member.tell_workers("on")
         self.step = None

@@ -1,6 +1,6 @@
-"""Train with TensorFlow, one process per rank, the gradients averaged by Horovod.
+"""Train with TensorFlow, one process per rank. Horovod averages the gradients.
 
-A line that exists only because the training is distributed says so: `# Distributed:`.
+Each line that exists only because the training is distributed is marked `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from distrain_trainer.tensorflow.training import (
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome; returns once every rank has come to the end."""
+    """Train, test and write the outcome. Return after every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed
     hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
-    log = Log(speaks=hvd.rank() == 0)  # Distributed: one rank speaks for all.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
     choose_device(local_rank=hvd.local_rank(), local_size=hvd.local_size())
     choose_precision(config)
     tell_precision(config, log, gpus=has_gpu())
 
     model, optimizer = build(config, dataset)
-    # Distributed: the ranks take their checkpoints over from whoever had them, and go on from the newest.
+    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, KerasState(model, optimizer), process_group(), log)
-    if not run.position.samples:  # A checkpoint is every rank's already.
+    if not run.position.samples:  # All ranks have loaded the same checkpoint otherwise.
         share_start(model, optimizer)
 
     progress = train(config, dataset, model, optimizer, log, run)
@@ -63,21 +63,21 @@ def main(config: Config, dataset: Dataset) -> None:
     accuracy = evaluate(config, dataset, model) if dataset.tests else None
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
-    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so one writes it.
+    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
         write_outcome(config.output, results, log, model="model.keras", save=model.save)
     run.finish()
-    # Distributed: no rank leaves, and so tells of success, before the model is written.
+    # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(tf.zeros([]), name="end")
 
 
 def process_group() -> ProcessGroup:
-    # Distributed: with names, as Horovod takes the type's where there is none, and ranks have values of other types.
+    # Distributed: give names. Horovod's default is the name of the value's type, which may differ between ranks.
     broadcast = functools.partial(hvd.broadcast_object, name="value")
     return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
-    """Return the untrained model and its optimizer, whose state is there from the start."""
+    """Return the untrained model and its optimizer with all of its state variables."""
     seed(config, rank=hvd.rank())
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
     optimizer = tf.keras.optimizers.Adam() if config.optimizer == "adam" else tf.keras.optimizers.SGD(momentum=0.9)
@@ -88,26 +88,26 @@ def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
 
 
 def share_start(model: Any, optimizer: Any) -> None:
-    """Start every rank from rank 0's weights and optimizer state, or averaged gradients would mean nothing."""
+    """Broadcast rank 0's weights and optimizer state: averaging gradients requires equal weights on all ranks."""
     hvd.broadcast_variables(model.variables, root_rank=0)  # Distributed
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
 
 def train(config: Config, dataset: Dataset, model: Any, optimizer: Any, log: Log, run: Run) -> Progress:
-    """Train the model in place. Raises DivergedError when the loss is lost, StoppedError when asked to stop."""
+    """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step = make_train_step(model, optimizer)
     seed_step = seeder(config, model, rank=hvd.rank())
     steps = count_steps(config, dataset, ranks=hvd.size(), start=run.position)
-    # Distributed: each rank has its own part of the samples.
+    # Distributed: each rank trains on its own part of the samples.
     batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size(), start=run.position)
     progress = Progress.start(config, steps, log, run)
     for step in range(run.position.step, steps):
         started = time.perf_counter()
         batch = run.watchdog.next(batches)
         seed_step(run.position.samples)
-        # Distributed: the rate grows with the ranks, as the global batch does.
+        # Distributed: the learning rate grows with the number of ranks, as the global batch does.
         optimizer.learning_rate = learning_rate(config, step=step, ranks=hvd.size())
-        # As a number at once: it waits for a GPU, which else only has the step in its queue.
+        # float() waits for the GPU. Without it the step would only be queued.
         loss, asked = map(float, train_step(batch.images, batch.labels, batch.weights, np.float32(run.asked)))
         progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
         run.made_step(batch.global_samples, asked=int(asked))
@@ -115,16 +115,18 @@ def train(config: Config, dataset: Dataset, model: Any, optimizer: Any, log: Log
 
 
 def mean_over_ranks(loss: float) -> float:
-    """Return the loss of the global batch."""
+    """Average the ranks' losses, which gives the loss of the global batch."""
     return float(hvd.allreduce(tf.constant(loss), name="loss"))  # Distributed
 
 
 def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
-    """Return the function of one step, compiled to a graph: batch in, this rank's loss out, NaN where it was left out.
+    """Return the function that makes one step, compiled to a graph.
 
-    Beside it goes whether this rank was asked to stop, and comes whether any was.
+    Its arguments are a batch's arrays and this rank's request to stop, 0 for none. It returns this rank's loss and the
+    largest request of all ranks. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the
+    cause.
     """
-    # AutoGraph would rewrite all of Horovod, which needs none of it, in three seconds of each start.
+    # AutoGraph would convert all of Horovod, which takes three seconds at each start and has no use.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
     counted = counted_by(model)
@@ -134,16 +136,16 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
         before = [tf.identity(variable) for variable in counted]
         with tf.GradientTape() as tape:
             loss = loss_of(model, images, labels, weights)
-            # fp16 holds no small gradients: they are computed of a larger loss, and divided again.
+            # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
         tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
-        # Distributed: the averages are the same on all ranks, and so all leave a step out, or none.
+        # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
         is_told = is_left_out = tf.logical_not(are_finite(gradients))
         pairs = list(zip(gradients, model.trainable_variables, strict=True))
         if is_scaled:
-            # It leaves such a step out by itself, and looks for a scale that fp16 holds: until then nothing is wrong.
+            # The optimizer leaves the step out itself and lowers the scale. With a scale above 1 this is no error.
             is_told = tf.logical_and(is_left_out, optimizer.loss_scale <= 1)
             optimizer.apply_gradients(pairs)
         else:
@@ -157,19 +159,19 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
 
 
 def apply(optimizer: Any, pairs: list[Any]) -> bool:
-    """Change the weights. Returns something, as the branches of a graph must."""
+    """Apply the gradients. Return True, as both branches of tf.cond must return the same type."""
     optimizer.apply_gradients(pairs)
     return True
 
 
 def share_statistics(model: Any) -> None:
-    """Have all ranks test with rank 0's means of batch normalizations, which are those of the model that is saved."""
+    """Broadcast rank 0's batch normalization statistics, so that all ranks test the model that rank 0 saves."""
     if counted := counted_by(model):
         hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any) -> float:
-    """Return the share of the test samples that the model gets right."""
+    """Return the model's accuracy on the test samples, between 0 and 1."""
     right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())
     total = hvd.allreduce(tf.constant(right, tf.float64), op=hvd.Sum, name="right")  # Distributed
     return float(total) / dataset.tests

@@ -1,4 +1,4 @@
-"""The models, for TensorFlow: they take images in 0..1 and return a logit per class."""
+"""Build models for TensorFlow. A model maps images with values in 0..1 to one logit per class."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from distrain_trainer.models import user
 
 
 def build(name: str, *, shape: tuple[int, ...], classes: int) -> Any:
-    """Return a model of the given name, for images of a shape (height, width, channels).
+    """Build the model `name` for images of `shape` (height, width, channels).
 
-    Raises ArgumentError when a user's own is none, or does not fit the data.
+    Raises ArgumentError when a user's function returns no model, or a model that does not fit the data.
     """
     if user.is_users(name):
         return _users(name, shape, classes)
@@ -21,14 +21,14 @@ def build(name: str, *, shape: tuple[int, ...], classes: int) -> Any:
 
 def _users(name: str, shape: tuple[int, ...], classes: int) -> Any:
     model = user.build(name, shape=shape, classes=classes, kind=tf.keras.Model, kind_name="Keras model")
-    # One image through it also makes the weights of a model that Keras builds at its first call.
+    # Keras may create a model's weights only at its first call, which is the one below.
     blank = tf.zeros([1, *shape])
     user.require_logits(name, shape=shape, classes=classes, forward=lambda: model(blank, training=False).shape)
     return model
 
 
 def _mnist(shape: tuple[int, ...], classes: int) -> Any:
-    """A small CNN, for images of any size from 4x4."""
+    """Build a small CNN for images of 4x4 pixels or more."""
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
@@ -46,13 +46,13 @@ def _mnist(shape: tuple[int, ...], classes: int) -> Any:
 
 
 def _resnet50(shape: tuple[int, ...], classes: int) -> Any:
-    """ResNet50 as published (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
+    """Build ResNet50 (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
 
-    Keras' convolutions have a bias beside their batch normalization, 26 560 parameters more.
+    Keras adds biases to the convolutions before batch normalization, 26 560 parameters more than published.
     """
     return tf.keras.applications.ResNet50(weights=None, input_shape=shape, classes=classes, classifier_activation=None)
 
 
 def _vgg16(shape: tuple[int, ...], classes: int) -> Any:
-    """VGG16 as published (Simonyan and Zisserman 2014): 138.36 million parameters at 224x224x3 and 1000 classes."""
+    """Build VGG16 (Simonyan and Zisserman 2014), 138.36 million parameters at 224x224x3 and 1000 classes."""
     return tf.keras.applications.VGG16(weights=None, input_shape=shape, classes=classes, classifier_activation=None)

@@ -1,10 +1,10 @@
-"""Train with TensorFlow, the weights on parameter servers that every worker changes in its own time.
+"""Train with TensorFlow and asynchronous parameter servers.
 
-The same command runs in every process of a TFJob. The servers (ps) hold the weights and the optimizer; a worker pulls
-the weights, computes the gradients of its own batch, and pushes them, without waiting for another worker; the chief
-starts the weights, tells how the training goes, and writes what came of it.
+The same command runs in every process of a TFJob. The parameter servers (ps) hold the weights and the optimizer. A
+worker pulls the weights, computes the gradients of its own batch and pushes them, without waiting for other workers.
+The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
 
-A line that exists only because the training is distributed says so: `# Distributed:`. Here it is most of them.
+Lines that exist only because the training is distributed are marked `# Distributed:`; here most lines do.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from distrain_trainer.tensorflow.training import (
     tell_precision,
 )
 
-# fp16 holds no small gradients: they are computed of a loss so many times as large, and divided again.
+# fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
 FP16_SCALE = 1024.0
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a worker tells the chief of a step."""
+    """A worker's report to the chief about one step. `asked` is the largest request to stop that the worker knows."""
 
     samples: int
     global_samples: int
@@ -63,13 +63,13 @@ class StepReport:
 
 
 def main(config: Config, dataset: Dataset | None) -> None:
-    """Do this process's part, which TF_CONFIG names; returns once the chief has written the outcome."""
-    cluster = Cluster.from_environment()  # Distributed: the operator tells each pod what it is, and where all are.
+    """Run the task that TF_CONFIG gives this process. Return after the chief has written the outcome."""
+    cluster = Cluster.from_environment()  # Distributed: the operator gives each pod its task and all addresses.
     if cluster.task == "ps":
         serve(cluster, config)
         return
     assert dataset is not None
-    # Distributed: one that finds a mistake never listens, and the others wait for it: so each looks before it waits.
+    # Distributed: a process that fails here never listens, and the others would wait for it. So each one checks first.
     count_steps(config, dataset, ranks=cluster.workers)
     if cluster.task == "chief":
         lead(cluster, config, dataset)
@@ -78,19 +78,19 @@ def main(config: Config, dataset: Dataset | None) -> None:
 
 
 def serve(cluster: Cluster, config: Config) -> None:
-    """Hold weights for the others, until the chief says that all is done."""
+    """Hold weights for the workers until the chief ends the run."""
     tf.config.set_visible_devices([], "GPU")
     member = Member(cluster)
     member.connect()
     if config.checkpoint:
-        StopRequest().pass_on(member.ask_to_stop)  # Distributed: whoever is asked to stop, all do.
+        StopRequest().pass_on(member.ask_to_stop)  # Distributed: a signal to one process stops all.
     member.wait_for("end")
 
 
 def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
-    """Start the weights, follow the workers' steps, and write the outcome; a chief trains nothing, so needs no GPU."""
+    """Initialize the weights, log the workers' steps and write the outcome. The chief does not train or use a GPU."""
     tf.config.set_visible_devices([], "GPU")
-    log = Log(speaks=True)  # Distributed: the chief speaks for all.
+    log = Log(speaks=True)  # Distributed: only the chief logs.
     seed(config, rank=0)
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
     member = Member(cluster)
@@ -100,23 +100,23 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     tell_precision(config, log, gpus=all(gpus for (gpus,) in member.gather()))
     run = resume(config, dataset, weights, member, log)
 
-    # Distributed: all go on from where the chief found the run.
+    # Distributed: all workers start at the position that the chief resumed from.
     member.tell_workers(f"train {json.dumps(asdict(run.position))}")
     progress = follow(config, dataset, member, log, run)
-    member.tell_workers("test")  # Distributed: no one changes the weights any more.
+    member.tell_workers("test")  # Distributed: no worker changes the weights any more.
     right = sum(figures[0] for figures in member.gather())
     accuracy = right / dataset.tests if dataset.tests else None
     results = progress.end(config, world_size=cluster.workers, accuracy=accuracy)
 
     if config.output:
-        weights.pull()  # Distributed: what the workers made of them.
+        weights.pull()  # Distributed: get the trained weights from the servers.
         write_outcome(config.output, results, log, model="model.keras", save=model.save)
     run.finish()
-    member.end_all()  # Distributed: no one leaves, and so tells of success, before the model is written.
+    member.end_all()  # Distributed: no process exits with success before the chief has written the model.
 
 
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
-    """Take the run's checkpoints over, and go on from the newest; the chief does for all what ranks do together."""
+    """Acquire the run's checkpoints, and resume from the newest one. The chief alone calls it, as a group of one."""
     group = ProcessGroup(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
         return Run.begin(config, dataset, weights, group, log)
@@ -126,7 +126,10 @@ def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Mem
 
 
 def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run) -> Progress:
-    """Take each worker's report of each step. Raises DivergedError when the loss is lost, StoppedError when asked."""
+    """Receive the workers' report of each step, log progress, and save checkpoints.
+
+    Raises DivergedError after too many bad steps, StoppedError on a request to stop.
+    """
     steps = count_steps(config, dataset, ranks=member.cluster.workers, start=run.position)
     barrier = ChiefBarrier(member, steps)
     progress = Progress.start(config, steps, log, run)
@@ -137,7 +140,7 @@ def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run)
         progress.add(reports[0], loss=loss, seconds=seconds, mean=lambda mean: mean)
         asked = max(run.asked, *(int(report.asked) for report in reports))
         if barrier.step is None and (asked or run.is_due):
-            barrier.call()  # Distributed: workers are at different steps, until the chief needs them at one.
+            barrier.call()  # Distributed: the workers are at different steps, and a checkpoint needs one step.
         meets = barrier.step == step + 1
         try:
             run.made_step(reports[0].global_samples, asked=asked if meets else 0, may_save=meets)
@@ -151,7 +154,7 @@ def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run)
 
 
 def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
-    """Train on this worker's part of the samples, and test on its part."""
+    """Train on this worker's part of the training samples, then test on its part of the test samples."""
     choose_device(local_rank=0, local_size=1)
     choose_precision(config)
     seed(config, rank=cluster.index)
@@ -159,13 +162,13 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member = Member(cluster)
     weights = SharedWeights(config, model, member)
     member.connect()
-    require_asked_gpus()  # Distributed: not before the others know this worker, or they would wait for it.
+    require_asked_gpus()  # Distributed: after connecting, as the others would wait for a worker that fails before.
     member.report(has_gpu())
 
-    # Distributed: the chief has put the weights there.
+    # Distributed: the chief has written the weights to the servers by now.
     start = position_of(json.loads(member.wait_for("train")))
     train(config, dataset, model, weights, member, start)
-    member.wait_for("test")  # Distributed: all have trained.
+    member.wait_for("test")  # Distributed: every worker has made its last step by now.
     weights.pull()
     member.report(count_right(config, dataset, model, rank=cluster.index, ranks=cluster.workers))
     member.wait_for("end")
@@ -174,7 +177,7 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 def train(
     config: Config, dataset: Dataset, model: Any, weights: SharedWeights, member: Member, start: Position
 ) -> None:
-    """Make this worker's steps."""
+    """Make this worker's steps from `start` to the end of the run."""
     gradients_of = make_gradients(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
     seed_step = seeder(config, model, rank=rank)
@@ -187,16 +190,16 @@ def train(
     for step in range(start.step, steps):
         started = time.perf_counter()
         batch = next(batches)
-        weights.pull()  # Distributed: others have changed them since the last step.
-        barrier.wait_before(step)  # Distributed: where the chief saves, all workers stand before one step.
+        weights.pull()  # Distributed: other workers have changed the weights since the last step.
+        barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
         seed_step(samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
-        # A step without samples, or whose gradients are no finite numbers, changes nothing on the servers.
+        # A step without samples or without finite gradients changes nothing on the servers.
         if math.isfinite(loss) and not batch.is_empty:
-            # Distributed: the servers make a step for each worker's batch, and not one for all, so the rate is for one.
+            # Distributed: the servers make one update per worker's batch, so the learning rate is that of one rank.
             weights.push(gradients, rate=learning_rate(config, step=step, ranks=1))
-        # Distributed: whoever is asked to stop, all do.
+        # Distributed: a request to any worker or server stops all.
         asked = max(request.reason, *weights.signs[1:])
         report = StepReport(batch.samples, batch.global_samples, float(loss), time.perf_counter() - started, asked)
         member.report(*astuple(report))  # Distributed
@@ -204,9 +207,9 @@ def train(
 
 
 def make_gradients(model: Any) -> Callable[..., Any]:
-    """Return the function of one step, compiled to a graph: batch in, loss and gradients out.
+    """Return the function that computes a batch's loss and gradients, compiled to a graph.
 
-    The loss is NaN where a gradient is no finite number, be it too large for fp16.
+    The loss is NaN if any gradient is not finite, for example after an overflow in fp16.
     """
     is_scaled = tf.keras.mixed_precision.global_policy().name == "mixed_float16"
 

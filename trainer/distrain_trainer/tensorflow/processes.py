@@ -23,19 +23,19 @@ from distrain_trainer.loop.rendezvous import wait_until_listening
 TASKS = ("chief", "worker", "ps")
 # The tasks that each task waits for at its start.
 AWAITED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
-# What the sessions of each one reach; a session starts when all that is there.
+# The tasks that each task's session reaches. A session starts when all of them have started.
 REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
-# The chief's last word: how all of them end.
+# The chief's last message to each process, and the exception that ends the process.
 LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
-# What a session raises when another process has ended. The abort channel ends this process within the time, even if the
-# other process's machine is gone.
+# A session raises LOST when another process has ended. The abort channel then ends this process within
+# SECONDS_TO_BE_ENDED, even if the other process's machine is gone.
 SECONDS_TO_BE_ENDED = 30.0
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who this process is, and at which host:port every process is, by its task: chief, worker and ps."""
+    """This process's task and index, and the host:port of every process by task (chief, worker, ps)."""
 
     addresses: dict[str, list[str]]
     task: str
@@ -43,7 +43,7 @@ class Cluster:
 
     @classmethod
     def from_environment(cls) -> Cluster:
-        """Return what TF_CONFIG says, which the operator sets in every pod of a TFJob. Raises ArgumentError."""
+        """Parse TF_CONFIG, which the operator sets in a TFJob's pods. Raises ArgumentError if a task is missing."""
         told = json.loads(os.environ.get("TF_CONFIG") or "{}")
         addresses = told.get("cluster", {})
         if not all(addresses.get(task) for task in TASKS):
@@ -73,13 +73,13 @@ class Cluster:
         return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
-        """Return who hears words that this process has to do with: the others hear the chief's."""
+        """Return the readers of the word queues that this process uses: for the chief all others, else itself."""
         if self.task == "chief":
             return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
         return [(self.task, self.index)]
 
     def tell(self) -> list[int]:
-        """Return the workers whose figures this process has to do with: they tell them to the chief."""
+        """Return the workers whose figure queues this process uses: for the chief all, for a worker itself."""
         return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
 
     def reached(self) -> list[str]:
@@ -92,7 +92,7 @@ def device_of(task: str, index: int) -> str:
 
 
 def _number(name: str, server: int) -> Any:
-    """Return a number that lies on a server, and is 0 at first."""
+    """Return a scalar variable on a parameter server, initially 0."""
     v1 = tf.compat.v1
     with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
         return v1.get_variable(name, [], tf.float32, v1.zeros_initializer(), use_resource=True)
@@ -114,7 +114,7 @@ class Member:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        # Messages and weights pass through the server; the GPU is left to the model, which runs beside it.
+        # The TensorFlow server carries messages and weights. The model runs outside it and uses the GPU alone.
         self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
         self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
         self._abort_channel = cluster.join()
@@ -128,7 +128,7 @@ class Member:
             }
 
     def _make_signs(self) -> None:
-        """Make the numbers that a worker looks at before each step: the chief's last pause, what servers were asked."""
+        """Create the variables that a worker reads before each step: the chief's pause number, and stop requests."""
         is_server = self.cluster.task == "ps"
         servers = [self.cluster.index] if is_server else list(range(self.cluster.servers))
         asked = [_number(f"asked-{server}", server) for server in servers]
@@ -140,26 +140,26 @@ class Member:
             self.signs = [number.read_value() for number in (pause, *asked)]
 
     def connect(self) -> None:
-        """Open the session, now that the graph is whole. Waits for the processes that it reaches, both ways."""
+        """Finalize the graph and open the session. Wait until every process that it reaches answers."""
         own = device_of(self.cluster.task, self.cluster.index)
         with self.graph.as_default():
             with tf.device(f"{own}/device:CPU:0"):
                 given = tf.compat.v1.placeholder(tf.float32, [])
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
-        # gRPC that was refused once waits before it tries again, and TensorFlow prints pages of it meanwhile.
+        # Wait here: after a refused connection gRPC backs off, and TensorFlow logs pages of warnings.
         wait_until_listening(self.cluster.awaited())
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
             try:
                 self._session.run(answers, {given: 0.0})
                 return
-            except LOST:  # A process that is just starting may refuse. The abort channel ends this one if it has gone.
+            except LOST:  # A process that is starting may refuse. If it has ended, the abort channel ends this one.
                 self._session.close()
                 time.sleep(1)
 
     def run(self, ops: Any, feed: dict[Any, Any] | None = None) -> Any:
-        """Run ops of the graph, wherever they lie. Raises LostPeerError where the connection to another one breaks."""
+        """Run ops of the graph, on any process. Raises LostPeerError if the connection to another process breaks."""
         try:
             return self._session.run(ops, feed)
         except LOST as error:
@@ -170,32 +170,32 @@ class Member:
 
     @staticmethod
     def _answer(device: str, given: Any) -> Any:
-        # Another process fetches a number from this one by a connection of its own, which it may still have to make.
+        # The other process fetches `given` from this one, which opens the connection in the other direction.
         with tf.device(f"{device}/device:CPU:0"):
             return given + 1
 
     def ask_to_stop(self, reason: int) -> None:
-        """By a server, in any thread: have the workers tell the chief that it was asked to stop."""
+        """By a server, in any thread: publish a request to stop, which the workers report to the chief."""
         self.run(self._set_asked, {self._given: reason})
 
     def call_pause(self, number: int) -> None:
-        """By the chief: have each worker wait before its next step."""
+        """By the chief: publish the pause number. Each worker waits before its next step."""
         self.run(self._set_pause, {self._given: number})
 
     def tell_workers(self, word: str) -> None:
-        """By the chief: let the workers go on."""
+        """By the chief: send a word to every worker."""
         for index in range(self.cluster.workers):
             self.tell(index, word)
 
     def tell(self, worker: int, word: str) -> None:
-        """By the chief: let one worker go on."""
+        """By the chief: send a word to one worker."""
         queue = self._words["worker", worker]
         self.run(queue.put, {queue.content: word})
 
     def wait_for(self, word: str) -> str:
-        """By the others: wait for the chief's next word, and return what it says besides.
+        """By the others: wait for the chief's `word`, and return its argument.
 
-        Raises StoppedError and FinishedError when it is another one, since all end.
+        Raises StoppedError or FinishedError if the chief sends "stop" or "end" instead.
         """
         heard, _, more = self.run(self._words[self.cluster.task, self.cluster.index].take).decode().partition(" ")
         if heard in LAST_WORDS:
@@ -207,7 +207,7 @@ class Member:
         raise AssertionError(f"the chief says {heard}, and not {word}")
 
     def report(self, *figures: float) -> None:
-        """By a worker: tell the chief figures."""
+        """By a worker: send figures to the chief."""
         queue = self._figures[self.cluster.index]
         self.run(queue.put, {queue.content: figures})
 
@@ -220,9 +220,9 @@ class Member:
         return [self.hear(worker) for worker in self._figures]
 
     def end_all(self, word: str = "end") -> None:
-        """By the chief: let everyone leave."""
+        """By the chief: leave the abort channel, and send the last word to every other process."""
         self._abort_channel.leave()
         for queue in self._words.values():
-            # Who has heard it may be gone before it has answered.
+            # A process may end before it has acknowledged the word.
             with contextlib.suppress(tf.errors.OpError):
                 self._session.run(queue.put, {queue.content: word})

@@ -1,6 +1,6 @@
-"""A model's weights on parameter servers: a worker pulls all of them before a step, and pushes gradients after it.
+"""Hold a model's weights on parameter servers: a worker pulls all weights before a step and pushes gradients after it.
 
-Per step a worker pulls K bytes and pushes K bytes, K being 4 times the number of its parameters.
+Per step a worker pulls and pushes 4 bytes for each parameter.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ v1 = tf.compat.v1
 
 
 class SharedWeights:
-    """The variables of one model on the servers of a cluster, as one process's graph refers to them.
+    """One process's references to a model's variables on the parameter servers.
 
-    Every process creates the same variables in the same order, so their names agree. For the chief they are the state
-    that goes into a checkpoint.
+    Every process creates the same variables in the same order, so their names agree. The chief saves these variables in
+    checkpoints.
     """
 
     def __init__(self, config: Config, model: Any, member: Member) -> None:
         self._member = member
         self._trained = list(model.trainable_variables)
-        # Such as the means of a batch normalization. The state of random numbers stays each worker's own.
+        # For example batch normalization statistics. Each worker keeps its own state of random numbers.
         self._counted = [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
         with member.graph.as_default():
             self._make(config)
@@ -50,7 +50,7 @@ class SharedWeights:
         trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
         optimizer = _optimizer(config, self._rate)
         self._change = [
-            # Each variable's update is one op on its server, so that no other worker's comes in between.
+            # Each variable's update is one op on its server, so updates of different workers do not interleave.
             optimizer.apply_gradients(trained),
             *(old.assign_add(difference, read_value=False) for difference, old in counted),
         ]
@@ -65,18 +65,18 @@ class SharedWeights:
         self._start = v1.global_variables_initializer()
 
     def put(self) -> None:
-        """By the chief: write its model's values, which all start from, and an optimizer that has seen nothing."""
+        """By the chief: write its model's weights to the servers, and initialize the optimizer's variables."""
         self._member.run(self._start)
         self._member.run(self._write, self._feed([variable.numpy() for variable in self._trained + self._counted]))
 
     def pull(self) -> None:
-        """Bring the model up to date."""
+        """Copy the servers' weights into the model, and read the signs."""
         self._pulled, self.signs = self._member.run([self._read, self._member.signs])
         for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
             variable.assign(value)
 
     def push(self, gradients: Sequence[Any], *, rate: float) -> None:
-        """Have the servers make an optimizer's step with the gradients, and add what the step changed besides."""
+        """Make the servers apply the gradients, and add this step's changes of the non-trainable variables."""
         before = self._pulled[len(self._trained) :]
         changes = [new.numpy() - old for new, old in zip(self._counted, before, strict=True)]
         feed = self._feed([*(gradient.numpy() for gradient in gradients), *changes])
@@ -89,12 +89,12 @@ class SharedWeights:
         """Do nothing: the chief computes no step."""
 
     def copy(self, into: Arrays) -> None:
-        """By the chief, while no worker pushes: fetch the weights and what the optimizer keeps, one by one."""
+        """By the chief, while no worker pushes: fetch the weights and the optimizer's variables, one by one."""
         for name, place in into.items():
             place[...] = self._member.run(self._values[name])
 
     def load(self, arrays: Arrays) -> None:
-        """By the chief: write what a checkpoint holds to the servers, one array after the other."""
+        """By the chief: write a checkpoint's arrays to the servers, one after the other."""
         for name, (given, write) in self._loads.items():
             self._member.run(write, {given: arrays[name]})
 
@@ -106,7 +106,7 @@ class SharedWeights:
 
 
 def slot_name(name: str, weights: Sequence[str]) -> str:
-    """Return how a checkpoint calls an optimizer's variable. The graph calls it `weight-0/Momentum:0`, say."""
+    """Return an optimizer variable's name in checkpoints, from its name in the graph (`weight-0/Momentum:0`)."""
     found = re.fullmatch(r"weight-(\d+)/(.+):0", name)
     if found is None:
         return f"optimizer.{name.removesuffix(':0')}"
@@ -114,7 +114,7 @@ def slot_name(name: str, weights: Sequence[str]) -> str:
 
 
 def _load(variable: Any) -> tuple[Any, Any]:
-    """Return the place for a variable's new value, and the op that writes it."""
+    """Return a placeholder for a variable's new value, and the op that assigns it."""
     given = v1.placeholder(tf.float32, variable.shape)
     return given, variable.assign(given, read_value=False)
 
@@ -125,7 +125,7 @@ def _variable(name: str, shape: Any, server: int) -> Any:
 
 
 def _optimizer(config: Config, rate: Any) -> Any:
-    """Return the optimizer that runs on the servers, with the constants that Keras' own have."""
+    """Return the optimizer that runs on the servers, with the default constants of Keras."""
     if config.optimizer == "adam":
         return v1.train.AdamOptimizer(rate, epsilon=1e-7, use_locking=True)
     return v1.train.MomentumOptimizer(rate, momentum=0.9, use_locking=True)

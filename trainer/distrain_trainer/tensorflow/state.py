@@ -1,4 +1,4 @@
-"""The state of TensorFlow's programs that goes into a checkpoint."""
+"""Save and load the state of a TensorFlow program that checkpoints hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class KerasState:
         numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
-            # Its variables are the inner optimizer's alone.
+            # LossScaleOptimizer.variables lists only those of the inner optimizer.
             scale = {"scale": optimizer._loss_scale, "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
             numbered |= scale
@@ -32,7 +32,7 @@ class KerasState:
         return {name: field_of(name, variable) for name, variable in self._variables.items()}
 
     def wait(self) -> None:
-        """Do nothing: the step's loss has been read, and the step is over."""
+        """Do nothing: the loss has been read, so the step is complete."""
 
     def copy(self, into: Arrays) -> None:
         for name, place in into.items():
@@ -40,10 +40,10 @@ class KerasState:
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():
-            # One of another precision has no scale.
+            # A checkpoint of an fp16 run has a loss scale, which other precisions do not need.
             if name in self._variables:
                 variable = self._variables[name]
-                # A copy, as a variable may keep the memory that it is given.
+                # Copy, as a variable may keep the memory of the given array.
                 variable.assign(to_variable(array.copy(), variable.dtype.base_dtype))
 
     def former(self, content: bytes) -> Arrays:
@@ -51,7 +51,7 @@ class KerasState:
 
 
 def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
-    """Return variables by name. A name that occurs twice, as in a user's nested layers, gets a number."""
+    """Map names to variables. Append a number to names that occur twice, for example in a user's nested layers."""
     names = [variable.name.removesuffix(":0") for variable in variables]
     counts = Counter(names)
     numbered = [name if counts[name] == 1 else f"{name}.{number}" for number, name in enumerate(names)]
@@ -59,13 +59,13 @@ def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
 
 
 def former_names(numbered: Mapping[str, Any], by_name: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of variables by those that the first format has."""
+    """Map the variables' names in checkpoint format 1 to their names today."""
     names = {id(variable): name for name, variable in by_name.items()}
     return {number: names[id(variable)] for number, variable in numbered.items()}
 
 
 def read_former(content: bytes, names: Mapping[str, str]) -> Arrays:
-    """Return the arrays of an .npz file. What has no name today keeps its own, and is refused by it."""
+    """Return the arrays of an .npz file of checkpoint format 1. Unknown arrays keep their old name and are refused."""
     with np.load(io.BytesIO(content)) as arrays:
         return {names.get(name, name.replace("-", ".", 1)): arrays[name] for name in arrays.files}
 
@@ -75,11 +75,11 @@ def field_of(name: str, variable: Any) -> Field:
 
 
 def to_host(variable: Any) -> Any:
-    """Return a variable's value as an array, in the variable's own memory where it lies on the host."""
+    """Return a variable's value as an array, without a copy if the variable is in host memory."""
     return variable.read_value()._numpy()
 
 
 def to_variable(array: Any, dtype: Any) -> Any:
-    """Return an array as its variable takes it. NumPy holds bfloat16, which it does not know, as uint16."""
+    """Return an array in its variable's type. NumPy has no bfloat16, so those arrays are held as uint16."""
     is_bfloat16 = array.dtype == np.uint16 and dtype == tf.bfloat16
     return array.view(dtype.as_numpy_dtype) if is_bfloat16 else array

@@ -1,4 +1,4 @@
-"""What both TensorFlow programs share: device, precision, a batch's loss, and evaluation."""
+"""Functions for both TensorFlow programs: device, precision, seeds, a batch's loss, and evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def require_asked_gpus() -> None:
 
 
 def choose_device(*, local_rank: int, local_size: int) -> None:
-    """Use one GPU of this machine, and let its memory grow as needed."""
+    """Use one GPU of this machine, and allocate its memory on demand. Raises DeviceError if ranks outnumber GPUs."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return
@@ -42,7 +42,7 @@ def has_gpu() -> bool:
 
 
 def choose_precision(config: Config) -> None:
-    """Compute in half precision where a GPU can."""
+    """Train in the requested half precision if this process sees a GPU."""
     if config.precision != "fp32" and has_gpu():
         tf.keras.mixed_precision.set_global_policy(MIXED_PRECISION[config.precision])
 
@@ -61,14 +61,14 @@ def make_deterministic() -> None:
 
 
 def seed(config: Config, *, rank: int) -> None:
-    """Seed the initialization of weights, and have layers use generators that can be seeded again."""
-    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: ranks that drop out alike would learn less.
+    """Seed the weight initialization, and make layers use generators that seeder can seed again."""
+    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
     tf.keras.backend.experimental.enable_tf_random_generator()
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 
 
 def seeder(config: Config, model: Any, *, rank: int) -> Callable[[int], None]:
-    """Return the function that seeds a model's layers, such as dropout, for the step after `samples` samples."""
+    """Return a function of `samples` that seeds layers such as dropout for the step after so many samples."""
     own: list[Any] = [getattr(layer, "_random_generator", None) for layer in model.submodules]
     made = [getattr(each, "_generator", None) for each in own]
     generators = [each for each in (*made, tf.random.get_global_generator()) if each is not None]
@@ -76,33 +76,33 @@ def seeder(config: Config, model: Any, *, rank: int) -> Callable[[int], None]:
     def seed_step(samples: int) -> None:
         state = np.array([0, 0, step_seed(config, rank=rank, samples=samples)])
         for number, generator in enumerate(generators):
-            state[1] = number  # Two layers alike would drop out alike.
+            state[1] = number  # Two equal layers would otherwise have equal dropout.
             generator.reset(state)
 
     return seed_step
 
 
 def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:
-    """Return the weighted sum of a batch's losses."""
+    """Return the sum of a batch's losses, each times its sample's weight."""
     logits = tf.cast(model(images, training=True), tf.float32)
     return tf.reduce_sum(weights * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
 def counted_by(model: Any) -> list[Any]:
-    """Return a model's non-trainable float variables, such as the means of a batch normalization."""
+    """Return a model's non-trainable float variables, for example batch normalization statistics."""
     return [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
 
 
 def are_finite(gradients: Iterable[Any]) -> Any:
-    """Return whether all gradients are finite numbers, as a tensor."""
+    """Return a boolean tensor: whether all gradients are finite."""
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients if gradient is not None])
 
 
 def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> float:
-    """Return how many of this rank's test samples the model gets right."""
+    """Count this rank's test samples that the model classifies correctly."""
     predict = tf.function(lambda images: tf.argmax(model(images, training=False), axis=1))
     right = 0.0
-    # Distributed: each rank tests a part.
+    # Distributed: each rank tests on its own part of the samples.
     for batch in evaluation_batches(config, dataset, rank=rank, ranks=ranks):
         hits = predict(batch.images).numpy() == batch.labels
         right += float(hits[batch.weights > 0].sum())
