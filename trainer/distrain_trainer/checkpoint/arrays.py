@@ -1,8 +1,8 @@
-"""A run's state as named arrays: laid out as files of the safetensors format, side by side in one kept buffer.
+"""Lay out a run's state, as named arrays, in one buffer that is kept: as files of the safetensors format, side by side.
 
-A file is the length of its header in 8 bytes, the header in JSON, which gives the type, shape and place of each array,
-and then the arrays' bytes (https://github.com/huggingface/safetensors#format). The package `safetensors` builds a file
-in new memory at every save, so the layout is written here; the package reads the files.
+A file consists of the header's length in 8 bytes, the header in JSON with each array's type, shape and offset, and the
+arrays' bytes (https://github.com/huggingface/safetensors#format). The package `safetensors` would allocate new memory
+at every save, so the layout is written here. The package can read the files.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy.typing as npt
 from distrain_trainer.errors import ArgumentError
 
 Array = npt.NDArray[Any]
-# A state's arrays by name. Numbers that NumPy does not know, such as bfloat16, are unsigned integers of their size.
+# A state's arrays by name. Types that NumPy does not have (bfloat16) are held as unsigned integers of the same size.
 Arrays = Mapping[str, Array]
 
-# The element types by their names in the frameworks: how safetensors calls them, and how NumPy holds them.
+# Framework's name of an element type -> its name in safetensors, and the NumPy type that holds it.
 TYPES = {
     "float64": ("F64", "float64"),
     "int64": ("I64", "int64"),
@@ -42,24 +42,24 @@ TYPES = {
 }
 NAMES = {code: name for name, (code, _) in TYPES.items()}
 HELD = {code: np.dtype(held) for code, held in TYPES.values()}
-# What an array of bfloat16 has for a type where nothing else tells it: one field of that name.
+# Marks an array as bfloat16 where only the array itself is passed on: a structured type with one field of that name.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
-# A part is written, and written again, whole; an array that is larger has a part of its own.
+# The largest part, except for larger arrays, which have a part of their own. A part is written in one call.
 PART_BYTES = 128 * 1024**2
-# Where a part begins in the buffer: as processors like to copy.
+# Parts begin at multiples of this in the buffer, for fast copies.
 ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Field:
-    """An array's type, as safetensors calls it, and its shape."""
+    """An array's safetensors type and its shape."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, name: str, dtype: str, shape: Iterable[int]) -> Field:
-        """Return the field of an array with a framework's type. Raises ArgumentError when no checkpoint can hold it."""
+        """Return the field of an array with a framework's type name. Raises ArgumentError unless in TYPES."""
         if dtype not in TYPES:
             raise ArgumentError(
                 f"trainer.model: {name} is of type {dtype}, and a checkpoint holds {', '.join(TYPES)}; convert it"
@@ -68,12 +68,12 @@ class Field:
 
     @property
     def type_name(self) -> str:
-        """The type by its name in the frameworks."""
+        """The name of the type in the frameworks."""
         return NAMES[self.dtype]
 
     @property
     def size(self) -> int:
-        """The array's bytes."""
+        """The array's size in bytes."""
         return math.prod(self.shape) * HELD[self.dtype].itemsize
 
 
@@ -82,7 +82,7 @@ Fields = Mapping[str, Field]
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a checkpoint and the place in the buffer where it begins."""
+    """A file of a checkpoint, its header and fields, and the offset in the buffer where it begins."""
 
     file: str
     start: int
@@ -99,7 +99,7 @@ class Part:
 
 
 def plan(fields: Fields) -> list[Part]:
-    """Lay out a state's arrays in parts, those of wide numbers first, so that each array is aligned."""
+    """Lay out a state's arrays in parts. Arrays with larger elements come first, so that every array is aligned."""
     parts: list[Part] = []
     for group in _groups(fields):
         start = aligned(parts[-1].end) if parts else 0
@@ -130,7 +130,7 @@ def _header(fields: Fields) -> bytes:
 
 
 def parse(file: str, start: int, content: memoryview) -> Part:
-    """Return the part that a file's content is, for the place in the buffer. Raises ValueError when it is none."""
+    """Parse the header of a file at `start` in the buffer. Raises ValueError if it is not a safetensors file."""
     try:
         length = 8 + int.from_bytes(content[:8], "little")
         told = json.loads(bytes(content[8:length]))
@@ -151,17 +151,17 @@ def aligned(place: int) -> int:
 
 
 class Buffer:
-    """Host memory for one state. It is kept: a copy into pages that are new to the process takes five times as long."""
+    """Host memory for one state. It is kept, as a copy into newly allocated pages takes five times as long."""
 
     def __init__(self) -> None:
         self._memory = np.zeros(0, dtype=np.uint8)
         self._reserving = threading.Lock()
 
     def reserve(self, size: int) -> None:
-        """Make room for so many bytes, and touch each page."""
+        """Allocate at least `size` bytes, and touch each page."""
         with self._reserving:
             if len(self._memory) < size:
-                self._memory = np.zeros(0, dtype=np.uint8)  # Gives the old room back first.
+                self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory first.
                 self._memory = np.empty(size, dtype=np.uint8)
                 self._memory.fill(0)
 
@@ -170,14 +170,14 @@ class Buffer:
             self._memory = np.zeros(0, dtype=np.uint8)
 
     def place(self, parts: Sequence[Part]) -> Arrays:
-        """Write the headers of parts, and return their arrays for somebody to fill in."""
+        """Write the parts' headers into the buffer, and return the parts' arrays for the caller to fill."""
         self.reserve(parts[-1].end)
         for part in parts:
             self._memory[part.start : part.start + len(part.header)] = np.frombuffer(part.header, dtype=np.uint8)
         return self.arrays(parts)
 
     def arrays(self, parts: Sequence[Part]) -> Arrays:
-        """Return the arrays of parts as they lie in the buffer. Who keeps one has to copy it."""
+        """Return the parts' arrays as views of the buffer. Copy an array to keep it."""
         found: dict[str, Array] = {}
         for part in parts:
             place = part.start + len(part.header)
@@ -200,10 +200,10 @@ class Buffer:
 
 
 def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return what has a prefix, by the names without it."""
+    """Return the entries whose name has the prefix, by the names without it."""
     return {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
 
 
 def shapes(fields: Fields) -> dict[str, list[int]]:
-    """Return the shapes of a model's own arrays, by their names in it."""
+    """Return the shapes of the model's arrays, by their names in the model."""
     return {name: list(field.shape) for name, field in subset(fields, "model.").items()}

@@ -1,4 +1,4 @@
-"""Whether a finished run has all that the values ask for now."""
+"""Decide whether a finished run already has everything that the values ask for now."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from distrain_trainer.errors import CheckpointError
 
 @dataclass(frozen=True)
 class End:
-    """The last step of a finished run, the samples seen by then, a digest of the Subject, and data.uri.
+    """Where a run finished: the last step, the samples seen, the subject's digest, and data.uri.
 
-    Earlier trainers did not note data.uri.
+    `data` is None in runs of earlier trainers, which did not record it.
     """
 
     step: int
@@ -40,9 +40,9 @@ def digest(subject: Subject) -> str:
 
 
 def what_lacks(config: Config, subject: Subject, end: End | None, run: str) -> str:
-    """Return what the values ask for and a finished run does not have, "" if it has all. Raises StorageError.
+    """Return what the values ask for and a finished run does not have, or "" if it has everything.
 
-    `run` names the run as its results.json does.
+    `run` is the run's name in results.json. Raises StorageError if the output cannot be read.
     """
     if end is None:
         return "its last step is not recorded"
@@ -54,7 +54,7 @@ def what_lacks(config: Config, subject: Subject, end: End | None, run: str) -> s
 
 
 def require_same_data(config: Config, subject: Subject, end: End) -> None:
-    """Raise CheckpointError where no step is left to make on data.uri, and the run has finished on other data."""
+    """Raise CheckpointError if the run finished on other data than data.uri, and no steps are left to make."""
     if end.data is None or steps_left(config, subject, step=end.step, samples=end.samples) > 0:
         return
     if end.data.rstrip("/") != config.data.rstrip("/"):
@@ -66,7 +66,7 @@ def require_same_data(config: Config, subject: Subject, end: End) -> None:
 
 
 def steps_left(config: Config, subject: Subject, *, step: int, samples: int) -> int:
-    """Return how many steps or, with trainer.epochs, samples are left; below 0 where more are done than asked for."""
+    """Return how many steps, or with trainer.epochs samples, are left. Negative if more are done than asked for."""
     if config.steps is not None:
         return config.steps - step
     assert config.epochs is not None
@@ -75,5 +75,5 @@ def steps_left(config: Config, subject: Subject, *, step: int, samples: int) -> 
 
 
 def length_of(config: Config) -> str:
-    """Return what the values say of the training's length."""
+    """Return the value that sets the training's length, as text."""
     return f"trainer.epochs is {config.epochs}" if config.steps is None else f"trainer.steps is {config.steps}"

@@ -1,4 +1,4 @@
-"""The files of a run's checkpoints: one folder each, in which the manifest is written last."""
+"""Read, write and delete the files of checkpoints. Each checkpoint is a folder; its manifest is written last."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from distrain_trainer.errors import CheckpointError, MissingError, StorageError
 from distrain_trainer.storage import Store
 
 MANIFEST = "manifest.json"
-# Only these folders are listed: others, such as a volume's lost+found, may not be readable.
+# Only folders of such names are listed: others, for example a volume's lost+found, may not be readable.
 NAME = r"\d+-\d+"
-# A file of a checkpoint, today's or of the first format; a folder's unfinished ones are hidden.
+# The files of a checkpoint of any format, and the hidden unfinished files of FolderStore.
 OURS = re.compile(r"(manifest\.json|state-\d+\.safetensors|state\.(npz|params|pt))|\.[\w.-]+\.part")
 # Bytes per read from the store.
 PIECE = 16 * 1024**2
 
 
 class DamagedError(Exception):
-    """A checkpoint is not what its manifest says, or has none."""
+    """A checkpoint has no manifest, or does not match it."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint. Its arrays lie in a Buffer."""
+    """A complete checkpoint. Its arrays are in a Buffer."""
 
     name: str
     manifest: Manifest
@@ -38,14 +38,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Trained:
-    """What the run trains. `former` decodes the one file that a checkpoint of the first format has."""
+    """What the run trains. `former` decodes the file of a checkpoint of format 1."""
 
     subject: Subject
     fields: Fields
     former: Callable[[bytes], Arrays]
 
 
-# Called with what the store is about to do, such as "writing /checkpoints/1-10/manifest.json".
+# Called with a description of the next call to the store, for example "writing /checkpoints/1-10/manifest.json".
 Tell = Callable[[str], object]
 
 
@@ -54,13 +54,13 @@ def name_of(generation: int, samples: int) -> str:
 
 
 def place(name: str) -> tuple[int, int]:
-    """Return the generation and samples of a checkpoint's name, by which they are ordered."""
+    """Return the generation and the samples in a checkpoint's name. Checkpoints are ordered by them."""
     generation, samples = name.split("-")
     return int(generation), int(samples)
 
 
 def names(store: Store) -> list[str]:
-    """Return the checkpoints that are there, whole or not, the newest first."""
+    """Return the names of all checkpoints in the store, complete or not, newest first."""
     return _names_in(store.names(folders=NAME))
 
 
@@ -70,21 +70,21 @@ def _names_in(files: Iterable[str]) -> list[str]:
 
 
 def last_there(store: Store) -> tuple[int, str | None]:
-    """Return the generation and the name of the newest checkpoint, 0 and None without one.
+    """Return the generation and name of the newest checkpoint, or 0 and None if there is none.
 
-    Other programs' folders may have such names as well: a folder counts by its manifest.
+    Only folders with a valid manifest count, as other programs' folders may have such names too.
     """
     for name in names(store):
         try:
             if _manifest(store, name):
                 return place(name)[0], name
-        except NewerError:  # It is refused when it is read.
+        except NewerError:  # `read` refuses it later.
             return place(name)[0], name
     return 0, None
 
 
 def _manifest(store: Store, name: str) -> Manifest | None:
-    """Return a checkpoint's manifest; None for a folder without one, and for a copy of a checkpoint in another folder.
+    """Return a checkpoint's manifest, or None if it is missing, damaged, or copied from a checkpoint of another name.
 
     Raises NewerError and StorageError.
     """
@@ -103,9 +103,9 @@ def _manifest_in(content: bytes, name: str) -> Manifest | None:
 
 
 def _files_of(store: Store, name: str, files: Iterable[str], tell: Tell) -> list[str]:
-    """Return the files that this trainer has written to a folder, the manifest first; none of another program's folder.
+    """Return the files of a checkpoint's folder that may be deleted, the manifest first. Return none for other folders.
 
-    Without a manifest the folder is a torn checkpoint's only if it holds nothing else.
+    A folder without a manifest counts as an incomplete checkpoint only if it holds no other files.
     """
     tell(f"reading {store.path(f'{name}/{MANIFEST}')}")
     there = [file for file in files if file.startswith(f"{name}/")]
@@ -115,17 +115,17 @@ def _files_of(store: Store, name: str, files: Iterable[str], tell: Tell) -> list
         is_checkpoint = _manifest_in(held[0], name) if held else ours == there
     except NewerError:
         return []
-    # The manifest first: what is left of the checkpoint is seen to be damaged.
+    # The manifest first, so that a checkpoint that is deleted only partly counts as incomplete.
     return sorted(ours, key=lambda file: not file.endswith(MANIFEST)) if is_checkpoint else []
 
 
 def _is_whole(store: Store, name: str) -> bool:
-    # Read instead of listing: a server may list a new file late.
+    # Read instead of listing, as a server's listing may lag behind.
     return store.read_tagged(f"{name}/{MANIFEST}") is not None
 
 
 def require_none(difference: str | None, store: Store, name: str) -> None:
-    """Raise CheckpointError where a checkpoint differs from what is trained."""
+    """Raise CheckpointError if `difference`, between a checkpoint and what is trained, is not None."""
     if difference is not None:
         raise of_another(store, name, difference)
 
@@ -142,7 +142,7 @@ def fields_of(parts: Sequence[Part]) -> dict[str, Field]:
 
 
 def write(store: Store, checkpoint: Checkpoint, buffer: Buffer, tell: Tell) -> None:
-    """Raises StorageError when it cannot be written."""
+    """Write a checkpoint's parts, then its manifest. Raises StorageError if a file cannot be written."""
     for part in checkpoint.parts:
         path = f"{checkpoint.name}/{part.file}"
         tell(f"writing {store.path(path)}")
@@ -152,10 +152,10 @@ def write(store: Store, checkpoint: Checkpoint, buffer: Buffer, tell: Tell) -> N
 
 
 def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoint:
-    """Read a checkpoint of what is trained into the buffer.
+    """Read a checkpoint into the buffer.
 
-    Raises DamagedError when it is torn, damaged or none of ours, NewerError when a newer trainer may have written it,
-    CheckpointError when it is of another training, StorageError when the store cannot be read.
+    Raises DamagedError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
+    CheckpointError if it is of another subject, StorageError if the store cannot be read.
     """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:
@@ -163,7 +163,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoin
     try:
         manifest = Manifest.from_json(held[0])
         subject = manifest.subject
-        if manifest.format == 1:  # It counts the arrays: their shapes have today's names once they are decoded.
+        if manifest.format == 1:  # Format 1 numbers the arrays: their names are known only after decoding.
             subject = replace(subject, shapes=trained.subject.shapes)
         require_none(difference(subject, trained.subject), store, name)
         for file, told in manifest.files.items():
@@ -183,7 +183,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoin
 
 
 def subject_of(store: Store, name: str) -> Subject | None:
-    """Return a checkpoint's Subject, or None if its manifest cannot be read."""
+    """Return a checkpoint's subject, or None if its manifest is missing, damaged or of an unknown format."""
     try:
         manifest = _manifest(store, name)
     except NewerError:
@@ -204,7 +204,7 @@ def _read_parts(store: Store, found: Checkpoint, buffer: Buffer) -> Checkpoint:
 
 
 def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callable[[bytes], Arrays]) -> Checkpoint:
-    """Read a checkpoint of the first format, and lay its arrays out in the current one."""
+    """Read a checkpoint of format 1, and convert its arrays to the current format."""
     [(file, told)] = found.manifest.files.items()
     content = bytearray(told.size)
     _read_file(store, f"{found.name}/{file}", told, memoryview(content))
@@ -214,7 +214,10 @@ def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callab
 
 
 def _require_size(store: Store, path: str, size: int) -> None:
-    """Raise DamagedError unless the file has `size` bytes. Called before memory is reserved for them."""
+    """Raise DamagedError if the file has fewer than `size` bytes, or if `size` is 0 and the file is not empty.
+
+    Called before memory is reserved for the file. _read_file finds files that are too long.
+    """
     if size and _piece(store, path, size - 1, 1):
         return
     held = 0
@@ -225,9 +228,9 @@ def _require_size(store: Store, path: str, size: int) -> None:
 
 
 def _read_file(store: Store, path: str, told: FileSum, place: memoryview) -> None:
-    """Read a file piece by piece into the buffer, and check its size and checksum."""
+    """Read a file piece by piece into `place`. Raises DamagedError if its size or checksum is wrong."""
     digest, size, file = hashlib.sha256(), 0, path.rpartition("/")[2]
-    # The last read is beyond the expected end, and must return nothing.
+    # The last read starts at the expected end, and must return nothing.
     while piece := _piece(store, path, size, min(PIECE, max(1, told.size - size))):
         if size + len(piece) <= told.size:
             place[size : size + len(piece)] = piece
@@ -251,10 +254,10 @@ def _piece(store: Store, path: str, start: int, length: int) -> bytes:
 def newest_good(
     store: Store, buffer: Buffer, trained: Trained, *, newest: str, first_generation: int, say: Callable[[str], None]
 ) -> Checkpoint | None:
-    """Read the newest whole checkpoint, searching backwards from the one in HEAD. Say a line for each one skipped.
+    """Read the newest complete checkpoint, searching backwards from HEAD's. Log one line for each one skipped.
 
-    Raises CheckpointError when it is of another training, and when there is none that this trainer reads, but one that
-    another trainer may.
+    Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint is of another subject, or if none
+    can be read and at least one has an unknown format.
     """
     of_newer = None
     for name in _candidates(store, newest, first_generation):
@@ -280,7 +283,10 @@ def _candidates(store: Store, newest: str, first_generation: int) -> Iterator[st
 
 
 def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
-    """Delete all but the current one and the whole ones before it, `keep` in all. What cannot be deleted stays."""
+    """Delete old checkpoints. Keep `keep` complete ones: the current one and the newest before it.
+
+    Checkpoints that cannot be deleted stay.
+    """
     with contextlib.suppress(StorageError):
         files = _list(store, tell)
         names = [name for name in _names_in(files) if place(name) < place(current)]
@@ -290,9 +296,9 @@ def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
 
 
 def delete_torn(store: Store, *, up_to: str, tell: Tell) -> None:
-    """Delete the checkpoints without a manifest up to this one: on a full disk they take the place of the next one.
+    """Delete incomplete checkpoints up to `up_to`, as on a full disk they take the space for the next one.
 
-    What cannot be deleted stays.
+    Checkpoints that cannot be deleted stay.
     """
     with contextlib.suppress(StorageError, OSError):
         files = _list(store, tell)
@@ -302,7 +308,7 @@ def delete_torn(store: Store, *, up_to: str, tell: Tell) -> None:
 
 
 def _list(store: Store, tell: Tell) -> list[str]:
-    """List the files of checkpoints. Report each file to `tell`, as a long listing is no hang."""
+    """List the files of checkpoints. Call `tell` for each file, so that a long listing does not look like a hang."""
     tell(f"listing {store.uri}")
     files = []
     for file in store.names(folders=NAME):

@@ -1,4 +1,4 @@
-"""HEAD: the one file that says who holds a run, and which of its checkpoints is the newest."""
+"""Read and change HEAD, the file that names the job that holds a run and the run's newest checkpoint."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from distrain_trainer.storage import Store
 FILE = "HEAD"
 TRAINING, STOPPED, FINISHED = "training", "stopped", "finished"
 SECONDS_BETWEEN_BEATS = 10.0
-# Longer than this without a beat, and the holder is gone.
+# After this long without a new heartbeat the holder counts as gone.
 SECONDS_OF_SILENCE = 30.0
 RETIRED_KEPT = 64
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Processes that hold a run, or ask for it: their job resource, and the UIDs of their pods."""
+    """The processes that hold a run or ask for it: their job resource and their pods' UIDs."""
 
     job: str
     pods: tuple[str, ...] = ()
@@ -33,9 +33,11 @@ class Holder:
 
 @dataclass(frozen=True)
 class Head:
-    """A run's HEAD. Times are Unix seconds; `since` is the generation that began the training anew.
+    """The content of a run's HEAD.
 
-    `end` is where the run finished last, and counts in the state FINISHED alone.
+    `heartbeat` is in Unix seconds. `since` is the generation that last began the training anew. `successor` is the job
+    that asks for the run, and `retired` are the UIDs of pods that may not hold the run again. `end` is where the run
+    finished last; it is valid only in the state FINISHED.
     """
 
     generation: int
@@ -58,7 +60,7 @@ class Head:
         return Holder(self.job, self.pods)
 
     def passed_to(self, new: Holder) -> Head:
-        """Return what HEAD becomes when the new holder takes it. Another job's pods are not to come back."""
+        """Return the HEAD after the new holder has taken it. If the job is another one, the old pods are retired."""
         gone = () if new.job == self.job else self.pods
         return replace(
             self,
@@ -72,7 +74,7 @@ class Head:
         )
 
     def asked_by(self, new: Holder) -> Head:
-        """Return what HEAD becomes when a new holder asks for the run. Who asked before it is overtaken."""
+        """Return the HEAD after a new holder has asked for the run. If another job had asked, its pods are retired."""
         overtaken = self.successor.pods if self.successor and self.successor.job != new.job else ()
         return replace(self, successor=new, retired=retired(self.retired, overtaken, but=new.pods))
 
@@ -84,11 +86,11 @@ class Head:
 
     @classmethod
     def from_json(cls, content: bytes) -> Head:
-        """Raise ValueError, KeyError, TypeError, AttributeError or RecursionError when it is none."""
+        """Parse a HEAD. Raises ValueError, KeyError, TypeError, AttributeError or RecursionError if it is damaged."""
         told: dict[str, Any] = json.loads(content)
         successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
         lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
-        # HEADs of earlier trainers have no end.
+        # Earlier trainers wrote no `end`.
         told.setdefault("end", None)
         known = {each.name: told[each.name] for each in fields(cls)}
         head = cls(**{**known, **lists, "successor": successor, "end": End.from_json(told["end"])})
@@ -97,7 +99,7 @@ class Head:
 
 
 def _require_types(head: Head) -> None:
-    """Raise TypeError or ValueError where a value is none of its kind: JSON holds anything."""
+    """Raise TypeError or ValueError if a field has another type than its annotation, as JSON may hold any value."""
     successor, end = head.successor or Holder(""), head.end or End(0, 0, "")
     texts = (head.job, *head.pods, *head.retired, successor.job, *successor.pods)
     numbers = (head.generation, head.since, end.step, end.samples)
@@ -110,7 +112,10 @@ def _require_types(head: Head) -> None:
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the last pods that must not come back; all of `more` are among them, however many they are."""
+    """Add the pods `more` to the retired pods `before`, without the pods `but`. Keep the last RETIRED_KEPT.
+
+    If `more` has more than RETIRED_KEPT pods, all of them are kept.
+    """
     pods = [*(pod for pod in before if pod not in more), *(pod for pod in more if pod not in but)]
     return tuple(pods[-max(RETIRED_KEPT, len(more)) :])
 
@@ -120,7 +125,7 @@ def now() -> float:
 
 
 def read(store: Store) -> tuple[Head, str] | None:
-    """Return HEAD with its tag, None where the run has none yet. Raises StorageError."""
+    """Return HEAD and its tag, or None if the run has no HEAD. Raises StorageError if HEAD is damaged or unreadable."""
     held = store.read_tagged(FILE)
     if held is None:
         return None

@@ -1,37 +1,38 @@
-"""How long to train between two checkpoints."""
+"""Choose how long to train between two checkpoints."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-# Days from one failure that ends a job to the next, for one GPU: 6.50 failures in 1000 days of nodes of 8 GPUs, cluster
-# RSC-1 of Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
-# arXiv:2410.21680). The plugin's derived values assume the same.
+# Mean time between failures that end a job, in days, for one GPU: 6.50 failures per 1000 node-days with 8 GPUs per
+# node, measured on cluster RSC-1 by Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning
+# Research Clusters", arXiv:2410.21680). The plugin's derived values assume the same.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# Before it is known how long saving takes, the first one comes early.
+# The first checkpoint comes early, as the cost of saving is not known before it.
 SECONDS_TO_FIRST = 60.0
-# That cluster is well kept. Where machines fail more often, no more than this is lost.
+# Upper limit in seconds, for clusters whose machines fail more often than those of RSC-1.
 LONGEST = 1800.0
-# A failure also costs the restart, which takes about a minute. More frequent saves would spare less than that, and each
-# one takes bandwidth, processor time and requests to the storage.
+# Lower limit in seconds. A failure also costs a restart of about a minute. More frequent checkpoints would save less
+# time than that, and each one costs bandwidth, processor time and requests to the storage.
 SHORTEST = 60.0
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Seconds from one checkpoint to the next, and why so many."""
+    """The seconds from one checkpoint to the next, and the reason for this length."""
 
     seconds: float
     reason: str
 
 
 def checkpoint_interval(cost: float, mtbf: float) -> float:
-    """Return the time of work between two checkpoints that loses least, all in one unit.
+    """Return the time of work between two checkpoints that loses the least time.
 
-    The higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval for restart
-    dumps", FGCS 22), whose first order is the sqrt(2 cost MTBF) of Young 1974 ("A first order approximation to the
-    optimum checkpoint interval", CACM 17). `cost` is the time that the work stands still, `mtbf` that between failures.
+    `cost` is the time for which a checkpoint stops the work, `mtbf` the mean time between failures; all in one unit.
+    The formula is the higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval
+    for restart dumps", FGCS 22). Its first order is sqrt(2 cost MTBF) of Young 1974 ("A first order approximation to
+    the optimum checkpoint interval", CACM 17).
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -40,11 +41,11 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
 
 
 def interval(every: float | None, *, stall: float, write: float, ranks: int) -> Interval:
-    """Return the interval that the values give, or else the one that loses least.
+    """Return the interval: `every` seconds if the values set it, else the interval that loses the least time.
 
-    `stall` is how many seconds the last checkpoint held the training up, `write` how many it took in all. The training
-    goes on during the write, so the write costs no work, but the next checkpoint has to wait for it: a write that takes
-    longer than LONGEST makes the interval as long.
+    `stall` is the number of seconds for which the last checkpoint stopped the training, `write` the number that it took
+    in all. The training continues during the write, so the write costs no work. But the next checkpoint must wait for
+    it, so a chosen interval is never shorter than `write`.
     """
     if every is not None:
         return Interval(every, "checkpoint.every")

@@ -1,4 +1,4 @@
-"""The lease on a run: acquire HEAD, renew it, and notice when another generation has taken it."""
+"""Hold the lease on a run: acquire HEAD, renew its heartbeat, and notice when another generation has taken it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 SECONDS_BETWEEN_LOOKS = 1.0
 # How far the clocks of two machines may be apart: S3 itself refuses requests whose time is 15 minutes wrong.
 SECONDS_OF_SKEW = 900.0
-# Of a change of HEAD, one after another: another process is there first no more than once or twice.
+# Attempts to change HEAD. More than one or two conflicts in a row mean that the store's tags are wrong.
 CONFLICTS = 10
 # No content has this MD5 sum.
 WRONG_TAG = f'"{"0" * 32}"'
@@ -51,7 +51,7 @@ class Lease:
         return self.head.successor is not None
 
     def change(self, **to: Any) -> None:
-        """Change HEAD. Raises FencedError when another generation has it, StorageError when it cannot be written."""
+        """Change HEAD. Raises FencedError if another generation holds it, StorageError if it cannot be written."""
         with self._changing:
             for _ in range(CONFLICTS):
                 new = replace(self.head, heartbeat=heads.now(), **to)
@@ -65,7 +65,10 @@ class Lease:
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
 
     def _look_again(self) -> None:
-        """Read who has changed HEAD. A missing HEAD was deleted from outside, and no other generation holds it."""
+        """Read HEAD after a conflict. Raises FencedError if another generation holds it.
+
+        If HEAD is missing, somebody has deleted it, and the next change creates it.
+        """
         found = heads.read(self.store)
         if found is None:
             self._tag = None
@@ -77,23 +80,23 @@ class Lease:
                 f"longer by generation {self.head.generation}; this job is over"
             )
             raise FencedError(self.fenced_by)
-        # Another job has asked for the run; nothing else changes it from outside.
+        # Another job has asked for the run: only that changes HEAD without a new generation.
         self.head, self._tag = found
 
     def beat(self) -> None:
-        """Start the thread that renews the heartbeat in HEAD."""
+        """Start the thread that renews the heartbeat in HEAD every SECONDS_BETWEEN_BEATS."""
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _beat(self) -> None:
         while not self._ended.wait(heads.SECONDS_BETWEEN_BEATS):
-            # The writer reports a store that cannot be reached.
+            # Ignored here: the writer reports failures of the store.
             with contextlib.suppress(StorageError, FencedError):
                 self.change()
 
     def end(self, state: str, end: End | None = None, *, max_age: float = math.inf) -> None:
         """Release the lease: mark the run as stopped, or as finished at `end`.
 
-        Raises FencedError, StorageError, and TimeoutError where HEAD's write does not return for checkpoint.maxAge.
+        Raises FencedError, StorageError, and TimeoutError if writing HEAD takes longer than `max_age` seconds.
         """
         self._ended.set()
         returned: Future[None] = Future()
@@ -113,13 +116,13 @@ class Lease:
 
 
 def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Lease | None:
-    """Wait until this process holds HEAD, and return the lease; return None when the run is finished.
+    """Wait until this process holds HEAD, and return the lease. Return None if the run is finished.
 
-    Raises FencedError, StorageError, and StoppedError where this process is told to end while it waits.
+    Raises FencedError, StorageError, and StoppedError if a signal arrives during the wait.
 
-    `lacks` returns what the values ask for and a run that is marked as finished does not have: that one is taken. What
-    it raises leaves the run finished.
-    Without `resumes` training begins anew, but for a restart of what began so: that has pods in common with it.
+    `lacks` returns what the values ask for and a finished run does not have, "" for nothing. If something is missing,
+    the run is acquired and goes on. If `lacks` raises, the run stays finished.
+    Without `resumes` the training begins anew, except in a restart of the same job, which shares pods with the holder.
     """
     require_conditions = _probe(store, say)
     liveness = Liveness()
@@ -149,7 +152,7 @@ def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head]
 
 
 def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> Head:
-    """Return the first HEAD of a run. Where checkpoints are there already, somebody has deleted HEAD alone."""
+    """Return the first HEAD of a run. If the store holds checkpoints already, somebody has deleted only HEAD."""
     generation, newest = files.last_there(store)
     head = replace(Head.first(mine), generation=generation + 1, checkpoint=newest)
     if not resumes:
@@ -169,7 +172,7 @@ def _pause(head: Head, store: Store, say: Say) -> None:
 def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
     try:
         return Lease(store, head, store.write_if(heads.FILE, head.to_json(), tag))
-    except ConflictError:  # Another process was first; what it wrote decides.
+    except ConflictError:  # Another process was first. The caller reads what it wrote.
         return None
 
 
@@ -179,7 +182,7 @@ def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
 
 
 def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
-    """Have the holder stop at its next step, and say so once."""
+    """Ask the holder to stop at its next step, unless this job has asked already. Log a line."""
     if head.successor == mine:
         return
     with contextlib.suppress(ConflictError):
@@ -189,10 +192,10 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
 
 @dataclass
 class Liveness:
-    """Whether the holder still lives: it has not been silent for long while this process looked.
+    """Judge whether the holder of HEAD is alive, by how long its heartbeat stays unchanged while this process looks.
 
-    Only a beat that is older than clocks differ counts as silence at the first look. A look that is late, as after an
-    outage of the store, restarts the count: the holder could not write either.
+    At the first look the holder counts as dead only if the heartbeat is older than clocks may differ. A look that comes
+    late, for example after an outage of the store, restarts the count, as the holder could not write either.
     """
 
     last_beat: float = 0.0
@@ -200,7 +203,7 @@ class Liveness:
     looked: float = 0.0
 
     def is_given(self, head: Head) -> bool:
-        """Tell whether the holder of HEAD is to be waited for."""
+        """Return whether to wait for the holder of HEAD."""
         if head.state != TRAINING:
             return False
         now, before = time.monotonic(), self.looked
@@ -214,7 +217,10 @@ class Liveness:
 
 
 def _probe(store: Store, say: Say) -> Callable[[Head], None]:
-    """Find out whether the store heeds conditions. Returns what refuses another job's run where it does not."""
+    """Test whether the store supports conditional writes, with a probe file.
+
+    Return a check of HEAD for runs of other jobs: it raises StorageError if the store ignores conditions.
+    """
     name = f"probe-{uuid.uuid4()}"
     try:
         store.write_if(name, b"1", None)

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: its files with their checksums, the place in the data, and what is trained."""
+"""Read and write a checkpoint's manifest: its files' checksums, the position in the data, and what is trained."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from distrain_trainer.data.sampler import Segment
 from distrain_trainer.results import LoggedStep
 
 FORMAT = 2
-# Before it, a checkpoint was one file of the framework's own kind.
+# In format 1 a checkpoint was one file in the framework's own format.
 READ_FORMATS = (1, FORMAT)
 
 
 class NewerError(ValueError):
-    """A manifest is of a format that this trainer does not know."""
+    """The manifest has a format that this trainer does not know."""
 
 
-# No file is larger, and some file systems refuse to look further.
+# Upper limit of the numbers in a manifest: no file is larger, and some file systems refuse larger offsets.
 LARGEST = 2**43
 Shapes = Mapping[str, list[int]]
 
@@ -39,7 +39,10 @@ class FileSum:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run trains, and on what: a checkpoint of another subject is of no use to it."""
+    """What a run trains, and on which data. A run can resume only from a checkpoint of the same subject.
+
+    `epoch_samples` is None for synthetic data. `shapes` are those of the model's arrays, by name.
+    """
 
     framework: str
     model: str
@@ -51,7 +54,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`time` is Unix seconds; `ranks` the number of ranks; `history` the steps logged so far."""
+    """A checkpoint's manifest.json.
+
+    `ranks` is the number of ranks, `time` is in Unix seconds, and `history` are the steps logged so far.
+    """
 
     subject: Subject
     position: Position
@@ -66,7 +72,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, content: bytes) -> Manifest:
-        """Raise ValueError when this is no manifest of a format that is known."""
+        """Parse a manifest. Raises NewerError if its format is unknown, ValueError if it is damaged."""
         try:
             told = json.loads(content)
             if told["format"] not in READ_FORMATS:
@@ -88,7 +94,7 @@ class Manifest:
 
 
 def _require_types(manifest: Manifest) -> None:
-    """Raise TypeError where a value is none of its kind: JSON holds anything."""
+    """Raise TypeError if a field has another type than its annotation, as JSON may hold any value."""
     place, files = manifest.position, manifest.files.values()
     steps = (number for each in place.segments for number in (each.ranks, each.batch_size, each.steps))
     logged = (each.step for each in manifest.history)
@@ -101,12 +107,12 @@ def _require_types(manifest: Manifest) -> None:
 
 
 def position_of(told: dict[str, Any]) -> Position:
-    """Return the position that asdict made this of."""
+    """Return the position from its dictionary, as asdict makes it."""
     return Position(told["step"], told["samples"], tuple(Segment(**segment) for segment in told["segments"]))
 
 
 def difference(there: Subject, here: Subject) -> str | None:
-    """Return in which way a checkpoint's subject is another than what is trained now; None where it is not."""
+    """Return the first difference between a checkpoint's subject and this run's, as text, or None if they are equal."""
     for what, value in (("framework", "framework"), ("model", "trainer.model"), ("optimizer", "trainer.optimizer")):
         theirs, ours = getattr(there, what), getattr(here, what)
         if theirs != ours:
@@ -123,10 +129,10 @@ def difference(there: Subject, here: Subject) -> str | None:
 
 
 def type_difference(there: Fields, here: Fields) -> str | None:
-    """Return which array of the model or the optimizer a checkpoint holds as another type; None where it holds none.
+    """Return the first array of the model or optimizer whose type in a checkpoint differs, as text, or None.
 
-    An optimizer may keep nothing before its first step. The scaler of losses is left out: another trainer.precision
-    has another one, or none.
+    Only arrays on both sides are compared, as an optimizer may have no state before its first step. The loss scaler is
+    not compared, as it depends on trainer.precision.
     """
     for name in sorted({*there} & {*here}):
         is_compared = name.startswith(("model.", "optimizer."))

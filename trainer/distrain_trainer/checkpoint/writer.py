@@ -1,4 +1,4 @@
-"""Write checkpoints in a thread, one at a time, while the training goes on."""
+"""Write checkpoints in a thread, one at a time, while the training continues."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from distrain_trainer.data.position import Position
 from distrain_trainer.errors import FencedError, StorageError, UnavailableError
 from distrain_trainer.results import LoggedStep
 
-# Between attempts to save where the store fails: twice as long each time.
+# Seconds between two attempts to save while the store fails. The pause doubles each time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-# How long the last one is tried where the store fails: Kubernetes ends what does not stop.
+# Seconds for which the last checkpoint is retried: after the grace period Kubernetes kills the pod.
 SECONDS_FOR_LAST = 20.0
 SECONDS_BETWEEN_LOOKS = 0.1
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state after a step, whose arrays lie in the writer's buffer as parts."""
+    """The state after a step. Its arrays are in the writer's buffer, described by `parts`."""
 
     subject: Subject
     position: Position
@@ -43,14 +43,14 @@ class Snapshot:
         return files.Checkpoint(files.name_of(generation, self.position.samples), manifest, self.parts)
 
 
-# Copies the state into the buffer.
+# Copies the state into the buffer, and describes it.
 Take = Callable[[], Snapshot]
 
 
 class Writer:
-    """Writes snapshots in a thread. The main thread prints the lines that the writer leaves in `lines`.
+    """Write snapshots in a thread. The main thread prints the lines that this thread puts into `lines`.
 
-    There is one buffer, so a snapshot is taken only while no earlier one is being written.
+    There is one buffer, so a snapshot can be taken only while no earlier one is being written.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class Writer:
         self._max_age = max_age
         self._given: Snapshot | None = None
         self._change = threading.Condition()
-        # Held while the buffer is read or written. `_given` is what lies in it.
+        # Held while the buffer is read or written. `_given` is the snapshot in the buffer.
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.trouble = Trouble()
-        # The samples of the state that could not be saved last, and when that was.
+        # The samples of the last state that could not be saved, and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
         self.saved_samples = -1
-        # Of the checkpoint in HEAD: it is saved, though older ones may still have to be deleted.
+        # The samples of the checkpoint in HEAD. It is saved, even while older checkpoints are still being deleted.
         self._samples_in_head = -1
         self.seconds_left = math.inf
         """The training's, as far as it can be told."""
@@ -79,19 +79,19 @@ class Writer:
         self._thread.start()
 
     def is_due(self) -> bool:
-        """Tell whether it is time for another one, and none is being written."""
+        """Return whether a checkpoint is due and none is being written."""
         return time.monotonic() >= self._due and not self._is_busy
 
     def save(self, take: Take, *, wait: float = 0.0) -> bool:
-        """Take a snapshot, and have it saved instead of one that could not be saved yet.
+        """Take a snapshot, and let the thread save it. It replaces a snapshot that could not be saved.
 
-        Returns False where an earlier one is being written for longer than `wait`.
+        Return False if an earlier snapshot is still being written after `wait` seconds.
         """
         begun = time.monotonic()
         if not self._using_buffer.acquire(timeout=wait):
             return False
         try:
-            # Where the copy fails half-way, the buffer holds no state.
+            # If the copy fails, the buffer holds no complete state.
             self._given = None
             snapshot, self._taken = take(), begun
             self._stall = time.monotonic() - begun
@@ -103,7 +103,7 @@ class Writer:
         return True
 
     def save_last(self, take: Take, samples: int) -> str:
-        """Save the state after so many samples, and return once it is saved; or return why it cannot be."""
+        """Save the state after `samples` samples. Return "" after it is saved, or the reason why it cannot be saved."""
         begun = time.monotonic()
         is_taken = self._try_again(samples)
         while self.saved_samples != samples:
@@ -117,7 +117,7 @@ class Writer:
         return ""
 
     def _try_again(self, samples: int) -> bool:
-        """Have the state after so many samples saved without a pause, if it is the one that lies in the buffer."""
+        """Retry at once if the buffer holds the state after `samples` samples. Return whether it does."""
         with self._change:
             is_taken = self._given is not None and self._given.position.samples == samples
             self._is_busy = self._is_busy or is_taken
@@ -125,9 +125,10 @@ class Writer:
         return is_taken
 
     def _is_hopeless(self, samples: int, begun: float) -> bool:
-        """Tell whether this very state has failed since then, for long enough. A write that is on is waited for.
+        """Return whether to give up saving the state after `samples` samples, which began at the time `begun`.
 
-        But not for longer than checkpoint.maxAge, if it never returns.
+        Give up if it failed and SECONDS_FOR_LAST have passed. Wait for a write in progress, but no longer than
+        checkpoint.maxAge for one call.
         """
         with self._change:
             of, when = self._failed
@@ -139,9 +140,9 @@ class Writer:
         return self.trouble.silence > self._max_age
 
     def close(self) -> None:
-        """Save nothing more, and wait for what is being written: an exit amidst a framework's code may abort.
+        """Stop the thread, and wait for its current write: exiting during a write may abort the process.
 
-        Raises UnavailableError where a write never returns.
+        Raises UnavailableError if one call takes longer than checkpoint.maxAge.
         """
         with self._change:
             self._is_closed = True
@@ -163,7 +164,7 @@ class Writer:
                     self._write(snapshot)
                 except FencedError:
                     return
-                except Exception as error:  # Whatever it is, the training goes on.
+                except Exception as error:  # The training continues, whatever the error is.
                     pause = min(LONGEST_PAUSE, 2 * pause) if pause else FIRST_PAUSE
                     self._fail(snapshot, error)
                 else:
@@ -171,7 +172,7 @@ class Writer:
                     self._succeed(snapshot)
 
     def _wait(self, pause: float) -> bool:
-        """Wait for a new snapshot, but no longer than the pause before another attempt. False once closed."""
+        """Wait for a new snapshot, but at most `pause` seconds if one is to be retried. Return False after close."""
         with self._change:
             self._change.wait_for(lambda: self._is_closed or self._is_busy, pause or None)
             self._is_busy = True
@@ -181,7 +182,7 @@ class Writer:
         checkpoint, store = snapshot.checkpoint(self._lease.head.generation, self._buffer), self._lease.store
         tell = self.trouble.note
         try:
-            # Where HEAD was deleted, another job may have begun with the same generation, and so with the same names.
+            # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
             tell(f"writing {store.path(FILE)}")
             self._lease.change()
             files.write(store, checkpoint, self._buffer, tell)
@@ -190,7 +191,7 @@ class Writer:
             self._samples_in_head = snapshot.position.samples
             files.prune(store, keep=self._keep, current=checkpoint.name, tell=tell)
         except StorageError as error:
-            # A server that does not answer deletes nothing either.
+            # A server that does not answer cannot delete files either.
             if not isinstance(error, UnavailableError):
                 files.delete_torn(store, up_to=checkpoint.name, tell=tell)
             raise
@@ -220,7 +221,7 @@ class Writer:
             self._change.notify_all()
 
     def _plan_next(self, seconds: float) -> str:
-        """Set when the next one is due, by how long the last one took, and return the words for it."""
+        """Set the time of the next checkpoint, from the cost of the last one. Return a text about it for the log."""
         following = interval(self._every, stall=self._stall, write=seconds, ranks=self._ranks)
         wait = max(0.0, following.seconds - seconds)
         self._due = time.monotonic() + wait
