@@ -1,8 +1,8 @@
-"""The samples: found where data.uri says, read as they are needed, and divided among the ranks.
+"""Find the samples at data.uri, divide them among the ranks, and read them as batches.
 
-sampler.py says which rank trains on which sample, position.py how far the ranks have come, loader.py reads ahead and
-makes batches. formats.py finds out what data.uri holds, and idx.py, images.py and shards.py read it. Nothing here needs
-a framework.
+formats.py detects the format of data.uri; idx.py, images.py and shards.py read one format each. sampler.py decides
+which rank trains on which sample, and position.py records how far a run has come. loader.py prefetches batches. No
+module here imports a framework.
 """
 
 from distrain_trainer.data.formats import Dataset, load

@@ -1,4 +1,4 @@
-"""Find out what a place holds, and make a data set of it."""
+"""Detect the format of the data at data.uri, and load it as a data set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXPECTED = (
     "the last two may lie below train/ and val/"
 )
 
-# Height, width, channels and classes of the data that each model is known for. A user's own takes what it is given.
+# Height, width, channels and classes of each model's usual data. OWN is the default for a user's model.
 KNOWN = {"mnist": (28, 28, 1, 10), "resnet50": (224, 224, 3, 1000), "vgg16": (224, 224, 3, 1000)}
 OWN = (224, 224, 3, 1000)
 FIXED = ("resnet50", "vgg16")
@@ -29,7 +29,7 @@ FIXED = ("resnet50", "vgg16")
 
 @dataclass(frozen=True)
 class Dataset:
-    """What to train on, and what to test on; a synthetic one has nothing to test, and no epochs."""
+    """The samples to train on and to test on. Synthetic data has no test samples and no epochs."""
 
     train: Samples
     test: Samples | None
@@ -47,7 +47,7 @@ class Dataset:
 
 
 def load(config: Config) -> Dataset:
-    """Return the data that the values name. Raises StorageError or DataError when it cannot be had or used."""
+    """Load the data that the values name. Raises StorageError if it cannot be read, DataError if it cannot be used."""
     if config.is_synthetic:
         return _synthetic(config)
     store = open_store(config.data, value="data.uri", patience=Patience())
@@ -62,7 +62,7 @@ def load(config: Config) -> Dataset:
 
 
 def format_of(names: Sequence[str], folder: str) -> str | None:
-    """Return what the folder among these names holds, or none when nothing is known of it."""
+    """Return the format of the files below `folder` ("idx", "images" or "shards"), or None if unknown."""
     inside = [name.removeprefix(folder) for name in names if name.startswith(folder)]
     if not folder and any(name in (*idx.TRAIN_FILES, *idx.TEST_FILES) for name in inside):
         return "idx"
@@ -72,9 +72,9 @@ def format_of(names: Sequence[str], folder: str) -> str | None:
 
 
 def folders_of(names: Sequence[str]) -> tuple[str, str | None]:
-    """Return the folders of training and test data: train/ and val/ or test/, else the whole place and none.
+    """Return the folders of training and test data: train/ and val/ or test/, otherwise "" (all files) and None.
 
-    A class may be called train: then its images lie in it, and not a folder deeper.
+    If train/ directly holds images, it is a class named train.
     """
     if format_of(names, TRAIN) is None:
         return "", None
@@ -139,7 +139,7 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
         if folder is not None
     ]
     counted = [classes for _, classes in found if classes is not None]
-    # With sizes.json nobody has looked at the labels; too large a one is refused when it is read.
+    # With sizes.json the labels have not been read. A label that is too large is refused when it is read.
     classes = max(counted if len(counted) == len(found) else [_known_classes(config), *counted])
     files = found[0][0]
     filled = next((file for file in files if file.samples), None)
@@ -161,7 +161,7 @@ def _known_classes(config: Config) -> int:
 
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
-    """Return what decodes the images: to the size that is asked for, or else to the first one's."""
+    """Return the decoder of the images, to the size of --image-size if given, otherwise to the first image's size."""
     size = config.image_size
     shape = (size, size, 3) if size is not None else shape_of(content, name)
     if config.model in FIXED and size is None and shape != KNOWN[config.model][:3]:
@@ -185,7 +185,7 @@ def _with_classes(config: Config, dataset: Dataset) -> Dataset:
 
 
 def _synthetic(config: Config) -> Dataset:
-    """Return as many samples of noise as a batch has."""
+    """Return one batch of random noise as the data set."""
     height, width, channels, classes = KNOWN.get(config.model, OWN)
     if config.image_size is not None:
         height = width = config.image_size
@@ -197,7 +197,7 @@ def _synthetic(config: Config) -> Dataset:
 
 
 def _require_shape_of_model(config: Config, shape: Shape) -> None:
-    # The small CNN takes any size that two poolings leave something of.
+    # The small CNN pools twice, so it needs 4x4 pixels or more.
     if config.model == "mnist" and min(shape[:2]) < 4:
         raise DataError(
             f"data.uri: images of {size_text(shape)} are too small for trainer.model mnist; give 4x4 or more"

@@ -1,4 +1,4 @@
-"""MNIST-format idx .gz files: small, and held whole."""
+"""Read gzipped idx files, the format of MNIST. They are small and held in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Arrays:
-    """Images as bytes (count, height, width, channels) with a label each."""
+    """Images as bytes of shape (count, height, width, channels), and their labels of shape (count,)."""
 
     images: Bytes
     labels: Indices
@@ -40,7 +40,7 @@ class Arrays:
         return height, width, channels
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        # All samples of a step at once: numpy is slower at starting than at copying so little.
+        # One function fills the whole batch: copying so little takes less time than a call per sample.
         return ([partial(self._fill, chosen)] for chosen, _ in part.steps)
 
     def _fill(self, chosen: Indices, images: Pixels, labels: Indices) -> None:
@@ -49,7 +49,7 @@ class Arrays:
 
 
 def read_idx_files(store: Store, images_name: str, labels_name: str) -> Arrays:
-    """Return the samples of two files. Raises StorageError or DataError when they cannot be had or used."""
+    """Read a file of images and its file of labels. Raises StorageError, and DataError if they cannot be used."""
     images = _read_idx(store, images_name, dimensions=3)[..., np.newaxis]
     labels = _read_idx(store, labels_name, dimensions=1).astype(np.int64)
     if len(images) != len(labels):
@@ -71,9 +71,9 @@ def _read_idx(store: Store, name: str, *, dimensions: int) -> Bytes:
 
 
 def parse_idx(content: bytes, *, dimensions: int) -> Bytes:
-    """Return the array of an idx file: two zero bytes, the type, the number of dimensions, each one's size, the data.
+    """Parse an idx file of unsigned bytes: two zero bytes, type, number of dimensions, size of each dimension, data.
 
-    Raises ValueError when it is none, or not of unsigned bytes in so many dimensions.
+    Raises ValueError if it is not an idx file of unsigned bytes in `dimensions` dimensions.
     """
     if content[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
         raise ValueError(f"it starts with {content[:4].hex()}, not with 0000{UNSIGNED_BYTES:02x}{dimensions:02x}")

@@ -1,4 +1,4 @@
-"""JPEG and PNG images: one folder per class, each image read when its turn comes; and what decodes them."""
+"""Read and decode JPEG and PNG images from one folder per class. Each image is read when it is needed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ REMEDY = "add --image-size={} to trainer.extraArgs, which scales and crops every
 
 @dataclass(frozen=True)
 class Decoder:
-    """Turns files into images of one shape.
+    """Decode files to images of one shape.
 
-    Without `scales` they have it as they are, and `first` is the one that it was taken from. With it their shorter side
-    is scaled, and the rest cropped: at the centre, or, for training, anywhere, and half of them mirrored.
+    Without `scales`, all images must have the shape of the image `first`. With `scales`, each image is scaled and
+    cropped to the shape: at the centre, or, with `augments`, at a random place and with half of the images mirrored.
     """
 
     shape: Shape
@@ -35,14 +35,17 @@ class Decoder:
     seed: int
 
     def decode(self, content: bytes, name: str, *, epoch: int, sample: int) -> npt.NDArray[np.uint8]:
-        """Return the image. Raises DamagedError for one that cannot be decoded, DataError for one of another size."""
+        """Decode an image. Raises DamagedError if it cannot be decoded, DataError if it has another size.
+
+        `epoch` and `sample` seed the random crop.
+        """
         height, width, _ = self.shape
         try:
             image = _open(content)
             if self.scales:
                 _decode_small(image, height)
             decoded = image.convert("RGB")
-        # Pillow's decoders raise whatever they come upon.
+        # Pillow's decoders raise many types of exceptions.
         except Exception as error:
             raise _damaged(name, error) from None
         if self.scales:
@@ -63,7 +66,7 @@ class Decoder:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Images by name, with a label each."""
+    """Images by their names in the store, and their labels."""
 
     store: Store
     names: Sequence[str]
@@ -94,7 +97,7 @@ def is_image(name: str) -> bool:
 
 
 def shape_of(content: bytes, name: str) -> Shape:
-    """Return an image's height, width and 3, from its first bytes. Raises DataError when it is none."""
+    """Return an image's height, width and 3, from its header. Raises DamagedError if it is not an image."""
     try:
         image = _open(content)
     except Exception as error:
@@ -107,12 +110,12 @@ def _open(content: bytes) -> Image.Image:
 
 
 def _decode_small(image: Image.Image, side: int) -> None:
-    """Have a JPEG decoded at a half, a quarter or an eighth of its size where that is enough: it is faster."""
+    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that is large enough for `side`, as it is faster."""
     shorter = min(image.size)
     image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))
 
 
 def _damaged(name: str, error: Exception) -> DamagedError:
-    # Pillow's own words for a file that is no image end in an address in memory.
+    # Pillow's message for a file that is not an image contains a memory address.
     reason = "no JPEG or PNG image" if isinstance(error, UnidentifiedImageError) else str(error)
     return DamagedError(f"data.uri: {name} is damaged ({reason}); upload it again")

@@ -1,4 +1,4 @@
-"""Batches of one rank, read and decoded by threads while the step before is computed."""
+"""Prefetch one rank's batches: threads read and decode them while earlier steps are computed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_le
 from distrain_trainer.data.samples import Pixels, Samples
 from distrain_trainer.errors import DamagedError, DataError
 
-# More than the cores of a small machine, as most threads wait for S3.
+# More threads than a small machine has cores, as most of them wait for S3.
 THREADS = 16
-# Prefetched batches: as many as hold this many samples, and at least two.
+# The number of prefetched samples, in whole batches and at least two batches.
 SAMPLES_AHEAD = 64
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank's part of a step, of the same shape every step.
+    """One rank's samples of a step. The arrays have the same shape at every step.
 
-    A sample's weight is 0 where it only fills the last batch of an epoch up, or is damaged. Over all ranks the weights
-    average 1, whatever each rank's count: so ranks that average their weighted sums get the mean over the global batch.
+    `samples` is this rank's number of samples, `global_samples` that of all ranks. A sample's weight is `ranks /
+    global_samples`, or 0 if the sample is damaged or only fills up the last batch of an epoch. So the mean over the
+    ranks of their weighted sums is the mean over the global batch.
     """
 
     images: Pixels
@@ -39,7 +40,7 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing in it is trained on: this rank has no sample left in the epoch's last step."""
+        """Whether no sample has a weight, for example if this rank has no sample left in the epoch's last step."""
         return not self.weights.any()
 
 
@@ -47,12 +48,12 @@ START = Position()
 
 
 def count_steps(config: Config, dataset: Dataset, *, ranks: int, start: Position = START) -> int:
-    """Return the steps of the run, all its epochs together and those before `start` included.
+    """Return the total steps of the run, including those before `start`.
 
-    A step is a change of the weights by all ranks together, however many they are. So a run of given epochs makes fewer
-    steps once it has grown, and a run of given steps sees more samples.
+    A step is one update of the weights by all ranks together. So with more ranks a run with trainer.epochs makes fewer
+    steps, and a run with trainer.steps sees more samples.
 
-    Raises DataError when there is no batch for all ranks.
+    Raises DataError if the data has fewer samples than one global batch.
     """
     if config.is_synthetic:
         assert config.steps is not None
@@ -81,10 +82,10 @@ def count_steps(config: Config, dataset: Dataset, *, ranks: int, start: Position
 def train_batches(
     config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START
 ) -> Iterator[Batch]:
-    """Yield one rank's batches from a position on, without end. Raises StorageError or DataError on the way."""
+    """Yield one rank's batches from a position on, without end. The iterator raises StorageError or DataError."""
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
-        # One batch of noise again and again, as the training benchmarks do: its speed is real, its loss means nothing.
+        # Repeat one batch of noise, as the training benchmarks do. The speed is real; the loss has no meaning.
         everything = Part(0, np.arange(size), [(np.arange(size), size * ranks)])
         return itertools.repeat(next(_batches(samples, [everything], size, ranks, Damage(size, 0))))
 
@@ -101,7 +102,7 @@ def train_batches(
 
 
 def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
-    """Yield one rank's part of the test samples: none twice, none left out."""
+    """Yield one rank's part of the test samples. Over all ranks each sample occurs exactly once."""
     if dataset.test is None:
         return iter(())
     part = part_of_tests(len(dataset.test), config.batch_size, rank=rank, ranks=ranks)
@@ -109,14 +110,14 @@ def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: in
 
 
 class Damage:
-    """The damaged samples of a data set that this rank has met, and how many there may be."""
+    """The damaged samples of a data set that this rank has found, and the number allowed."""
 
     def __init__(self, samples: int, share: float) -> None:
         self._samples, self._most = samples, int(samples * share)
         self._met: set[str] = set()
 
     def count(self, error: DamagedError) -> None:
-        """Say that a sample is left out, once for each. Raises DataError where there are too many."""
+        """Log that a sample is left out, once per sample. Raises DataError if there are too many."""
         if str(error) in self._met:
             return
         self._met.add(str(error))
@@ -131,8 +132,8 @@ class Damage:
 
 
 def _batches(samples: Samples, parts: Iterable[Part], batch_size: int, ranks: int, damage: Damage) -> Iterator[Batch]:
-    """Yield the batches in order, some of them begun ahead. What fails in a thread is raised here, in its place."""
-    # One thread reads what must be read in a row, and hands the work to the others.
+    """Yield the batches in order, prefetching some. An exception of a thread is raised at its batch."""
+    # One thread reads sequentially, and passes the work to the others.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)
     begun = _begin(samples, parts, batch_size, ranks, workers)
     try:
@@ -141,7 +142,7 @@ def _batches(samples: Samples, parts: Iterable[Part], batch_size: int, ranks: in
             ahead.append(reader.submit(next, begun, None))
             yield _finish(*one, damage)
     finally:
-        # Nothing waits for what nobody asks for any more.
+        # Do not wait for prefetched batches that are no longer needed.
         for pool in (reader, workers):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -163,11 +164,11 @@ def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
     for slot, future in enumerate(futures):
         try:
             future.result()
-        except DamagedError as error:  # What may be damaged by itself has a slot by itself.
+        except DamagedError as error:  # Formats whose samples can be damaged have one function per slot.
             damage.count(error)
             batch.weights[slot] = 0
     good, rest = (np.flatnonzero(weighs) for weighs in (batch.weights > 0, batch.weights == 0))
     if len(good) and len(rest):
-        # Of weight 0, but batch normalization sees them: real images do not lead it astray.
+        # Batch normalization also sees samples of weight 0, so fill their slots with real images.
         batch.images[rest] = batch.images[good[np.arange(len(rest)) % len(good)]]
     return batch

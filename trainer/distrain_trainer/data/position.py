@@ -1,4 +1,4 @@
-"""How far a run has come in its data: a few numbers, from which all ranks compute what is left."""
+"""Record how far a run has come in its data, as a few numbers from which all ranks compute what is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class Position:
     segments: tuple[Segment, ...] = ()
 
     def after_step(self, samples: int, *, ranks: int, batch_size: int, epoch_samples: int | None) -> Position:
-        """Return the position after a step on `samples` of all ranks. An epoch has `epoch_samples`, or no end."""
+        """Return the position after a step on `samples` samples of all ranks.
+
+        `epoch_samples` is the number of samples of an epoch, None for synthetic data.
+        """
         total = self.samples + samples
         if epoch_samples is not None and total % epoch_samples == 0:
             return Position(self.step + 1, total)

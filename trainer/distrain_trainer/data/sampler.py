@@ -1,8 +1,9 @@
-"""Which rank trains on which sample at which step. Every rank computes the same result, without communication.
+"""Decide which rank trains on which sample at which step. Every rank computes the same result, without communication.
 
 Each epoch has its own order of all samples, and each rank takes one contiguous run of that order. So a rank opens only
-the shards in which its run lies. The state is a few numbers, from which a resumed run computes what is already trained:
-if the number of ranks changes during an epoch, the samples that are left are divided again among the new ranks.
+the shards that its run covers. A few numbers (the segments) say how far an epoch has come. From them a resumed run
+computes which samples are left. If the number of ranks changes during an epoch, the samples that are left are divided
+among the new ranks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# Samples of shards wait in memory, compressed, in a shuffle buffer of this size: a larger one shuffles better.
+# Size of the shuffle buffer in samples. Shards' samples wait in it, compressed. A larger buffer shuffles better.
 SHUFFLE_BUFFER = 1000
 
 Indices = npt.NDArray[np.int64]
@@ -21,7 +22,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Segment:
-    """Steps that so many ranks made of an epoch together, each with a batch of this size."""
+    """Consecutive steps of an epoch with the same number of ranks and the same batch size per rank."""
 
     ranks: int
     batch_size: int
@@ -35,8 +36,8 @@ class Segment:
 class Part:
     """One rank's part of an epoch.
 
-    `reading` are its samples in the order in which they are read. `steps` are the same ones in the order in which they
-    are trained on, step by step, each with the number of samples that all ranks have together in that step.
+    `reading` are the rank's samples in the order in which they are read. `steps` are the same samples in the order of
+    training: for each step this rank's samples, and the number of samples of all ranks.
     """
 
     epoch: int
@@ -55,10 +56,11 @@ def part_of_epoch(
     shards: Sequence[int] = (),
     made: Sequence[Segment] = (),
 ) -> Part:
-    """Return a rank's part of what `made` has left of an epoch.
+    """Return a rank's part of the samples of an epoch that are left after the segments `made`.
 
-    `shards` are the sizes of the files that the samples lie in, where they are read in a row. All ranks make equally
-    many steps. In the last ones a rank may have fewer samples than others, or none: runs differ by one sample at most.
+    `shards` are the numbers of samples in the files that are read sequentially, empty for other formats. All ranks make
+    the same number of steps. The ranks' runs differ by at most one sample, so in the last step a rank may have fewer
+    samples than others, or none.
     """
     sampler = EpochSampler(seed, epoch, is_in_a_row=bool(shards))
     left = sampler.order(samples, shards)
@@ -74,14 +76,14 @@ def part_of_epoch(
 
 
 def split(made: Sequence[Segment], batch_size: int, *, ranks: int) -> tuple[Sequence[Segment], int]:
-    """Return the segments that are over, and the steps made of one that goes on, as the sizes are still the same."""
+    """Return the completed segments, and the steps already made in the segment that continues with the same sizes."""
     if made and made[-1].is_of(ranks, batch_size):
         return made[:-1], made[-1].steps
     return made, 0
 
 
 def count_steps_left(samples: int, batch_size: int, *, ranks: int, made: Sequence[Segment] = ()) -> int:
-    """Return how many steps so many ranks make of what `made` has left of an epoch."""
+    """Return how many steps `ranks` ranks need for the samples of an epoch that are left after `made`."""
     earlier, skipped = split(made, batch_size, ranks=ranks)
     for segment in earlier:
         samples -= count_of_step(samples, 0, segment.steps * segment.batch_size, ranks=segment.ranks)
@@ -102,7 +104,7 @@ class EpochSampler:
         return np.random.default_rng((self.seed, self.epoch)).permutation(samples)
 
     def run(self, left: Indices, number: int, *, rank: int, ranks: int) -> tuple[Indices, Indices]:
-        """Return a rank's run of what is left, as it is read and as it is trained on, in the segment of a number."""
+        """Return a rank's run of the samples left, in reading order and in training order, for segment `number`."""
         reading = left[run_of(len(left), rank=rank, ranks=ranks)]
         if not self.is_in_a_row:
             return reading, reading
@@ -110,7 +112,7 @@ class EpochSampler:
         return reading, through_buffer(reading, SHUFFLE_BUFFER, random)
 
     def left_after(self, left: Indices, segment: Segment, number: int) -> Indices:
-        """Return what a segment leaves, in the order in which it would have been read."""
+        """Return the samples that are left after a segment, in reading order."""
         rests = []
         for rank in range(segment.ranks):
             reading, order = self.run(left, number, rank=rank, ranks=segment.ranks)
@@ -127,33 +129,33 @@ def longest_run(samples: int, ranks: int) -> int:
 
 
 def part_of_tests(samples: int, batch_size: int, *, rank: int, ranks: int) -> Part:
-    """Return a rank's part of the test samples, as they lie. Ranks may make different numbers of steps."""
+    """Return a rank's part of the test samples, in stored order. Ranks may make different numbers of steps."""
     mine = np.arange(samples)[run_of(samples, rank=rank, ranks=ranks)]
     parts = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
     return Part(0, mine, [(part, len(part)) for part in parts])
 
 
 def run_of(samples: int, *, rank: int, ranks: int) -> slice:
-    """Return which places of the epoch's order are a rank's: contiguous, and as many as another's or one fewer."""
+    """Return a rank's slice of the epoch's order. Slices are contiguous, and their lengths differ by at most one."""
     return slice(samples * rank // ranks, samples * (rank + 1) // ranks)
 
 
 def count_of_step(samples: int, start: int, batch_size: int, *, ranks: int) -> int:
-    """Return how many samples all ranks have together in the step that begins at place `start` of their runs."""
+    """Return the number of samples of all ranks in the step that begins at index `start` of their runs."""
     shorter, longer_runs = divmod(samples, ranks)
     of_shorter, of_longer = (min(batch_size, max(0, length - start)) for length in (shorter, shorter + 1))
     return (ranks - longer_runs) * of_shorter + longer_runs * of_longer
 
 
 def order_of_shards(sizes: Sequence[int], *, seed: int, epoch: int) -> Indices:
-    """Return all samples with the shards in an order of the epoch's, and each shard's samples as they lie in it."""
+    """Return all samples, with the shards in random order and each shard's samples in stored order."""
     starts = np.cumsum([0, *sizes])
     order = np.random.default_rng((seed, epoch)).permutation(len(sizes))
     return np.concatenate([np.arange(starts[shard], starts[shard + 1]) for shard in order])
 
 
 def through_buffer(run: Indices, size: int, random: np.random.Generator) -> Indices:
-    """Return the run as it leaves a shuffle buffer: each one drawn from `size` that were read and not drawn yet."""
+    """Shuffle a run by a buffer: draw each sample at random from the up to `size` samples read and not yet drawn."""
     buffer, waiting = run[:size].tolist(), iter(run[size:].tolist())
     drawn = []
     for share in random.random(len(run)):

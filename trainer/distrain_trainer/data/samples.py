@@ -1,4 +1,4 @@
-"""What every format offers: samples that are counted, and read step by step."""
+"""Define the interface of all data formats: samples with a count, read step by step."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from distrain_trainer.data.sampler import Indices, Part
 Shape = tuple[int, int, int]
 Pixels = npt.NDArray[np.float32]
 
-# Puts one sample or more in their places of a batch's images and labels. Run in a thread.
+# Writes one or more samples into a batch's images and labels. Called in a thread.
 Work = Callable[[Pixels, Indices], None]
 
 
 class Samples(Protocol):
-    """What to train on, or what to test on."""
+    """The samples to train on, or to test on."""
 
     @property
     def shape(self) -> Shape:
@@ -26,16 +26,16 @@ class Samples(Protocol):
 
     @property
     def shards(self) -> Sequence[int]:
-        """The sizes of the files in which samples lie in a row; none where each is read for itself."""
+        """The number of samples in each file that is read sequentially. Empty if each sample is read by itself."""
 
     def __len__(self) -> int: ...
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        """Yield, for each step of a rank's part, the work that fills its batch."""
+        """Yield for each step of a rank's part the functions that fill its batch."""
 
 
 def put(image: npt.NDArray[np.uint8], place: Pixels) -> None:
-    """Write bytes as floats from 0 to 1."""
+    """Write an image's bytes into `place` as floats from 0 to 1."""
     np.divide(image, 255, out=place, dtype=np.float32, casting="unsafe")
 
 

@@ -1,6 +1,6 @@
-"""Tar shards in WebDataset's layout: an image `key.jpg` and its class number `key.cls`, sample after sample.
+"""Read tar shards in WebDataset's layout: for each sample an image `key.jpg` and its class number `key.cls`.
 
-A shard is read from one of its samples on, in a row, and never held whole.
+A shard is read sequentially, from any of its samples on, and never held in memory completely.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store
 
 SIZES = "sizes.json"
-# One request to S3 brings so many bytes: few and large where all is read, small ones from header to header.
+# Bytes per read: large when samples are read, small when only headers are read.
 READING, WALKING = 8 * 1024**2, 4096
 WALKERS = 16
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A tar file with its number of samples, and where each begins when that is known."""
+    """A tar file, its number of samples, and the byte offset of each sample if known."""
 
     name: str
     samples: int
@@ -41,7 +41,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample as it was read, not decoded yet; without its image where only headers were looked at."""
+    """A sample before decoding. `image` is empty if only headers and labels were read."""
 
     start: int
     name: str
@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shards:
-    """The samples of all shards, numbered through, in the order of the shards' names."""
+    """The samples of all shards, numbered consecutively in the order of the shards' names."""
 
     store: Store
     files: Sequence[Shard]
@@ -85,12 +85,12 @@ class Shards:
         labels[slot] = sample.label
 
     def _read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
-        """Yield samples by their number in the order of `reading`, which goes through each shard forwards.
+        """Yield the samples of `reading` with their numbers, in its order, which goes forwards through each shard.
 
-        What was trained on before is missing in it. A small gap is read over, a large one is not.
+        `reading` has gaps where samples were trained on before. Small gaps are read and dropped, large gaps skipped.
         """
         starts = np.cumsum([0, *self.shards])
-        # From the right: an empty shard begins where the next one does, and owns nothing.
+        # side="right", as an empty shard starts at the same number as the next shard and has no samples.
         owners = np.searchsorted(starts, reading, side="right") - 1
         breaks = (np.diff(owners) != 0) | (np.diff(reading) > SHUFFLE_BUFFER)
         for numbers in np.split(reading, np.flatnonzero(breaks) + 1):
@@ -105,7 +105,7 @@ class Shards:
 
 
 def read_samples(store: Store, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:
-    """Yield so many samples of a shard from the first-th on. Raises DataError when they are not as they should be."""
+    """Yield `count` samples of a shard from number `first` on. Raises DataError if the shard is damaged or wrong."""
     start, skipped = (shard.starts[first], 0) if shard.starts else (0, first)
     path = store.path(shard.name)
     with _damage_told(path), _open(store, shard.name, start, READING) as tar:
@@ -123,9 +123,9 @@ def read_samples(store: Store, shard: Shard, first: int, count: int, *, classes:
 
 
 def find_shards(store: Store, names: Sequence[str], folder: str) -> tuple[list[Shard], int | None]:
-    """Return the shards below a folder with their sizes, and the number of classes where all were looked at.
+    """Return the shards in a folder with their sizes, and the number of classes, or None if it is unknown.
 
-    The sizes stand in sizes.json; where there is none, the tar headers are read, by threads.
+    The sizes come from sizes.json. If it is missing, threads read all tar headers and labels.
     """
     tars = [name for name in names if name.endswith(".tar")]
     if f"{folder}{SIZES}" in names:
@@ -153,7 +153,7 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
 
 
 def _walk(store: Store, name: str) -> tuple[Shard, int]:
-    """Return a shard by its headers alone, and the number of classes that it knows of."""
+    """Read a shard's headers and labels. Return the shard, and its largest label plus 1."""
     path, starts, labels = store.path(name), [], [-1]
     with _damage_told(path), _open(store, name, 0, WALKING) as tar:
         for sample in _samples(tar, path, {".cls"}):
@@ -163,13 +163,16 @@ def _walk(store: Store, name: str) -> tuple[Shard, int]:
 
 
 def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Sample]:
-    """Yield a shard's samples, with what is in the members of the wanted suffixes. Raises DataError without a part."""
+    """Yield a shard's samples with the content of members whose suffix is wanted.
+
+    Raises DataError if a sample has no image or no label.
+    """
     files = (member for member in tar if member.isfile())
     for key, group in itertools.groupby(files, key=lambda member: _split(member.name)[0]):
         found = {}
         for member in group:
             suffix = _split(member.name)[1]
-            # Before the next header, or a block of S3's would be read twice.
+            # Read the content before the next header, so that no block is read twice from S3.
             found[suffix] = member, _content(tar, member) if suffix in wanted else b""
         picture = next((suffix for suffix in SUFFIXES if suffix in found), None)
         if picture is None or ".cls" not in found:
@@ -182,14 +185,14 @@ def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Samp
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return a member's key and suffix, which begins at the first dot of the file's name."""
+    """Split a member's name into key and suffix. The suffix begins at the first dot of the file's name."""
     folder, slash, file = name.rpartition("/")
     key, dot, suffix = file.partition(".")
     return f"{folder}{slash}{key}", f"{dot}{suffix}".lower()
 
 
 def _require_end(tar: tarfile.TarFile) -> None:
-    """Raise tarfile.ReadError unless the archive ends here: at a damaged header tarfile stops without a word."""
+    """Raise tarfile.ReadError unless the archive ends here, as tarfile stops at a damaged header without an error."""
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
     block = tar.fileobj.read(tarfile.BLOCKSIZE)
@@ -225,7 +228,7 @@ def _open(store: Store, name: str, start: int, block: int) -> tarfile.TarFile:
 
 
 class _Ranges(io.RawIOBase):
-    """A stored file, of which each read asks for a range."""
+    """A file in a store as a file object. Each read requests a byte range."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name, self._at = store, name, 0

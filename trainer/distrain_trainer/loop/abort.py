@@ -1,9 +1,10 @@
-"""End every process of a parameter server's job when one of them is lost.
+"""End every process of a job with parameter servers when one of them is lost.
 
-mpirun and torchrun end the other ranks when one fails. For parameter servers no launcher does so: servers and workers
-would wait for ever for the lost process. So each of them keeps a connection to one process, MXNet's scheduler or
-TensorFlow's chief. When a connection closes without a goodbye, that process names the lost one and ends. This closes
-all other connections, and their processes end too. All end at once, so a restarted process never joins old ones.
+mpirun and torchrun end the other ranks when one fails. Jobs with parameter servers have no such launcher, and their
+processes would wait for ever for the lost one. So each process keeps a connection to the first process (MXNet's
+scheduler or TensorFlow's chief). If a connection closes without a goodbye, the first process logs which process is
+lost, and ends. This closes all other connections, and their processes end too. As all processes end, a restarted
+process never joins old ones.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import NoReturn
 from distrain_trainer.errors import StoppedError
 
 GOODBYE = b"goodbye\n"
-# The run was asked to stop, and has stopped at a step from which it can resume.
+# Sent when the run has stopped as requested, after a step from which it can resume.
 STOPPED = b"stopped\n"
 SECONDS_BETWEEN_TRIES = 0.5
 SECONDS_BETWEEN_LINES = 60.0
-# A machine that is gone closes no connection: probe it after 10 s of silence, and give up 15 s later.
+# A lost machine does not close its connections: probe after 10 s of silence, and give up 15 s later.
 KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 
 
@@ -41,7 +42,7 @@ class AbortChannel:
         for connection in self.connections:
             try:
                 connection.sendall(GOODBYE)
-            except OSError:  # The other one has left already.
+            except OSError:  # The other process has left already.
                 continue
 
     def stop(self) -> None:
@@ -61,9 +62,9 @@ def listen(port: int) -> AbortChannel:
 
 
 def connect(host: str, port: int, name: str, *, first: str = "the scheduler", tells: bool = False) -> AbortChannel:
-    """Connect to the first process, and retry until it has started. `name` is the role and index shown to users.
+    """Connect to the first process, and retry until it has started. `name` is this process's role and index, for logs.
 
-    With `tells`, log a line when the first process ends before the training does.
+    With `tells`, log a line if the first process ends before the training does.
     """
     connection = _connect(host, port, first)
     _keep_alive(connection)

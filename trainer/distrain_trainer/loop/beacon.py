@@ -1,7 +1,7 @@
-"""Tell the other ranks by UDP that this rank is busy, and hear it from them.
+"""Tell the other ranks by UDP that this rank is busy, and receive the same from them.
 
-When all ranks but one wait in a collective, they cannot see why the last one is late: it may hang, wait for its input,
-or compile. A rank that waits for input or compiles sends a datagram each second.
+Ranks that wait in a collective cannot see why another rank is late: it may hang, wait for its input, or compile. A rank
+that waits for input or compiles sends a datagram each second.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# For documentation alone (RFC 5737, 3849): nothing is sent there, but the system says from which address it would be.
+# Addresses for documentation (RFC 5737, RFC 3849). Nothing is sent to them: connecting a UDP socket only makes the
+# kernel choose the source address.
 ANYWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 TOKEN_BYTES = 16
 
@@ -29,7 +30,7 @@ class Endpoint:
 
 
 class Beacon:
-    """One rank's UDP socket. A lost datagram does no harm, as the next follows a second later."""
+    """One rank's UDP socket. A lost datagram does no harm, as the next one follows a second later."""
 
     def __init__(self) -> None:
         family, host = own_address()
@@ -59,7 +60,7 @@ class Beacon:
 
 
 def own_address() -> tuple[socket.AddressFamily, str]:
-    """Return this pod's address, as other pods know it; loopback's where there is no way out."""
+    """Return the address family and address by which other pods reach this pod, or loopback if there is no route."""
     for family, anywhere in ANYWHERE:
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((anywhere, 9))

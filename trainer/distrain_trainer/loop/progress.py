@@ -1,4 +1,4 @@
-"""Log the steps of a training, and keep their figures for the record."""
+"""Log the steps of a training, and record their figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Counted(Protocol):
 
 @dataclass
 class Progress:
-    """Times the steps of one rank, and logs some: the first timed one, every log_every-th after it, and the last."""
+    """Time the steps of one rank. Log the first timed step, every log_every-th step after it, and the last step."""
 
     log: Log
     steps: int
@@ -45,7 +45,7 @@ class Progress:
 
     @classmethod
     def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
-        """Start at the run's position. Steps are counted from the beginning of the run."""
+        """Start at the run's position. `steps` counts from the beginning of the run."""
         log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(steps - made), made)
@@ -54,9 +54,10 @@ class Progress:
         return progress
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
-        """Take in the step just made. `mean` averages a number over the ranks, which all ask for it at the same steps.
+        """Record the step just made, which took `seconds`, and log it if it is due.
 
-        A loss that is no finite number tells of a step that was left out. Raises DivergedError after too many in a row.
+        `mean` averages a number over the ranks; all ranks call it at the same steps. A loss that is not finite marks a
+        step that was left out. Raises DivergedError after more than config.max_bad_steps such steps in a row.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         samples = self.run.position.samples + batch.global_samples
@@ -77,7 +78,7 @@ class Progress:
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
     def _judge(self, loss: float) -> None:
-        """Count consecutive steps that were left out, as the loss or a gradient was not finite."""
+        """Count the consecutive steps that were left out because the loss or a gradient was not finite."""
         if math.isfinite(loss):
             self.bad_steps = 0
             return
@@ -113,7 +114,7 @@ class Progress:
         )
 
     def end(self, config: Config, *, world_size: int, accuracy: float | None) -> Results:
-        """Print the figures of the whole run, and return its record."""
+        """Print the totals of the run, and return its results."""
         has_trained = self.speed.steps > self.resumed_step
         for line in total_lines(self.speed.total) if has_trained else ():
             self.log.print(line)
@@ -137,6 +138,6 @@ class Progress:
 
 
 def seconds_since_start() -> float:
-    """Return how long this process has run, the loading of Python included."""
+    """Return the seconds since this process started, including Python's own start."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

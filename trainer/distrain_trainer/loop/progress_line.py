@@ -1,4 +1,4 @@
-"""One line of JSON beside each logged step, for programs: how far the run is, how fast, and when it will have ended."""
+"""Write a line of JSON after each logged step, for programs: the run's progress, speed and remaining time."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ class ProgressLine:
 
 @dataclass
 class Pace:
-    """How fast the steps go by on the clock, with all that happens between them."""
+    """The speed of the steps in wall-clock time, including everything that happens between steps."""
 
     lines: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=LINES_OF_PACE + 1))
 
     def add(self, step: int, samples: int) -> None:
-        """Note where the run is at a line."""
+        """Record the run's position at a logged step."""
         self.lines.append((time.monotonic(), step, samples))
 
     def start(self, step: int, samples: int) -> None:
-        """Note where the run's timed part begins."""
+        """Record the position at which timing begins, and forget earlier ones."""
         self.lines.clear()
         self.add(step, samples)
 
     @property
     def images_per_second(self) -> float:
-        """Samples of all ranks per second since the line before."""
+        """Samples of all ranks per second since the previous line."""
         (before, _, fewer), (now, _, samples) = self.lines[-2], self.lines[-1]
         return (samples - fewer) / (now - before) if now > before else 0.0
 
     def seconds_to(self, steps: int) -> int:
-        """Return the seconds until so many steps are made, at the pace of the last lines."""
+        """Estimate the seconds until `steps` steps are made, from the speed over the last lines."""
         (first, made, _), (now, step, _) = self.lines[0], self.lines[-1]
         return round((steps - step) * (now - first) / (step - made)) if step > made else 0
 
 
 def finite(number: float) -> float | None:
-    """Return the number for JSON, which has neither infinity nor NaN."""
+    """Round a number for JSON. Return None for infinity and NaN, which JSON does not have."""
     return round(number, 6) if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""Wait at the start until the other processes of a job listen."""
+"""Wait at the start until the other processes of a job accept connections."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from distrain_trainer.errors import LostPeerError
 
 SECONDS_BETWEEN_TRIES = 0.2
 SECONDS_TO_ANSWER = 5.0
-# As long as distrain-launch waits for workers: images are pulled, nodes are started.
+# The same as distrain-launch's limit for workers: nodes may have to start and images to be pulled.
 SECONDS_TO_START = 1800.0
 
 
 def wait_until_listening(processes: Mapping[str, str]) -> None:
-    """Return once every process, by name, listens at its host:port. Raises LostPeerError when one does not start."""
+    """Wait until every process listens. `processes` maps names to host:port.
+
+    Raises LostPeerError if one does not listen within SECONDS_TO_START.
+    """
     begun = time.monotonic()
     for name, address in processes.items():
         while not listens(address):
@@ -27,7 +30,7 @@ def wait_until_listening(processes: Mapping[str, str]) -> None:
 
 
 def listens(address: str) -> bool:
-    """Tell whether a process listens at host:port."""
+    """Return whether a process accepts connections at host:port."""
     host, _, port = address.rpartition(":")
     with contextlib.suppress(OSError), socket.create_connection((host, int(port)), SECONDS_TO_ANSWER):
         return True

@@ -1,4 +1,4 @@
-"""A training run as its program sees it: resume, count and save steps, stop, finish."""
+"""Resume a training run, count and save its steps, stop it and finish it."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ from distrain_trainer.results import LoggedStep
 from distrain_trainer.storage import Patience, Store, open_store
 
 VALUE = "checkpoint.uri"
-# What is broadcast at once. It is pickled on the way, so there are some copies of it.
+# Bytes per broadcast of the state. Each piece is pickled, which makes copies of it.
 CHUNK = 4 * 1024**2
-# How long the end of a training is told to a store that does not answer.
+# Seconds for which marking the run as finished is retried if the store fails.
 SECONDS_TO_FINISH = 60.0
 
 
 class State(Protocol):
-    """All that a framework keeps from step to step, as named arrays.
+    """The state that a framework keeps between steps, as named arrays.
 
-    A model's own arrays have names that begin with `model.`. Random numbers need no place here: each step's follow from
-    the seed and the samples seen, which are in the manifest.
+    The names of the model's arrays begin with `model.`. No state of random numbers is saved: each step's seed follows
+    from the run's seed and the samples seen, which are in the manifest.
     """
 
     def fields(self) -> Fields:
-        """Return the type and the shape of each array that there is now."""
+        """Return the type and shape of each array. An optimizer may have no arrays before its first step."""
 
     def wait(self) -> None:
-        """Wait for what the last step still computes, as the next step would."""
+        """Wait until the last step's computations are complete."""
 
     def copy(self, into: Arrays) -> None:
-        """Copy each array to its place in host memory."""
+        """Copy each array to the array of the same name in host memory."""
 
     def load(self, arrays: Arrays) -> None:
-        """Take over a state. The arrays stay as they are until the next copy."""
+        """Load a saved state. The memory of `arrays` is overwritten by the next `copy`."""
 
     def former(self, content: bytes) -> Arrays:
-        """Return the arrays of a state that was saved in the first format, in the framework's own kind of file."""
+        """Return the arrays of a checkpoint of format 1, which is a file in the framework's own format."""
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
     """This rank, the number of ranks, and two collectives: broadcast from rank 0, and gather to all ranks.
 
-    With parameter servers `shares_state` is false: rank 0 alone needs the state.
+    `shares_state` is false with parameter servers: only rank 0 loads and saves the state.
     """
 
     rank: int
@@ -75,24 +75,24 @@ class ProcessGroup:
 
 @dataclass
 class Pace:
-    """The speed of the steps, from which the remaining time follows."""
+    """The speed of the steps, to estimate the remaining time."""
 
     steps: int = 0
     made: int = 0
     begun: float = 0.0
 
     def after_step(self) -> float:
-        """Count a step. Return the seconds that the others will take."""
+        """Count a step. Return the estimated seconds for the remaining steps, infinity if unknown."""
         self.begun = self.begun or time.monotonic()
         self.made += 1
         passed = time.monotonic() - self.begun
-        # The first step, which also compiles, is before the time counts.
+        # The time starts after the first step, which also compiles.
         return (self.steps - self.made) * passed / (self.made - 1) if self.made > 1 else math.inf
 
 
 @dataclass
 class Run:
-    """A run of the training. Without `--checkpoint` it only counts steps. Rank 0 alone uses the store."""
+    """A training run. Without `--checkpoint` it only counts steps. Only rank 0 uses the store."""
 
     config: Config
     group: ProcessGroup
@@ -110,9 +110,10 @@ class Run:
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
-        """Acquire the run, and load its newest good checkpoint. Called by all ranks, once they are connected.
+        """Acquire the run, and load its newest complete checkpoint. Called by all ranks after they have connected.
 
-        Raises FinishedError, FencedError, StorageError, and CheckpointError where the checkpoint is of something else.
+        Raises FinishedError if nothing is left to do, FencedError, StorageError, StoppedError, and CheckpointError if
+        the checkpoint is of another training.
         """
         samples = None if config.is_synthetic else len(dataset.train)
         shapes = arrays.shapes(state.fields())
@@ -130,14 +131,14 @@ class Run:
         return run
 
     def _acquire(self, pods: list[str]) -> files.Checkpoint | str | None:
-        """Acquire the lease. Return the checkpoint to resume from, None without one, or FINISHED. Called by rank 0."""
+        """By rank 0: acquire the lease. Return the checkpoint to resume from, None if there is none, or FINISHED."""
         store = open_store(self.config.checkpoint, value=VALUE, patience=Patience(heeds_sigterm=True))
         mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
         resumes, say = self.config.resume == "auto", self.log.print
         self.lease = leases.acquire(store, mine, resumes=resumes, lacks=lambda head: self._lacks(store, head), say=say)
         if self.lease is None:
             return FINISHED
-        # During the training the writer and the heartbeat repeat what failed: one call must not wait for minutes.
+        # During the training use a store without retries: the writer and the heartbeat themselves retry.
         self.lease.store = open_store(self.config.checkpoint, value=VALUE)
         self.lease.beat()
         every, keep, max_age = self.config.checkpoint_every, self.config.checkpoint_keep, self.config.checkpoint_max_age
@@ -150,7 +151,7 @@ class Run:
         return files.newest_good(store, self.buffer, trained, newest=newest, first_generation=since, say=say)
 
     def _lacks(self, store: Store, head: Head) -> str:
-        """Return what a finished run does not have. Raises CheckpointError for another training."""
+        """Return what the values ask for and a finished run lacks. Raises CheckpointError for another training."""
         if head.end is not None and head.end.subject != completion.digest(self.subject):
             there = files.subject_of(store, head.checkpoint) if head.checkpoint else None
             difference = manifests.difference(there, self.subject) if there else None
@@ -163,16 +164,19 @@ class Run:
         return lacking
 
     def _name(self, head: Head) -> str:
-        """Name what one generation has trained: no other has the same weights."""
+        """Return a name for the weights that one generation has trained."""
         return f"{self.config.checkpoint}#{head.generation}"
 
     @property
     def name(self) -> str:
-        """What results.json calls this run, by rank 0; "" without checkpoints."""
+        """The run's name in results.json. It is "" without checkpoints, and on all ranks but 0."""
         return self._name(self.lease.head) if self.lease is not None else ""
 
     def _resume(self, found: files.Checkpoint | str | None) -> None:
-        """Broadcast what rank 0 found, and resume from it."""
+        """Broadcast what rank 0 has found, and resume from it on all ranks.
+
+        Raises FinishedError if the run is finished.
+        """
         told = (found.name, found.manifest, found.parts) if isinstance(found, files.Checkpoint) else found
         told = self.group.broadcast(told)
         if told is None:
@@ -187,7 +191,7 @@ class Run:
             self._share(parts[-1].end)
         if self.group.shares_state or self.group.rank == 0:
             self.state.load(self.buffer.arrays(parts))
-        if self.group.rank != 0:  # It saves nothing.
+        if self.group.rank != 0:  # Only rank 0 saves.
             self.buffer.release()
         self.position, self.history = manifest.position, manifest.history
         self.log.print(
@@ -197,7 +201,7 @@ class Run:
         self._tell_of_more(self.position.step, self.position.samples)
 
     def _tell_of_more(self, step: int, samples: int) -> None:
-        """Say so where more steps are made than the values ask for."""
+        """Log a line if the run has more steps than the values ask for."""
         if completion.steps_left(self.config, self.subject, step=step, samples=samples) < 0:
             self.log.print(
                 f"trains no further: {completion.length_of(self.config)}, and step {step} ({samples} samples) is made "
@@ -205,7 +209,7 @@ class Run:
             )
 
     def _share(self, size: int) -> None:
-        """Fill each rank's buffer with rank 0's, piece by piece: no rank holds the state a second time for it."""
+        """Copy rank 0's buffer to all ranks, piece by piece, so that no rank needs memory for a second copy."""
         self.buffer.reserve(size)
         for start in range(0, size, CHUNK):
             place = self.buffer.span(start, min(size, start + CHUNK))
@@ -215,7 +219,7 @@ class Run:
 
     @property
     def asked(self) -> int:
-        """What this rank has to say before a step; the ranks' largest is what made_step takes."""
+        """This rank's request to stop, a number of stop_flag. The program passes the ranks' maximum to made_step."""
         if self.lease is not None and self.lease.is_fenced:
             return stop_flag.FENCED
         if self.lease is not None and self.lease.is_asked_for:
@@ -229,9 +233,9 @@ class Run:
         return self.writer is not None and self.writer.is_due()
 
     def made_step(self, samples: int, *, asked: int, may_save: bool = True) -> None:
-        """Count a step on so many samples of all ranks, and save it where it is time.
+        """Count a step on `samples` samples of all ranks, and save a checkpoint if one is due.
 
-        Raises StoppedError or FencedError where any rank was asked to stop.
+        `asked` is the largest `asked` of all ranks. Raises StoppedError, FencedError or UnavailableError if it is set.
         """
         self.position = self.position.after_step(
             samples,
@@ -252,16 +256,16 @@ class Run:
             self.writer.seconds_left = self.pace.after_step()
             self._tell()
             if may_save and self.writer.is_due():
-                self.state.wait()  # Or the copy would, and count the step's own time as what a checkpoint costs.
+                self.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
                 self.writer.save(self._snapshot)
 
     def _prepare(self) -> None:
-        """Make room for a copy of the state beside the training. After a step: some optimizers keep nothing before."""
+        """Allocate the buffer in a thread. Called after the first step, as some optimizers have no state before it."""
         size = arrays.plan(self.state.fields())[-1].end
         threading.Thread(target=self.buffer.reserve, args=[size], daemon=True).start()
 
     def _why_no_checkpoint(self) -> str:
-        """Say why the run ends here, to go on from its last checkpoint: what would be lost only grows."""
+        """Return the message of a run that ends because nothing was saved for checkpoint.maxAge."""
         for_long = f"checkpoint.maxAge: nothing could be saved for {self.config.checkpoint_max_age:.0f} s"
         if self.writer is None:
             return f"{for_long}; rank 0 says why"
@@ -273,7 +277,7 @@ class Run:
         return Snapshot(self.subject, self.position, self.group.size, list(self.history), parts)
 
     def _stop(self, asked: int) -> None:
-        """Save where all ranks are, and end together."""
+        """Save a checkpoint, release the lease, and raise StoppedError on all ranks together."""
         self.watchdog.stop()
         if self.writer is not None and self.lease is not None:
             trouble = ""
@@ -289,7 +293,7 @@ class Run:
         raise StoppedError
 
     def _save_end(self, writer: Writer) -> None:
-        """Save the last state: a run that is asked for more epochs later trains on from it."""
+        """Save the last state, so that a later start with more epochs can continue from it."""
         writer.seconds_left = 0.0
         trouble = writer.save_last(self._snapshot, self.position.samples)
         if trouble:
@@ -312,9 +316,10 @@ class Run:
             self.log.print(word)
 
     def finish(self) -> None:
-        """Save the last state and mark the run as finished, once its outcome is written.
+        """Save the last state if checkpoint_at_end is set, and mark the run as finished.
 
-        By all ranks, before the last barrier. Raises FencedError, and UnavailableError where a write never returns.
+        Called by all ranks after the outcome is written, before the last barrier. Raises FencedError, and
+        UnavailableError if a write takes longer than checkpoint.maxAge.
         """
         if self.lease is None or self.writer is None:
             return

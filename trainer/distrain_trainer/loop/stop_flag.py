@@ -1,4 +1,4 @@
-"""Requests to stop: a signal sets a flag, and after each step the ranks reduce their flags to one decision."""
+"""Handle requests to stop: a signal sets a flag, and at each step the ranks reduce their flags to one decision."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from types import FrameType
 
 from distrain_trainer.errors import Told
 
-# The reason of each rank. The ranks take the largest.
+# The reasons to stop. Each rank has one, and the largest of all ranks decides.
 NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = range(6)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
 SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 
 
 class StopRequest:
-    """The first signal that this process received, if any."""
+    """A request to stop this process: `reason` is that of the first signal received, or NOTHING."""
 
     def __init__(self) -> None:
         self.reason = NOTHING
 
     def listen(self) -> None:
-        """Install the signal handlers. Called by the main thread."""
+        """Install the signal handlers. Call it in the main thread."""
         for number in SIGNALS:
             signal.signal(number, self._hear)
 
     def pass_on(self, hear: Callable[[int], None]) -> None:
-        """Install the handlers, and call `hear` in a thread at the first signal: for a main thread that is blocked."""
+        """Install the handlers, and at the first signal call `hear` in a thread, as the main thread may be blocked."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)

@@ -1,4 +1,4 @@
-"""Detect a rank that hangs: all other ranks would wait for it in a collective for ever."""
+"""Detect a rank that hangs. All other ranks would wait for it in a collective for ever."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from distrain_trainer.storage.retry import is_waited_for
 
 T = TypeVar("T")
 
-# A slow read or a checkpoint makes a step longer than others, but not by this much.
+# A step may take TIMES_THE_MEDIAN times the median, but at least LEAST_SECONDS: slow reads and checkpoints make single
+# steps longer.
 LEAST_SECONDS = 30.0
 TIMES_THE_MEDIAN = 10
 # The median is taken over this many of the last steps.
 REMEMBERED = 100
 SECONDS_BETWEEN = 1.0
-# The first steps compile, and so does a later one whose shapes are new: TensorFlow's kernels take half an hour on a GPU
-# that they were not built for. Input that takes as long as this never comes.
+# The limit for the first steps, and for any step that compiles or waits for input. The first steps compile, and later
+# steps with new shapes do too. TensorFlow's kernels take half an hour on a GPU for which they were not built.
 LONGEST_SECONDS = 1800.0
 STEPS_THAT_COMPILE = 3
 # A rank that has waited this long for its input tells the others.
 SECONDS_OF_INPUT = 3.0
 # Datagrams come each second; a few may be lost.
 SECONDS_HEARD = 5.0
-# The files of the frameworks' compilers: a thread with one of them on its stack compiles.
+# Source files of the frameworks' compilers. A thread with one of them on its stack is compiling.
 COMPILERS = (
     "torch/_dynamo/convert_frame.py",
     "torch/_inductor/compile_fx.py",
@@ -41,10 +42,10 @@ COMPILERS = (
 
 
 class Watchdog:
-    """Ends this process when no step is made for far longer than steps take.
+    """End this process if no step is made for far longer than steps usually take.
 
-    The first step may take as long as it likes, and so may what is seen to be no hang, for half an hour: this rank or
-    another one waits for its input, or compiles.
+    The first step has no limit. While this rank or another one waits for input or compiles, a step may take up to half
+    an hour.
     """
 
     def __init__(self) -> None:
@@ -58,14 +59,14 @@ class Watchdog:
         self.beacon: Beacon | None = None
 
     def next(self, batches: Iterator[T]) -> T:
-        """Return the next batch, and mark the time until it arrives as waiting for input."""
+        """Return the next batch. The time until it arrives counts as waiting for input."""
         self._waits_since = time.monotonic()
         batch = next(batches)
         self._waits_since = float("inf")
         return batch
 
     def made_step(self, seconds: float) -> None:
-        """Note a step, and how long it took by itself."""
+        """Record a step. `seconds` is its duration, used for the first step; later ones are timed from step to step."""
         now = time.monotonic()
         self._took.append(now - self._last if self._last else seconds)
         if not self._last:
@@ -74,12 +75,12 @@ class Watchdog:
         self._steps += 1
 
     def stop(self) -> None:
-        """Stop watching: what follows the last step may take any time."""
+        """Stop watching, as the work after the last step may take any time."""
         self._stopped.set()
 
     @property
     def limit(self) -> float:
-        """Seconds that a step may take."""
+        """The seconds that a step may take without an excuse."""
         if self._steps < STEPS_THAT_COMPILE:
             return LONGEST_SECONDS
         return max(LEAST_SECONDS, TIMES_THE_MEDIAN * statistics.median(self._took))
@@ -89,7 +90,7 @@ class Watchdog:
         while not self._stopped.wait(SECONDS_BETWEEN):
             now = time.monotonic()
             if now - looked > 5 * SECONDS_BETWEEN:
-                # This process itself was suspended: restart the clock.
+                # This process was suspended: restart the time limits.
                 self._last = self._excused = now
             looked = now
             if self._is_busy(now):
@@ -105,13 +106,13 @@ class Watchdog:
                     )
 
     def _is_busy(self, now: float) -> bool:
-        """Tell whether this rank waits for its input or compiles, which is no hang."""
+        """Return whether this rank waits for its input or compiles, so it does not hang."""
         waits = now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
         return waits or compiles(sys._current_frames().get(self._main))
 
 
 def compiles(frame: FrameType | None) -> bool:
-    """Tell whether a thread whose innermost frame is `frame` compiles."""
+    """Return whether the thread whose innermost frame is `frame` is compiling."""
     while frame is not None:
         if frame.f_code.co_filename.endswith(COMPILERS):
             return True
