@@ -1,1 +1,1 @@
-"""What runs inside distrain's pods: trains one of its models and writes what came of it."""
+"""Train a model inside distrain's pods, and write the trained model, its results and its log."""

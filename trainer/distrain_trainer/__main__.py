@@ -1,4 +1,7 @@
-"""`python3 -m distrain_trainer`: arguments in, the framework's program run; mistakes told in a line."""
+"""`python3 -m distrain_trainer`: parse the arguments, load the data, and run the framework's program.
+
+A user's mistake ends the process with one line on stderr.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +18,36 @@ from distrain_trainer.errors import ArgumentError, FinishedError, end_rank, hold
 from distrain_trainer.models.user import find, is_users
 from distrain_trainer.storage import Patience, open_store
 
-# By framework and strategy. PyTorch's own all-reduce is started by torchrun, Horovod's by mpirun.
+# The programs by framework and strategy. PyTorch uses DistributedDataParallel, or Horovod under mpirun.
 PROGRAMS = {
     "tensorflow": {"allreduce": "tensorflow.horovod", "parameter-server": "tensorflow.parameter_server"},
     "pytorch": {"allreduce": "pytorch.ddp"},
     "pytorch under mpirun": {"allreduce": "pytorch.horovod"},
     "mxnet": {"allreduce": "mxnet.horovod", "parameter-server": "mxnet.kvstore"},
 }
-# What the processes without a rank run in a program's place.
+# What servers and schedulers run instead of a program.
 SERVERS = {"mxnet.kvstore": "mxnet.server"}
 PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 
 def main(argv: Sequence[str]) -> None:
-    # Loading makes no garbage, and looking for it took a fifth of the processor's time to load TensorFlow.
+    # Imports create no garbage, and collecting it took a fifth of the CPU time of importing TensorFlow.
     gc.disable()
-    # TensorFlow's C++ side tells of its CPU features and more, before any line of ours.
+    # TensorFlow's C++ code would log its CPU features and more.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # OpenMP's threads wait for each other by running in circles: on processors that others use too, 40 times slower.
+    # By default OpenMP's threads wait in a busy loop. On shared processors that is 40 times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
         if config.deterministic:
-            # PyTorch warns, on every rank, that looking for unused parameters costs time.
+            # Otherwise PyTorch warns on every rank that find_unused_parameters costs time.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)
         dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)
-        # Only now: a mistake above shows before the framework's seconds of loading.
+        # Import the framework last, as it takes seconds: mistakes in the values show earlier.
         train = importlib.import_module(program).main
-        # What is loaded stays: not to be looked through again while it trains.
+        # Imported objects stay, so exclude them from garbage collection during the training.
         gc.freeze()
         gc.enable()
         train(config, dataset)
@@ -55,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def program_of(config: Config) -> str:
-    """Return the module that trains with the framework and strategy. Raises ArgumentError when this image has none."""
+    """Return the module for the framework, strategy and task. Raises ArgumentError if this image has none."""
     if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
             f"framework: this image does not hold {config.framework}; set image.repository to one that does, "
@@ -74,14 +77,14 @@ def program_of(config: Config) -> str:
 
 
 def read_input(config: Config) -> Dataset:
-    """Return the data, after a look at a model of the user's own: a mistake in that shows before much is read."""
+    """Load the data. First check that a user's model can be imported, as reading the data may take long."""
     if is_users(config.model):
         find(config.model)
     return load(config)
 
 
 def require_writable_output(config: Config) -> None:
-    """Write the log as it is so far, by rank 0: hours of training must not end before a bucket that is not there."""
+    """By rank 0: write log.txt unchanged, so that an output that cannot be written fails before the training."""
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", patience=Patience())
         held = store.read_tagged("log.txt")

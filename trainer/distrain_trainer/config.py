@@ -1,4 +1,4 @@
-"""The command line, parsed once into a frozen Config whose checks have passed."""
+"""Parse the command line into a frozen Config, and check its values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHECKPOINT_PATHS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """One run as its values describe it. Sizes are per rank; learning_rate is for a global batch of 256."""
+    """The settings of a run. batch_size is per rank; learning_rate is for a global batch of 256."""
 
     framework: str = "tensorflow"
     strategy: str = "allreduce"
@@ -61,7 +61,7 @@ class Config:
     max_bad_share: float = 0.001
 
     def __post_init__(self) -> None:
-        """Raise ArgumentError, naming the value's path, unless the values make a run."""
+        """Raise ArgumentError, with the chart value's path, if a value is invalid or two do not go together."""
         if not (self.model in MODELS or is_users(self.model)):
             raise ArgumentError(
                 f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function, a model of your own"
@@ -124,13 +124,13 @@ class Config:
 
 
 def parse(argv: Sequence[str]) -> Config:
-    """Return the Config of a command line. Raises ArgumentError for one that cannot be run."""
+    """Parse a command line. Raises ArgumentError if it is invalid."""
     return Config(**vars(_parser().parse_args(argv)))
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Name the value that the chart makes the argument from: its user has never seen the argument."""
+        """Raise ArgumentError with the path of the chart value, as users of the chart do not know the arguments."""
         if message.startswith("unrecognized arguments"):
             raise ArgumentError(
                 f"trainer.extraArgs: {message}; `python3 -m distrain_trainer --help` lists the known ones"

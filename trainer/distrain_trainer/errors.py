@@ -1,4 +1,4 @@
-"""The user's mistakes, one class per cause, and how a rank ends on one."""
+"""Define an exception per cause of failure, with its exit code, and end a rank on an exception."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import NoReturn
 
 TERMINATION_LOG = Path("/dev/termination-log")
 
-# Rank 0's line about a mistake that every rank meets. The others wait this long for mpirun to end them on its account.
+# If all ranks meet the same error, only rank 0 should log it: the others wait this long for SIGTERM from the launcher.
 SECONDS_FOR_RANK_0 = 5.0
-# The storage refuses rank 0 a little later or earlier than others. After this long it has not.
+# The same for errors of the storage, which ranks may meet at different times. After this long only this rank has it.
 SECONDS_TO_BE_ALONE = 15.0
 
 
@@ -35,13 +35,13 @@ class StorageError(TrainerError):
 
 
 class UnavailableError(StorageError):
-    """The bucket's server gives no answer, or none for now: another start may find it again."""
+    """The storage is temporarily unavailable. A restart may succeed."""
 
     exit_code = 1
 
 
 class MissingError(StorageError):
-    """A file is not where it should be."""
+    """A file does not exist."""
 
 
 class ConflictError(StorageError):
@@ -49,29 +49,29 @@ class ConflictError(StorageError):
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint is whole, but not of what is trained now."""
+    """A checkpoint cannot be used for this run, for example because it is of another model."""
 
 
 class FencedError(TrainerError):
-    """Another generation holds the run: this one must not come back."""
+    """Another generation holds the run. This one must not be restarted."""
 
     exit_code = 4
 
 
 class StoppedError(TrainerError):
-    """Asked to stop, the ranks have stopped together between two steps, and can go on from there."""
+    """The run has stopped between two steps, or before the first, as requested. It can be resumed."""
 
     exit_code = 143
 
 
 class FinishedError(TrainerError):
-    """There is nothing to do: the run has come to its end before."""
+    """The run has finished before, and nothing is left to do."""
 
     exit_code = 0
 
 
 class DataError(TrainerError):
-    """The data was read, but cannot be trained on as it is."""
+    """The data can be read, but not trained on."""
 
 
 class DamagedError(DataError):
@@ -79,29 +79,29 @@ class DamagedError(DataError):
 
 
 class DeviceError(TrainerError):
-    """The ranks of a machine and its GPUs do not match."""
+    """A rank does not have the GPUs that it needs."""
 
 
 class DivergedError(TrainerError):
-    """The loss is no number any more."""
+    """The training has diverged: too many steps in a row had a non-finite loss or gradient."""
 
 
 class UnfitError(TrainerError):
-    """This worker alone cannot reach what the others can. Its pod's name begins the line: they go on without it."""
+    """Only this worker cannot reach the storage. The message begins with its pod's name, so the others can go on."""
 
     exit_code = 5
 
 
 class LostPeerError(TrainerError):
-    """Another process of the job has ended, or cannot be reached, for a reason that it alone knows."""
+    """Another process of the job has ended or cannot be reached. Only its own log can say why."""
 
     exit_code = 1
 
 
 def rank_from_environment() -> int:
-    """Return this process's rank as mpirun or torchrun tells it at start, long before a framework is up; else 0.
+    """Return this process's rank from the environment of mpirun, torchrun or the operator, or 0 if there is none.
 
-    In a TFJob the chief speaks for all, in an MXJob worker 0: that one comes first, and the others after it.
+    In a TFJob the chief has rank 0, in an MXJob worker 0. All other processes have a rank above 0.
     """
     task, index = task_from_environment()
     if task:
@@ -111,21 +111,21 @@ def rank_from_environment() -> int:
 
 
 def task_from_environment() -> tuple[str, int]:
-    """Return what the operator says this process is in a TFJob or MXJob, such as ("worker", 0); else ("", 0)."""
+    """Return this process's task and index in a TFJob or MXJob, for example ("worker", 0), otherwise ("", 0)."""
     task = json.loads(os.environ.get("TF_CONFIG") or os.environ.get("MX_CONFIG") or "{}").get("task", {})
     return task.get("type", ""), int(task.get("index", 0))
 
 
 def holds_weights_only() -> bool:
-    """Tell whether this process is a parameter server, or their scheduler: it trains nothing, and needs no data."""
+    """Return whether this process is a parameter server or the scheduler, which train nothing and need no data."""
     return task_from_environment()[0] in ("ps", "server", "scheduler")
 
 
 def end_rank(error: BaseException) -> NoReturn:
-    """End this process at once on an error: a line for a user's mistake, a traceback for a bug.
+    """End this process on an exception: print one line for a TrainerError, a traceback for others.
 
-    No clean exit: MPI's would wait for the other ranks, which wait for this one in a collective. mpirun ends them
-    when it sees the exit code.
+    Use os._exit, as MPI's clean exit would wait for the other ranks, which wait for this one in a collective. mpirun
+    ends them when it sees the exit code. Ranks other than 0 first wait for SIGTERM, to leave the logging to rank 0.
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)
@@ -153,7 +153,10 @@ class Told:
 
 
 def told_to_end_within(seconds: float) -> bool:
-    """Wait, and return whether this process is told to end meanwhile. Where it was before, nobody is to wait for it."""
+    """Wait up to `seconds` for a signal to end. Return whether it arrived during the wait.
+
+    Return False at once if a signal had arrived before.
+    """
     deadline = time.monotonic() + seconds
     was_told = Told.to_end
     while not Told.to_end and time.monotonic() < deadline:
@@ -168,9 +171,9 @@ def _exit(code: int) -> NoReturn:
 
 
 def tell_torchrun(line: str) -> None:
-    """Have torchrun say why a rank ended: it prints forty lines of its own below ours.
+    """Under torchrun, write the message to its error file, so that torchrun repeats it in its own long report.
 
-    And leave the line where Kubernetes takes a container's termination message from, rather than the end of those.
+    Also write it to Kubernetes' termination log, which would otherwise hold the end of torchrun's report.
     """
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if error_file is None:
@@ -178,7 +181,7 @@ def tell_torchrun(line: str) -> None:
     with contextlib.suppress(OSError):
         extra = {"py_callstack": line, "timestamp": str(int(time.time()))}
         Path(error_file).write_text(json.dumps({"message": {"message": line, "extraInfo": extra}}))
-    # Not created: outside Kubernetes it is missing and nobody looks for it.
+    # "r+" does not create the file: outside Kubernetes it does not exist.
     with contextlib.suppress(OSError), TERMINATION_LOG.open("r+") as log:
         log.write(line)
         log.truncate()

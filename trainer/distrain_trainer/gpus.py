@@ -1,4 +1,4 @@
-"""Hold a rank to the GPUs that its pod asked for: a job that pays for GPUs must not train on CPUs without a word."""
+"""Check that a rank sees the GPUs that its pod requests, so that no job silently trains on CPUs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from distrain_trainer.errors import DeviceError, rank_from_environment, task_from_environment
 
-# The chart sets it to workers.gpus in the pods that ask for GPUs.
+# The chart sets this variable to workers.gpus in pods that request GPUs.
 ASKED = "DISTRAIN_GPUS"
-# The lab's device plugin, whose GPUs do not exist, sets it in each container that it gives one to. Nothing else may.
+# Set only by the lab's device plugin, whose GPUs do not exist, in each container with such a GPU.
 PRETENDED = "DISTRAIN_PRETENDED_GPUS"
 CUDA_ERROR_NAMES = {
     35: "the driver is older than the image's CUDA",
@@ -25,10 +25,10 @@ CUDA_ERROR_NAMES = {
 
 
 def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
-    """Raise DeviceError, with the cause as far as it can be told, where a pod that asked for GPUs sees fewer.
+    """Raise DeviceError, with the likely cause, if the framework sees fewer GPUs than the pod requests.
 
-    `is_for_gpus` tells whether the framework was built to compute on GPUs. Before the ranks meet: one that sees no GPU
-    would let the others wait.
+    `is_for_gpus` says whether the framework was built for GPUs. Call this before the ranks connect, as the others would
+    wait for a rank that fails later.
     """
     asked = asked_for(os.environ)
     if visible >= asked:
@@ -51,7 +51,7 @@ def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
 
 
 def asked_for(environment: Mapping[str, str]) -> int:
-    """Return how many GPUs the pod asked for. Raises DeviceError where that is no number."""
+    """Return the number of GPUs that the pod requests. Raises DeviceError if the variable is not a number."""
     text = environment.get(ASKED, "").strip() or "0"
     if not re.fullmatch("[0-9]{1,9}", text):
         raise DeviceError(
@@ -61,13 +61,13 @@ def asked_for(environment: Mapping[str, str]) -> int:
 
 
 def speaks() -> bool:
-    """Tell whether this is the first of the processes that train."""
+    """Return whether this is the first of the processes that train."""
     task, index = task_from_environment()
     return (index if task else rank_from_environment()) == 0
 
 
 def cause_of(environment: Mapping[str, str], root: Path) -> str:
-    """Return why a framework that was built for GPUs does not see them, and what to do."""
+    """Return the likely reason why a framework that was built for GPUs does not see them, and the remedy."""
     given = environment.get("NVIDIA_VISIBLE_DEVICES")
     hidden = environment.get("CUDA_VISIBLE_DEVICES")
     if hidden is not None and (shown := count_shown(hidden)) < max(1, asked_for(environment)):
@@ -85,13 +85,13 @@ def cause_of(environment: Mapping[str, str], root: Path) -> str:
 
 
 def count_shown(hidden: str) -> int:
-    """Return how many GPUs CUDA_VISIBLE_DEVICES lets CUDA see: those named before the first that can be none."""
+    """Count the distinct GPUs in CUDA_VISIBLE_DEVICES. CUDA ignores all entries from the first invalid one on."""
     devices = (device.strip() for device in hidden.split(","))
     return len({*takewhile(re.compile("[0-9]+|(GPU|MIG)-.+").fullmatch, devices)})
 
 
 def driver_trouble() -> str:
-    """Return what NVIDIA's driver says when it is asked to start."""
+    """Initialize NVIDIA's driver (cuInit), and return what it reports, as text."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a run prints: the lines of tf_cnn_benchmarks, which people's tools already read."""
+"""Format and print a run's log lines. They have the format of tf_cnn_benchmarks, which existing tools can read."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 RULE = "-" * 64
 HEADER = "Step\tImg/sec\ttotal_loss"
-# A median has no running form: the jitter is of so many last steps.
+# The jitter is computed over this many of the last steps, as a median cannot be updated step by step.
 JITTER_STEPS = 1000
 
 
 @dataclass
 class Log:
-    """Prints the run's lines on one rank alone, and keeps them for the output's log.txt."""
+    """Print the run's lines if `speaks` is set, which it is on one rank. Keep them for log.txt."""
 
     speaks: bool
     lines: list[str] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Log:
 
 @dataclass
 class Spread:
-    """The mean and the standard error of numbers that are seen once (Welford 1962)."""
+    """The mean and standard error of a stream of numbers (Welford 1962)."""
 
     count: int = 0
     mean: float = 0.0
@@ -51,9 +51,9 @@ class Spread:
 
 @dataclass
 class Speed:
-    """Times the steps of one rank, but for the first `untimed` ones, which also compile and warm up.
+    """Time the steps of one rank, except the first `untimed` ones, which also compile and warm up.
 
-    Keeps sums, and the rates of the last few steps, so that a line costs the same after a million steps.
+    Only sums and the rates of the last steps are kept, so a log line costs the same after a million steps.
     """
 
     untimed: int
@@ -85,17 +85,17 @@ class Speed:
 
     @property
     def jitter(self) -> float:
-        """How far the rate of a step usually lies from the median one, over the last JITTER_STEPS steps."""
+        """1.4826 times the median absolute deviation of the steps' rates, over the last JITTER_STEPS steps."""
         return float(1.4826 * np.median(np.abs(np.array(self.last_rates) - np.median(self.last_rates))))
 
 
 def untimed_steps(steps: int) -> int:
-    """Return how many first steps are left out of the rates: up to 10, as in tf_cnn_benchmarks, and fewer of few."""
+    """Return how many first steps are not timed: 10, as in tf_cnn_benchmarks, or a fifth of the steps if less."""
     return min(10, (steps + 4) // 5) if steps > 1 else 0
 
 
 def step_line(speed: Speed, loss: float) -> str:
-    """Return the line of a step: this rank's mean rate, its standard error, its jitter, and the loss."""
+    """Return a step's log line: this rank's mean rate, its standard error and jitter, and the loss."""
     error, jitter = speed.rates.error, speed.jitter
     return f"{speed.steps}\timages/sec: {speed.rate:.1f} +/- {error:.1f} (jitter = {jitter:.1f})\t{loss:.3f}"
 

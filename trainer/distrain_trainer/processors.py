@@ -1,4 +1,4 @@
-"""How many processors a container may use: programs see all of the machine's, and start a thread for each."""
+"""Count the processors that a container may use. Programs see all of the machine's, and start a thread for each."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
-# Where cgroup v2 and v1 keep the limit: microseconds of processor time per period, and the period.
+# The files of cgroup v2 and v1 with the limit: microseconds of processor time per period, and the period.
 LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 def count_processors(cgroups: Path = CGROUPS) -> int:
-    """Return the processors of this container by its CPU limit, all it can see where it has none."""
+    """Return the number of processors of the container's CPU limit, at least 1, or all visible ones without a limit."""
     seen = len(os.sched_getaffinity(0))
     for files in LIMITS:
         try:
             quota, period = map(int, " ".join((cgroups / file).read_text() for file in files).split())
         except (OSError, ValueError):
-            continue  # Another version's files, or "max" for no limit.
+            continue  # The other cgroup version, or "max" for no limit.
         if quota > 0:
             return max(1, min(seen, quota // period))
     return seen

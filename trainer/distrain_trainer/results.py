@@ -1,4 +1,4 @@
-"""What a finished run leaves: the trained model, results.json and log.txt."""
+"""Write the outcome of a run: the trained model, results.json and log.txt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from distrain_trainer.log import Log
 from distrain_trainer.storage import Patience, open_store
 
 RESULTS = "results.json"
-# How many logged steps are kept: each checkpoint's manifest holds them, and a plot shows no more.
+# The number of logged steps that are kept. Each manifest holds them, and a plot needs no more.
 LOGGED_KEPT = 1000
 
 
 @dataclass(frozen=True)
 class LoggedStep:
-    """What one log line said."""
+    """The figures of one log line. The rate is that of one rank."""
 
     step: int
     images_per_sec: float
@@ -26,13 +26,13 @@ class LoggedStep:
 
 
 def add(history: list[LoggedStep], step: LoggedStep) -> None:
-    """Append a logged step. Beyond LOGGED_KEPT leave out the one whose neighbors are nearest to each other.
+    """Append a logged step. Above LOGGED_KEPT, remove the step whose neighbors are nearest to each other.
 
-    So the rest stay spread evenly over the run, its first and last step among them. Which they are follows from the
-    steps alone, as a resumed run has to keep the same.
+    So the steps that are kept are spread evenly over the run, including its first and last. The choice depends only on
+    the step numbers, so a resumed run keeps the same steps.
     """
     history.append(step)
-    while len(history) > 2 * LOGGED_KEPT:  # Earlier trainers kept all.
+    while len(history) > 2 * LOGGED_KEPT:  # Manifests of earlier trainers hold all steps.
         del history[1:-1:2]
     while len(history) > LOGGED_KEPT:
         gaps = [after.step - before.step for before, after in zip(history, history[2:], strict=False)]
@@ -41,10 +41,11 @@ def add(history: list[LoggedStep], step: LoggedStep) -> None:
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of a run. The rate is of all ranks together, none where this start had no step left to make.
+    """The figures of a run, as in results.json.
 
-    The accuracy is none where nothing was tested. `run` names the checkpoints' place and generation, `model_file` the
-    file beside results.json that holds the model.
+    `images_per_sec` is the rate of all ranks together, None if this start made no step. `accuracy` is between 0 and 1,
+    None if there is no test data. `run` names the checkpoints' URI and generation, "" without checkpoints. `model_file`
+    is the name of the model's file beside results.json.
     """
 
     framework: str
@@ -63,26 +64,26 @@ class Results:
 
 
 def write_outcome(uri: str, results: Results, log: Log, *, model: str, save: Callable[[Path], None]) -> None:
-    """Write a run's outcome below `uri`; `save` writes the model to a local file of the name `model`.
+    """Write a run's outcome below `uri`. `save` writes the model to a local path, whose file name is `model`.
 
-    Raises StorageError when it cannot be written.
+    Raises StorageError if a file cannot be written.
     """
-    # What the start has written shows that the keys may: hours of training wait for one who gives that right back.
+    # Writing worked at the start, so retry refusals too: the permission may come back.
     store = open_store(uri, value="output.uri", patience=Patience(allowed=("write",)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / model
         save(path)
         store.write(model, path.read_bytes())
-    # After the model: whoever finds its name here finds the file as well.
+    # Write results.json after the model, which it names.
     store.write(RESULTS, replace(results, model_file=model).to_json().encode())
     log.print(f"{model}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
 
 
 def is_outcome_of(uri: str, run: str) -> bool:
-    """Tell whether a run's model and results lie below `uri`, before a training begins.
+    """Return whether the model and results of the run `run` are below `uri`. Called before the training begins.
 
-    Raises StorageError when that cannot be looked up, and StoppedError where this process is told to end meanwhile.
+    Raises StorageError if the store cannot be read, StoppedError if a signal arrives during an outage.
     """
     store = open_store(uri, value="output.uri", patience=Patience(heeds_sigterm=True))
     held = store.read_tagged(RESULTS)
@@ -91,5 +92,5 @@ def is_outcome_of(uri: str, run: str) -> bool:
     try:
         told = json.loads(held[0])
         return told["run"] == run and told["model_file"] in store.names(folders="")
-    except (ValueError, KeyError, TypeError):  # Another program's, or an earlier trainer's.
+    except (ValueError, KeyError, TypeError):  # Written by another program, or by an earlier trainer.
         return False

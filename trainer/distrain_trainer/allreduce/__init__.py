@@ -1,1 +1,1 @@
-"""The all-reduce test that `helm test` runs on every rank, with a module per framework."""
+"""Test all-reduce on every rank, for `helm test`. Each framework has its own module."""

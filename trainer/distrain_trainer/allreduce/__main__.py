@@ -1,6 +1,6 @@
-"""`python3 -m distrain_trainer.allreduce`: sums tensors of several sizes over all ranks, checks and times it.
+"""`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check the sums, and time them.
 
-What `helm test` runs on every rank: a job whose gradients arrive wrong trains on, and nothing else would say so.
+`helm test` runs it on every rank. A job with wrong sums of gradients would train on, and nothing else would show it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
-# By the framework that the image holds: Horovod all-reduces the tensors of each.
+# The module for each backend, by the framework in the image.
 BACKENDS = {
     "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch"},
     "torch": {"torch": "torch_distributed"},
@@ -30,7 +30,7 @@ UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 SIZES = "1Ki,8Ki,64Ki,512Ki,4Mi,64Mi"
 HEADER = "     size     time/us  alg GB/s  bus GB/s"
 BYTES_OF_A_FLOAT = 4
-# Values are small whole numbers, whose sums a float32 holds exactly in any order of adding up to this.
+# The values are small integers. float32 represents their sums exactly up to this number, in any order of addition.
 LARGEST_EXACT = 2**24
 VALUES = 1000
 
@@ -42,16 +42,16 @@ class SumError(TrainerError):
 
 
 class Backend(Protocol):
-    """A framework's all-reduce, on arrays that it keeps where it computes."""
+    """A framework's all-reduce, on tensors on the device that the framework trains on."""
 
     rank: int
     size: int
 
     def put(self, array: NDArray[np.float32]) -> object:
-        """Return the array as the framework has it, on the device that it trains on."""
+        """Copy an array to a tensor of the framework, on the device that it trains on."""
 
     def all_reduce(self, tensor: object) -> object:
-        """Return the sum over all ranks, once it is there. The tensor stays as it is."""
+        """Return the sum over all ranks, after it is complete. Do not change `tensor`."""
 
     def get(self, tensor: object) -> NDArray[np.float32]: ...
 
@@ -73,11 +73,11 @@ class Options:
 
 
 def main(argv: Sequence[str]) -> None:
-    # TensorFlow's C++ side tells of its CPU features and more, before any line of ours.
+    # TensorFlow's C++ code would log its CPU features and more.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         options = parse(argv)
-        # Only now: a mistake above shows before the framework's seconds of loading.
+        # Import the framework last, as it takes seconds: mistakes in the arguments show earlier.
         backend: Backend = importlib.import_module(module_of(options.backend)).connect()
         run(options, backend)
         backend.close()
@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def module_of(backend: str) -> str:
-    """Return the module that all-reduces so in this image. Raises ArgumentError when it holds no framework for it."""
+    """Return the backend's module for the framework in this image. Raises ArgumentError if no framework fits."""
     for package, module in BACKENDS[backend].items():
         if importlib.util.find_spec(package) is not None:
             return f"distrain_trainer.allreduce.{module}"
@@ -94,31 +94,31 @@ def module_of(backend: str) -> str:
 
 
 def run(options: Options, backend: Backend) -> None:
-    """Measure each size and print the table on rank 0. Raises SumError when a sum is wrong."""
+    """Measure each size and print the table on rank 0. Raises SumError if a sum is wrong."""
     say(backend, f"all-reduce of float32 over {backend.size} ranks, by {options.backend}")
     say(backend, HEADER)
     for size in options.sizes:
         mine = backend.put(values(backend.rank, size // BYTES_OF_A_FLOAT))
-        # The first one also sets up connections; it is the one that is checked, and not timed.
+        # The first all-reduce also opens connections, so it is checked but not timed.
         require_right(backend.get(backend.all_reduce(mine)), ranks=backend.size, rank=backend.rank)
         say(backend, line(size, seconds=seconds_of_one(backend, mine, options.repeats), ranks=backend.size))
-    # A rank whose last sum was wrong does not come here, and the others wait until they are ended.
+    # A last all-reduce: if a rank has failed, the others wait here until the launcher ends them.
     backend.all_reduce(backend.put(values(backend.rank, 1)))
     say(backend, f"all-reduce is right on {backend.size} ranks")
 
 
 def values(rank: int, count: int) -> NDArray[np.float32]:
-    """Return a rank's numbers: another one at each place, and another at each rank, so that no mix-up cancels out."""
+    """Return a rank's numbers. They differ by index and by rank, so that swapped elements give wrong sums."""
     return (np.arange(count) % VALUES + rank + 1).astype(np.float32)
 
 
 def expected(ranks: int, count: int) -> NDArray[np.float32]:
-    """Return the sum of all ranks' values, by formula: each adds its place's number, and 1 + 2 + ... + ranks."""
+    """Compute the sum of all ranks' values: (index % VALUES) * ranks + (1 + 2 + ... + ranks)."""
     return ((np.arange(count) % VALUES) * ranks + ranks * (ranks + 1) // 2).astype(np.float32)
 
 
 def require_right(total: NDArray[np.float32], *, ranks: int, rank: int) -> None:
-    """Raise SumError, with the first wrong figure, unless every figure is exact."""
+    """Raise SumError, with the first wrong number, unless every number is exact."""
     right = expected(ranks, total.size)
     assert right.max() <= LARGEST_EXACT, f"{ranks} ranks are too many for exact sums"
     wrong = np.flatnonzero(total != right)
@@ -138,10 +138,10 @@ def seconds_of_one(backend: Backend, mine: object, repeats: int) -> float:
 
 
 def line(size: int, *, seconds: float, ranks: int) -> str:
-    """Return a line of the table.
+    """Return a line of the table. `size` is in bytes.
 
-    The bandwidths are those of NVIDIA's nccl-tests (doc/PERFORMANCE.md): algorithm bandwidth is size over time, and
-    bus bandwidth that times 2(N-1)/N, which is what a rank's link carries of a ring's all-reduce whatever N.
+    The bandwidths are defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md). Algorithm bandwidth is size over time.
+    Bus bandwidth is algorithm bandwidth times 2(N-1)/N: what each link carries in a ring all-reduce of N ranks.
     """
     algorithm = size / seconds / 1e9
     bus = algorithm * 2 * (ranks - 1) / ranks
@@ -159,7 +159,7 @@ def say(backend: Backend, text: str) -> None:
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """Return the Options of a command line. Raises ArgumentError for one that cannot be run."""
+    """Parse a command line. Raises ArgumentError if it is invalid."""
     parser = _Parser(prog="distrain_trainer.allreduce", allow_abbrev=False)
     parser.add_argument("--backend", choices=sorted(BACKENDS), required=True, help="what the ranks train with")
     parser.add_argument("--sizes", default=SIZES, help="bytes of each tensor, such as 512,1Ki,64Mi")

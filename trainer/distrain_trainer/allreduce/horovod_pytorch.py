@@ -1,4 +1,4 @@
-"""The all-reduce of jobs that train with Horovod and PyTorch."""
+"""All-reduce PyTorch tensors with Horovod."""
 
 from __future__ import annotations
 

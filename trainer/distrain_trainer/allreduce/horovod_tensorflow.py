@@ -1,4 +1,4 @@
-"""The all-reduce of jobs that train with Horovod and TensorFlow."""
+"""All-reduce TensorFlow tensors with Horovod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Horovod:
 
     def all_reduce(self, tensor: Any) -> Any:
         total = hvd.allreduce(tensor, op=hvd.Sum, name=f"allreduce_{len(tensor)}")
-        # A GPU only has it in its queue; one number of it is there when all are.
+        # A GPU only queues the sum. Reading one number waits for all.
         total[0].numpy()
         return total
 

@@ -1,4 +1,4 @@
-"""The all-reduce of jobs that train with PyTorch: NCCL between GPUs, gloo between CPUs, started by torchrun."""
+"""All-reduce PyTorch tensors with torch.distributed: NCCL between GPUs, gloo between CPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Torch:
         return torch.from_numpy(array).to(self.device)
 
     def all_reduce(self, tensor: Any) -> Any:
-        # A copy, as it is summed in place; of the time it takes a small part.
+        # Copy the tensor, as all_reduce works in place. The copy takes little of the measured time.
         total = tensor.clone()
         dist.all_reduce(total)
         if self.device.type == "cuda":

@@ -1,1 +1,1 @@
-"""Models: the user's own, loaded by name (user.py). Each framework builds the others in its own models.py."""
+"""Load a user's model by name (user.py). Each framework's package builds the included models in its models.py."""

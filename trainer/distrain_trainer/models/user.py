@@ -1,7 +1,7 @@
-"""A model of the user's own, `trainer.model: module:function`. Every mistake in it gives a one-line error.
+"""Load a user's model, `trainer.model: module:function`. Every mistake in it raises a one-line ArgumentError.
 
-The function is called as function(shape, classes), shape being (height, width, channels) in every framework, and
-returns that framework's model: images in, a logit per class out.
+The function is called as function(shape, classes). `shape` is (height, width, channels) in every framework. It returns
+a model of the framework, which maps images to one logit per class.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Shape = tuple[int, ...]
 
 
 def is_users(name: str) -> bool:
-    """Tell whether a model's name is of the form module:function."""
+    """Return whether a model's name has the form module:function."""
     return re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", name) is not None
 
 
 def find(name: str) -> Callable[[Shape, int], Any]:
-    """Return the function of a name module:function. Raises ArgumentError when it cannot be had or called."""
+    """Import and return the function module:function. Raises ArgumentError if it cannot be imported or called."""
     module_name, _, function_name = name.partition(":")
-    if os.getcwd() not in sys.path:  # `python3 -m` puts it there, other ways of starting do not.
+    if os.getcwd() not in sys.path:  # Only `python3 -m` adds it.
         sys.path.insert(0, os.getcwd())
     module = _import(name, module_name)
     function = getattr(module, function_name, None)
@@ -48,7 +48,7 @@ def find(name: str) -> Callable[[Shape, int], Any]:
 
 
 def build(name: str, *, shape: Shape, classes: int, kind: type, kind_name: str) -> Any:
-    """Return what the function of a name makes. Raises ArgumentError unless it is a model of the type `kind`."""
+    """Call the function module:function and return its model. Raises ArgumentError unless the model is a `kind`."""
     function = find(name)
     with told_in_a_line(name, f"{name}({shape}, {classes})"):
         model = function(shape, classes)
@@ -60,9 +60,9 @@ def build(name: str, *, shape: Shape, classes: int, kind: type, kind_name: str) 
 
 
 def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[], Shape]) -> None:
-    """Raise ArgumentError unless `forward`, the model's way with one image, gives a logit per class.
+    """Raise ArgumentError unless the model gives one logit per class.
 
-    `forward` returns the shape of the output, one image being its first dimension.
+    `forward` runs the model on one image and returns the shape of the output, which must be (1, classes).
     """
     with told_in_a_line(name, f"the model of {name}, given an image of {'x'.join(map(str, shape))},"):
         output = tuple(forward())
@@ -75,7 +75,7 @@ def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[
 
 @contextmanager
 def told_in_a_line(name: str, what: str) -> Iterator[None]:
-    """Turn any exception of the user's code into an ArgumentError with the file and line."""
+    """Turn any exception of the user's code into an ArgumentError with file and line."""
     try:
         yield
     except Exception as error:
@@ -95,12 +95,12 @@ def _import(name: str, module_name: str) -> Any:
 
 
 def _file_of(name: str, module_name: str) -> str | None:
-    """Return a module's file. Raises ArgumentError when there is no such module."""
+    """Return a module's file, or None if unknown. Raises ArgumentError if there is no such module."""
     try:
         spec = importlib.util.find_spec(module_name)
     except ModuleNotFoundError as error:
         if not module_name.startswith(f"{error.name}."):
-            return None  # The package that it lies in does not import: importing it again says why.
+            return None  # The module's package fails to import. Importing it again gives the reason.
         spec = None
     except Exception:
         return None
@@ -115,7 +115,7 @@ def _file_of(name: str, module_name: str) -> str | None:
 def _require_signature(name: str, function: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(function)
-    except ValueError:  # Written in C, without one.
+    except ValueError:  # A function written in C may have no signature.
         return
     try:
         signature.bind((1, 1, 1), 1)
@@ -126,7 +126,7 @@ def _require_signature(name: str, function: Callable[..., Any]) -> None:
 
 
 def _place(error: Exception, file: str | None) -> str:
-    """Return where the user's file raised the error, or called what did, as " (file, line n)"."""
+    """Return the last line of the user's file in the traceback, as " (file, line n)", or "" if there is none."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}, line {error.lineno})"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -134,7 +134,7 @@ def _place(error: Exception, file: str | None) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the error in a line: frameworks' own go on with pages of circumstances."""
+    """Return the exception's type and the first lines of its message, as frameworks' messages may be pages long."""
     said = (error.msg if isinstance(error, SyntaxError) else str(error)).splitlines()
     lines = [line.strip() for line in said if line.strip()]
     return ": ".join([type(error).__name__, " ".join(lines[:2])[:300]] if lines else [type(error).__name__])
