@@ -1,7 +1,7 @@
-"""`make bench`: how long a checkpoint of 512 MiB holds the training up, and how much memory it takes. Two ranks.
+"""`make bench`: measure how long a checkpoint of 512 MiB stops the training of two ranks, and how much memory it uses.
 
-Memory counts beside the live state, as a share of the state, on the rank that takes most: while it saves, and while it
-resumes.
+The memory is that beside the live state, divided by the state's size, on the rank that uses most: while it saves, and
+while it resumes.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ RANKS = 2
 MOST_SECONDS = 0.1
 MOST_MEMORY = 1.25
 NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
-# Images of 768 numbers, so that large.py has many layers.
+# Images of 16x16x3 = 768 numbers, so that large.py has many layers.
 DATA = ("--image-size=16", "--classes=10", "--batch-size=1")
 ARGUMENTS = (*DATA, "--checkpoint=/out/checkpoints", "--checkpoint-every=0.001", "--checkpoint-at-end")
 
 
 def main() -> int:
-    """Print a line per framework. Returns 1 when a figure is above its goal."""
+    """Print a line per framework. Return 1 if a figure is above its limit."""
     are_good = [measure(name) for name in ("tensorflow-horovod", "pytorch-horovod", "mxnet-horovod")]
     return int(not all(are_good))
 
 
 def measure(name: str) -> bool:
-    """Tell whether a program saves and resumes within the goals."""
+    """Return whether a program saves and resumes within the limits."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         saving, resuming = (run(name, Path(folder), steps) for steps in (9, 10))

@@ -1,4 +1,4 @@
-"""Trainings that are killed at random, and the unbroken ones that they are held against; on loopback, in the image."""
+"""Run a training whose processes are killed at random times, to compare it with an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_
 from tests.trainer.fixtures import saved_state
 
 BATCH_SIZE = 32
-# So many steps a kill takes at most: ten are not logged after a start, and after some more comes the next one.
+# The most steps that a kill takes (after a start ten steps are not logged), and the steps of the run besides.
 STEPS_PER_KILL, STEPS_BESIDES = 32, 30
-# The ranks outlive mpirun by a second, and train on meanwhile.
+# When mpirun is killed, the ranks train on for a second.
 STEPS_WITHOUT_MPIRUN = 100
 MOST_LINES = 10
-# One in so many kills comes while the run is about to start again.
+# One in this many kills happens while the run restarts.
 STARTS = 5
-# torchrun keeps one store for all starts else, in which ranks find the addresses of those that have died.
+# Otherwise torchrun keeps one store for all restarts, in which ranks find the addresses of dead ranks.
 AS_IN_THE_CHART = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def victims(self) -> list[str]:
-        """The processes that are killed, by killed.py's names."""
+        """The names, as in killed.py, of the processes that may be killed."""
         part, *others = PARTS[self.name]
         return [*(f"{part} {rank}" for rank in range(self.ranks)), *others]
 
@@ -47,7 +47,7 @@ class Case:
 
 
 UNDER_MPIRUN = ("rank", "mpirun", "orted")
-# What each rank of a program is called, and the other processes of its job.
+# The name of a program's ranks, and the names of its job's other processes.
 PARTS = {
     "tensorflow-horovod": UNDER_MPIRUN,
     "pytorch-ddp": ("rank", "torchrun"),
@@ -63,9 +63,9 @@ CASES = [
     Case("pytorch-ddp", 3),
     Case("pytorch-horovod", 2),
     Case("mxnet-horovod", 2),
-    # A server adds up what comes in the order in which it comes: of two the sum is the same.
+    # A server adds up gradients in the order of arrival. With two workers the sum does not depend on the order.
     Case("mxnet-kvstore", 2),
-    # Workers change the servers' weights each in its own time: only one alone does so in the same order again.
+    # Workers update the servers' weights asynchronously. Only a single worker repeats the same order.
     Case("tensorflow-ps", 1),
 ]
 Plan = list[tuple[str, int, float]]
@@ -73,7 +73,7 @@ Plan = list[tuple[str, int, float]]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a training reads its data and saves: in folders, or in S3."""
+    """The folders or S3 URIs of a training's data and checkpoints."""
 
     data: str = DIGITS_IN_IMAGE
     checkpoints: str = "/out/checkpoints"
@@ -87,7 +87,7 @@ IN_FOLDERS = Place()
 
 @contextmanager
 def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Iterator[Place]:
-    """Put the digits into a bucket of their own, behind a proxy that does something to requests all along."""
+    """Put the digits into a new bucket, behind a proxy that injects `fault` into requests all the time."""
     client, bucket = server.boto3_client(), f"chaos-{time.monotonic_ns()}"
     client.create_bucket(Bucket=bucket)
     for path in digits.iterdir():
@@ -108,7 +108,7 @@ def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Itera
 
 @dataclass(frozen=True)
 class Kill:
-    """What killed.py says of one."""
+    """A kill, as killed.py reports it."""
 
     victim: str
     lines: int
@@ -122,7 +122,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a training; `state` has a digest of each array of its last checkpoint, the optimizer's included."""
+    """The outcome of a training. `state` holds the type, shape and digest of each array of the last checkpoint."""
 
     run: Run
     weights: bytes
@@ -132,7 +132,7 @@ class Outcome:
 
 
 def random_plan(case: Case, kills: int, chance: random.Random) -> Plan:
-    """Return so many kills, each of a victim and at a moment that are as likely as any other."""
+    """Return `kills` kills with random victims at random times."""
 
     def lines(number: int) -> int:
         return 0 if number and chance.randrange(STARTS) == 0 else chance.randint(1, MOST_LINES)
@@ -141,7 +141,7 @@ def random_plan(case: Case, kills: int, chance: random.Random) -> Plan:
 
 
 def steps_for(plan: Plan) -> int:
-    """Return how many steps a training needs for all kills of the plan."""
+    """Return how many steps a training needs so that every kill of the plan happens."""
     without_mpirun = sum(STEPS_WITHOUT_MPIRUN for victim, _, _ in plan if victim == "mpirun")
     return STEPS_BESIDES + STEPS_PER_KILL * len(plan) + without_mpirun
 
@@ -149,7 +149,7 @@ def steps_for(plan: Plan) -> int:
 def train(
     case: Case, plan: Plan, *, steps: int, every: float, folder: Path, digits: Path, place: Place = IN_FOLDERS
 ) -> Outcome:
-    """Train to the end, with the plan's kills on the way. What is written goes to a folder that is made."""
+    """Train to the end while the plan's processes are killed. Create `folder` for the output."""
     folder.mkdir()
     folder.chmod(0o777)
     program = PROGRAMS[case.name]
@@ -174,7 +174,7 @@ def train(
 
 
 def started(case: Case) -> list[str]:
-    """Return what starts the ranks: distrain-launch's part is added inside."""
+    """Return the command that starts the ranks. For mpirun, killed.py puts distrain-launch before it."""
     module = ["-m", "distrain_trainer"]
     in_each_pod = ["/opt/distrain/bin/distrain-run", "--max-restarts=1000", "--restart-window=1", "--", "python3"]
     if case.name == "mxnet-kvstore":
@@ -182,7 +182,7 @@ def started(case: Case) -> list[str]:
     if case.name == "tensorflow-ps":
         return ["python3", "/tfjob.py", str(case.ranks), "1", *in_each_pod, *module]
     if case.name == "pytorch-ddp":
-        # As in the chart, but for so many restarts, at a port of its own.
+        # As in the chart, except for the number of restarts and --standalone, which chooses a free port.
         options = [
             "--standalone",
             "--local-addr=127.0.0.1",
@@ -191,14 +191,14 @@ def started(case: Case) -> list[str]:
             "--monitor-interval=1",
         ]
         return ["torchrun", *options, *module]
-    # The ranks of one worker outnumber its processors: they must not be bound to one, nor wait for each other busily.
-    # As in the chart, mpirun does not wait 2 s for those that it ends.
+    # There are more ranks than processors: do not bind ranks to processors, and do not wait in busy loops.
+    # As in the chart, mpirun sends SIGKILL to its ranks without waiting 2 s.
     options = ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "odls_base_sigkill_timeout", "0"]
     return ["mpirun", *options, "--", "python3", *module]
 
 
 def weights_in(folder: Path) -> bytes:
-    """Return the weights that a run has left, less the date that Keras writes beside them."""
+    """Return the weights that a run has written, without the date in Keras' files."""
     for name in ("model.pt", "model.params"):
         if (folder / name).exists():
             return (folder / name).read_bytes()

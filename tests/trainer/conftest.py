@@ -1,4 +1,4 @@
-"""The trainer's programs inside their images, over the working tree's code, and real digits in a real S3 server."""
+"""Run the trainer's programs inside their images with the working tree's code, and provide digits in an S3 server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.datasets.digits import write_digits
 from tests.matrix import leave_each_to_one
 
 DIGITS_IN_IMAGE = "/data/digits"
-# Some warn on stderr where these are not set: torchrun starts one thread per rank, and gloo looks this host's name up.
+# Without these, programs warn on stderr: torchrun sets one thread per rank, and gloo looks up this host's name.
 OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 SCRIPTS = Path(__file__).parent / "programs"
 USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
@@ -25,7 +25,7 @@ Run = subprocess.CompletedProcess[str]
 
 
 def mpirun_of(ranks: int) -> list[str]:
-    # Ranks outnumber the cores of a small machine: they must not be bound to one, nor wait for each other busily.
+    # On a small machine there are more ranks than cores: do not bind ranks to cores, and do not wait in busy loops.
     options = ["--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
     return ["mpirun", "-np", str(ranks), *options, "python3"]
 
@@ -44,8 +44,11 @@ def mxjob_of(workers: int, servers: int = 1, after_failure: str = "end") -> list
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the trainer: its image, the arguments that choose it, what starts so many ranks of python3, and the
-    file of the model that it writes."""
+    """A program of the trainer.
+
+    `framework` selects its image, `arguments` select the program. `starter` returns the command that starts a number of
+    ranks of python3. `model` is the name of the model's file in the output.
+    """
 
     framework: str
     arguments: tuple[str, ...]
@@ -53,7 +56,7 @@ class Program:
     model: str
 
 
-# Each behaves as the others do: the tests that take the fixture `program` run over all of them.
+# All programs must behave the same: tests with the fixture `program` run with each of them.
 PROGRAMS = {
     "tensorflow-horovod": Program("tensorflow", ("--framework=tensorflow",), mpirun_of, "model.keras"),
     "tensorflow-ps": Program(
@@ -65,10 +68,10 @@ PROGRAMS = {
     "mxnet-kvstore": Program("mxnet", ("--framework=mxnet", "--strategy=parameter-server"), mxjob_of, "model.params"),
 }
 
-# TensorFlow, which takes longest to start, in four processes: it tries what is its own.
+# It starts slowest, as TensorFlow in four processes, so it runs no shared tests.
 MANY_PROCESSES = "tensorflow-ps"
 
-# A model of the user's own, by framework; small.py in a folder that is on PYTHONPATH.
+# A user's model for each framework, written as small.py into a folder on PYTHONPATH.
 USER_MODELS = {
     "tensorflow": """
 from tensorflow.keras import Sequential, layers
@@ -112,12 +115,12 @@ class Mpirun(Protocol):
         mounts: Mapping[Path, str] | None = None,
         timeout: int = 120,
     ) -> Run:
-        """Run a command as so many ranks on this machine."""
+        """Run a command as `ranks` ranks on this machine."""
 
 
 @dataclass(frozen=True)
 class ProgramInImage:
-    """Runs `python3 -m distrain_trainer` with a program's own arguments and more, as so many ranks."""
+    """Run `python3 -m distrain_trainer` with a program's arguments and others, on a number of ranks."""
 
     name: str
     program: Program
@@ -162,10 +165,10 @@ def run_in_image(
 
 
 def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -> None:
-    """Assert that a run ended on one line that says `message`, and on nothing worse."""
+    """Assert that a run ended with one error line that matches `message`, and with no other error."""
     lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
     by_torchrun = "torchrun" in run.args
-    # torchrun ends with 1 whatever the rank's code, shows where in torchrun that was, and then our line once more.
+    # torchrun exits with 1 whatever the rank's code, and prints its own traceback and then the line again.
     codes = (1,) if by_torchrun else code if isinstance(code, tuple) else (code,)
     assert run.returncode in codes, run.stderr
     assert len(lines) == 1, run.stderr
@@ -175,9 +178,9 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
     assert not by_torchrun or f"  traceback : {lines[0]}\n" in run.stderr
 
 
-@pytest.hookimpl(tryfirst=True)  # Before what is marked so is left out.
+@pytest.hookimpl(tryfirst=True)  # Before tests are deselected by their marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave each test of what all programs share to one of them."""
+    """Run each test marked `shared` with one program only."""
     leave_each_to_one(items, "shared", "program", [name for name in PROGRAMS if name != MANY_PROCESSES])
 
 
@@ -197,7 +200,7 @@ def mpirun(digits: Path) -> Mpirun:
 
 
 def tried_by(*names: str) -> pytest.MarkDecorator:
-    """Have these programs try a test that takes the fixture `program`; the others do with the full matrix."""
+    """Run a test with the fixture `program` for these programs; run it for the others only with the full matrix."""
     params = [pytest.param(name, marks=[] if name in names else pytest.mark.full) for name in PROGRAMS]
     return pytest.mark.parametrize("program", params, indirect=True)
 
@@ -211,14 +214,14 @@ def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
-    folder.chmod(0o755)  # The trainer reads it as another user.
+    folder.chmod(0o755)  # The trainer runs as another user.
     write_digits(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
 def digits_uri(digits: Path, s3_server: Any) -> str:
-    """Where the digits lie in the S3 server."""
+    """The URI of the digits in the S3 server."""
     client = s3_server.boto3_client()
     client.create_bucket(Bucket="datasets")
     for path in digits.iterdir():
@@ -228,7 +231,7 @@ def digits_uri(digits: Path, s3_server: Any) -> str:
 
 @pytest.fixture
 def s3_env(s3_server: Any) -> dict[str, str]:
-    """What the chart sets in a pod for S3."""
+    """The environment variables that the chart sets in a pod for S3."""
     return {
         "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
         "AWS_REGION": "us-east-1",

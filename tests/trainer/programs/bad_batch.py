@@ -1,4 +1,4 @@
-"""Run as a program's ranks: the first one's eleventh batch holds no numbers, as a broken GPU's may."""
+"""Run as a program's ranks: the eleventh batch of rank 0 holds NaN, as a broken GPU may produce."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from distrain_trainer import __main__, data
 from distrain_trainer.data import Batch
 
-# The first step whose loss is logged, and so passed between the ranks.
+# The first step whose loss is logged, and so averaged over the ranks.
 BAD = 10
 train_batches = data.train_batches
 
@@ -23,6 +23,6 @@ def with_a_bad_one(*arguments: Any, rank: int, **named: Any) -> Iterator[Batch]:
         yield batch
 
 
-# Before the program is imported, and takes it from there.
+# Patch before the program is imported, as it imports the name.
 setattr(data, "train_batches", with_a_bad_one)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Run as a TFJob's processes: the one that ENDS_SUDDENLY names ends when the training has begun, without a word."""
+"""Run as a TFJob's processes: the one that ENDS_SUDDENLY names exits without a goodbye after the training has begun."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distrain_trainer.errors import task_from_environment
 from distrain_trainer.tensorflow import processes
 
 SECONDS_OF_TRAINING = 3
-# The chief says here that it is connected to all; a server cannot tell by itself.
+# The chief reports here that it is connected to all processes. A server cannot know this itself.
 BEGUN = Path(tempfile.gettempdir()) / "begun"
 
 connect = processes.Member.connect

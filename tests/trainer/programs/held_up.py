@@ -1,4 +1,4 @@
-"""Run as a rank of any program: says how much memory it takes beside the live state while it saves, or resumes."""
+"""Run as a rank of any program: print how much memory it uses, beside the live state, while it saves or resumes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 from distrain_trainer import __main__
 from distrain_trainer.loop.run import Run
 
-# So many steps show what the training itself takes. Then memory is made ready, and later comes the first checkpoint.
+# The first steps show the memory of the training itself. Then the buffer is allocated, and later the first checkpoint
+# is saved.
 STEPS_BEFORE, FIRST_SAVE = 3, 6
 begin, made_step, finish, prepare = Run.begin, Run.made_step, Run.finish, Run._prepare
 usual: list[float] = []
 
 
 def mebibytes(name: str) -> float:
-    """Return what the kernel says of this process's memory: VmRSS now, VmHWM at most."""
+    """Return a figure of this process's memory from the kernel: VmRSS is the current one, VmHWM the maximum."""
     found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.M)
     assert found
     return int(found[1]) / 1024
@@ -28,7 +29,7 @@ def say(beside: float) -> None:
 
 
 def begin_and_measure(*arguments: Any) -> Run:
-    Path("/proc/self/clear_refs").write_text("5")  # VmHWM counts from now.
+    Path("/proc/self/clear_refs").write_text("5")  # Reset VmHWM.
     run = begin(*arguments)
     if run.position.step:
         say(mebibytes("VmHWM") - mebibytes("VmRSS") + len(run.buffer.span(0, sys.maxsize)) / 1024**2)
@@ -42,7 +43,7 @@ def make_step_and_measure(run: Run, samples: int, **named: Any) -> None:
         if run.writer is not None:
             prepare(run)
     made_step(run, samples, **{**named, "may_save": not is_early})
-    run.pace.made += run.writer is None  # Rank 0 alone has one, which counts.
+    run.pace.made += run.writer is None  # Only rank 0 has a writer, and counts in made_step.
 
 
 def finish_and_measure(run: Run) -> None:

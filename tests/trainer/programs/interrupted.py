@@ -1,9 +1,9 @@
-"""Run inside the image: a training again and again, with a signal to one of its ranks each time.
+"""Run inside the image: start a training several times, and send a signal to one of its ranks each time.
 
     python3 interrupted.py SIGTERM@9,SIGUSR1@20,end COMMAND...
 
-A signal is sent once the log shows its step or a later one, to another rank each time; `end` waits for the end. What
-the runs print is passed on. Exits with the last one's code.
+A signal is sent when the log shows its step or a later one, to another rank each time. `end` waits for the run's end.
+The runs' output is printed. The exit code is the last run's.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def run(command: list[str], which: signal.Signals | None, step: int, number: int
 
 
 def pids_of_ranks() -> list[int]:
-    """Return the processes of the training, in the order of their names."""
+    """Return the pids of the training's processes, sorted by their names."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name = name_of((folder / "environ").read_bytes())
             if name and (folder / "cmdline").read_bytes().startswith(b"python3\0-m\0"):
                 found[name] = int(folder.name)
-        except OSError:  # It has just ended, or is not ours.
+        except OSError:  # The process has ended, or belongs to another user.
             continue
     return [found[name] for name in sorted(found)]
 
 
 def name_of(environment: bytes) -> str:
-    """Return what mpirun, torchrun or an operator calls a process; nothing for MXNet's servers, which just end."""
+    """Return a process's rank or task from its environment, or "" for MXNet's servers and scheduler."""
     variables = dict(each.partition("=")[::2] for each in environment.decode().split("\0"))
     told = json.loads(variables.get("TF_CONFIG") or variables.get("MX_CONFIG") or "{}").get("task")
     if told:

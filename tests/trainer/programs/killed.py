@@ -1,13 +1,16 @@
-"""Run inside the image: a training of which one process after another is killed, until it is finished.
+"""Run inside the image: run a training to its end, and kill one of its processes after another.
 
     python3 killed.py PLAN RANKS COMMAND...
 
-The plan is a JSON list of [victim, lines, share]. A victim is killed once the log has shown so many steps since the
-last start, and then a share of 0.15 s later; with no lines, that share of a start after the last kill.
-`rank N`, and what starts ranks on a worker, are started again as in the pods: by distrain-launch through a worker's
-sshd, or by torchrun. With `torchrun` itself all of its container ends, and is started again. A pod's distrain-run
-starts the process of an MXJob or a TFJob again: `scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`. What the runs
-print is passed on, and then a line `chaos: ` with what came of each kill. Exits with the last run's code.
+PLAN is a JSON list of [victim, lines, share]. The victim is killed after the log has shown `lines` steps since the last
+start, and `share` times 0.15 s more. With 0 lines it is killed during the restart, `share` of its expected time after
+the previous kill.
+
+Processes are restarted as in the pods. distrain-launch, through a worker's sshd, or torchrun restarts `rank N`. If
+`torchrun` is the victim, all processes of its container are killed and it is started again. distrain-run restarts the
+processes of an MXJob or TFJob: `scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`.
+
+The runs' output is printed, and then a line `chaos: ` with the outcome of each kill. The exit code is the last run's.
 """
 
 from __future__ import annotations
@@ -28,19 +31,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 SCRIPTS = Path("/opt/distrain/bin")
-# Marks all that this run starts, and nobody else's: processes of other tests are seen, and have our user.
+# Environment variable that marks this run's processes: /proc also shows processes of other tests, of the same user.
 MARK = f"CHAOS={uuid.uuid4()}"
 STEP = re.compile(r"(\d+)\timages/sec: ([\d.]+)")
 RESUMED = re.compile(r"resumed from \S+: step (\d+),")
 HEADER = "Step\tImg/sec"
 SECONDS_AFTER_LINE = 0.15
-# What starts again is quicker than the first time.
+# The expected time of a restart, as a share of the first start, which takes longer.
 PART_OF_START = 0.7
 
 
 @dataclass
 class Kill:
-    """What was planned, and what came of it. Seconds count from the kill; none where the next kill came before."""
+    """A planned kill and its outcome. `seconds_to_step` counts from the kill; None if the next kill came earlier."""
 
     victim: str
     lines: int
@@ -64,7 +67,7 @@ class Chaos:
         self.dead: set[int] = set()
 
     def hear(self, line: str) -> None:
-        """Take in a line of the log, and see whether it is time for the next kill."""
+        """Process a line of the log, and start the timer of the next kill if it is due."""
         if line.startswith(HEADER):
             self.trains = True
         elif resumed := RESUMED.match(line):
@@ -96,7 +99,7 @@ class Chaos:
             processes = victims(kill.victim, self.dead)
         if self.is_over:
             return
-        # Those that die with it are no victims of the next kill.
+        # Processes that die together with the victim cannot be victims of the next kill.
         self.dead |= {pid for name, pids in marked().items() if name != "torchrun" for pid in pids}
         for pid in processes:
             send_kill(pid)
@@ -139,19 +142,19 @@ def main() -> int:
 
 
 def start_worker(ranks: int) -> tuple[subprocess.Popen[bytes], list[str]]:
-    """Start a worker's process 1 on loopback. Return it, and the command of the launcher up to mpirun."""
+    """Start distrain-worker on loopback. Return its process, and the command of distrain-launch up to mpirun."""
     folder = Path(tempfile.mkdtemp())
     key = folder / "id_rsa"
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-f", str(key)], check=True)
     shutil.copy(f"{key}.pub", folder / "authorized_keys")
-    # No address of an interface: mpirun starts ranks there through ssh, as on another machine.
+    # mpirun starts ranks at this address through ssh, as on another machine, as no interface has this address.
     host = "127.0.0.2"
     with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
     (folder / "hostfile").write_text(f"{host} slots={ranks}\n")
     options = [f"--ssh-port={port}", f"--ssh-folder={folder}"]
     worker = subprocess.Popen([str(SCRIPTS / "distrain-worker"), *options, "--grace=11"], env=environment())
-    # Of failures within a second there is one: the launcher waits no longer before the tenth restart.
+    # A restart window of one second, so that the launcher does not wait longer after many restarts.
     restarts = ["--max-restarts=1000", "--restart-window=1", f"--hostfile={folder}/hostfile"]
     return worker, [str(SCRIPTS / "distrain-launch"), *options, *restarts]
 
@@ -162,22 +165,22 @@ def environment() -> dict[str, str]:
 
 
 def victims(which: str, dead: set[int]) -> list[int]:
-    """Return the processes to kill, if they are there: one, or torchrun and all that ends with its container."""
+    """Return the pids to kill, if they exist: one, or torchrun and all processes of its container."""
     found = marked()
     if which == "torchrun":
-        # First itself, or it would start the others again.
+        # torchrun first, as it would restart the others.
         return [pid for each in ("torchrun", *found) for pid in found[each]] if which in found else []
     return [pid for pid in found.get(which, []) if pid not in dead][:1]
 
 
 def marked() -> dict[str, list[int]]:
-    """Return this run's processes by what they are: rank N, worker N, mpirun, torchrun and the like."""
+    """Return the pids of this run's processes by name: rank N, worker N, mpirun, torchrun and others."""
     found: dict[str, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
             arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:  # It has just ended, or is not ours.
+        except OSError:  # The process has ended, or belongs to another user.
             continue
         name = name_of(variables, arguments)
         if MARK in variables and name:

@@ -1,4 +1,4 @@
-"""What PyTorch's live objects keep; see live_state.py."""
+"""Find the state in PyTorch's live objects; see live_state.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def model_of_this_process(alive: Alive) -> Any:
-    """Return the module that is part of no other, but for what exchanges gradients around it."""
+    """Return the model: the module that is not part of another module, except of DistributedDataParallel."""
     modules = [module for module in alive(torch.nn.Module) if not isinstance(module, DistributedDataParallel)]
     parts = {id(part) for module in modules for part in module.children()}
     [model] = [module for module in modules if id(module) not in parts and any(True for _ in module.parameters())]

@@ -1,7 +1,7 @@
-"""Run as a process of any program: leaves in /out/live.json what the live objects of rank 0 keep at the last step.
+"""Run as a process of any program: write the state of rank 0's live objects after the last step to /out/live.json.
 
-It walks the model, the optimizer, the scheduler and the scaler that exist in the process, whoever holds them, and not
-what the program hands to its checkpoints. With STOP_AFTER=k rank 0 gets a SIGTERM after step k, as at a pod's end.
+It finds the model, optimizer, scheduler and scaler that exist in the process, independently of what the program passes
+to its checkpoints. With STOP_AFTER=k rank 0 receives SIGTERM after step k, as when its pod ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ made_step = Run.made_step
 
 
 def told(array: Any) -> dict[str, Any]:
-    """Return the type, the shape and a digest of an array or a number; those of what servers have come as they are."""
+    """Return the type, shape and digest of an array or a number. Return descriptions of servers' arrays unchanged."""
     if isinstance(array, dict):
         return array
     array = np.asarray(array)
@@ -37,7 +37,7 @@ def told(array: Any) -> dict[str, Any]:
 
 
 def alive(kind: Any) -> list[Any]:
-    """Return all objects of a class that this process has."""
+    """Return all live objects of a class in this process."""
     return [each for each in gc.get_objects() if issubclass(type(each), kind)]
 
 

@@ -1,4 +1,4 @@
-"""What TensorFlow's live objects keep; see live_state.py."""
+"""Find the state in TensorFlow's live objects; see live_state.py."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
-    # What draws random numbers is seeded before each step, by the seed and the samples seen.
+    # Random generators are no state: they are seeded before each step, from the seed and the samples seen.
     drawing = {id(generator.state) for generator in alive(tf.random.Generator)}
-    # Keras counts the batches of fit, evaluate and predict, which no program of ours calls.
+    # Keras counts the batches of fit, evaluate and predict, which the trainer does not call.
     counting = {id(each) for each in (model._train_counter, model._test_counter, model._predict_counter)}
     of_model = {id(variable) for variable in model.variables}
     for variable in alive(tf.Variable):
@@ -29,7 +29,7 @@ def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def on_servers(model: Any, graphs: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types and shapes of what servers hold. The numbers by which processes meet are no state."""
+    """Yield the types and shapes of the servers' variables, except the signs of the barrier and of stop requests."""
     [graph] = graphs
     shared = [*model.trainable_variables, *(each for each in model.non_trainable_variables if each.dtype.is_floating)]
     for variable in graph.get_collection("variables"):

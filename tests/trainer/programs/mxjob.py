@@ -1,10 +1,11 @@
-"""Run inside the image: starts a scheduler, servers and workers as an MXJob does, and ends them as its operator does.
+"""Run inside the image: start a scheduler, servers and workers as an MXJob does, and end them as its operator does.
 
     python3 mxjob.py WORKERS SERVERS AFTER_FAILURE COMMAND...
 
-AFTER_FAILURE is "end", as the operator of a job that is not restarted ends what is left once one process failed, or
-"wait" for them to end by themselves. The workers' output is passed on, and the others' with their names before each
-line. Exits with the code of the first process that failed; with 99 when one had not ended half a minute after it.
+With AFTER_FAILURE "end", the other processes are ended after one has failed, as the operator does for a job that is not
+restarted. With "wait", they must end by themselves. The workers' output is printed as it is, that of the others with
+the process's name before each line. The exit code is that of the first process that failed, or 99 if a process had not
+ended half a minute later.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def main() -> None:
 
 
 def free_ports() -> int:
-    """Return a port that is free like the one above it."""
+    """Return a free port such that the next port is free too."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("", 0))
@@ -54,7 +55,7 @@ def free_ports() -> int:
 
 def start(command: list[str], environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
     if name:
-        # sed ends with the process, and each line comes whole.
+        # sed ends together with the process, and prints complete lines.
         command = ["/bin/bash", "-c", 'exec "$@" > >(sed -u "s/^/$0/") 2> >(sed -u "s/^/$0/" >&2)', name, *command]
     return subprocess.Popen(command, env={**os.environ, **environment})
 
@@ -74,12 +75,12 @@ def end_of(processes: list[subprocess.Popen[bytes]], after_failure: str) -> int:
 
 
 def first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Return the exit code of the first process that fails, or 0 once all have ended."""
+    """Return the exit code of the first process that fails, or 0 after all have ended successfully."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
         if failed or None not in codes:
-            # Others may have ended with 1 on its account since the last look.
+            # Other processes may have ended with 1 since the last check, because of this failure.
             return max(failed, default=0)
         time.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""Run as a rank of a PyTorch program: trains without dropout, and leaves this rank's weights in /out, by its rank."""
+"""Run as a rank of a PyTorch program: train without dropout, and write this rank's weights to a file in /out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run as a rank of MXNet's program with Horovod: rank 0's values, shared one after the other."""
+"""Run as a rank of MXNet's program with Horovod: broadcast several values from rank 0, one after the other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Run as a program's ranks: each leaves what its model counts beside the weights, as it is when the test begins.
+"""Run as a program's ranks: each rank writes its batch normalization statistics to /out/<rank>.npz.
 
-They lie in /out/<rank>.npz: the running means and variances of batch normalizations.
+The running means and variances are those at the moment when the evaluation begins.
 """
 
 from __future__ import annotations

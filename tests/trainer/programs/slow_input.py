@@ -1,4 +1,4 @@
-"""Run as a program's ranks: the last one's seventh batch takes far longer than the watchdog lets a step take."""
+"""Run as a program's ranks: the seventh batch of the last rank takes far longer than the watchdog's step limit."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def with_a_slow_one(*arguments: Any, rank: int, ranks: int, **named: Any) -> Ite
         yield batch
 
 
-# Before the program is imported, and takes it from there.
+# Patch before the program is imported, as it imports the name.
 setattr(data, "train_batches", with_a_slow_one)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Run as a rank of TensorFlow's Horovod program: trains without dropout, and leaves this rank's weights in /out."""
+"""Run as a rank of TensorFlow's Horovod program: train without dropout, and write this rank's weights to /out."""
 
 from __future__ import annotations
 

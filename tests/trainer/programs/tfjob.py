@@ -1,8 +1,8 @@
-"""Run in the image: a command as every process of a TFJob on loopback, told by TF_CONFIG who it is.
+"""Run inside the image: run a command as every process of a TFJob on loopback, with TF_CONFIG set.
 
-What the chief prints is printed; what the others say, where the chief says nothing. As with the operator, the job ends
-with the chief: with its exit code, and, when that is an error, with an end of those that still run (cleanPodPolicy
-Running). With `--without-operator` they must end of themselves. One that does not end is named on stderr.
+The chief's output is printed, or that of the others if the chief prints nothing. As with the operator, the job ends
+with the chief, and with its exit code. If that is an error, the processes that still run are ended (cleanPodPolicy
+Running). With `--without-operator` they must end by themselves. A process that does not end is named on stderr.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ DOES_NOT_END = 99
 class Process:
     def __init__(self, name: str, command: list[str], told: dict[str, object]) -> None:
         self.name = name
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it ends with us
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when this process ends
         out = None if name == "chief 0" else self._said
         environment = {**os.environ, "TF_CONFIG": json.dumps(told)}
-        # The chart mounts a user's volumes, and so their modules, in chief and workers alone.
+        # The chart mounts a user's volumes, and so the user's modules, only in the chief and the workers.
         if name.startswith("ps"):
             environment.pop("PYTHONPATH", None)
         self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=self._said)
@@ -72,7 +72,7 @@ def start(workers: int, servers: int, command: list[str]) -> list[Process]:
 
 
 def addresses(count: int) -> list[str]:
-    """Return free ports, the second one above the first: each is another's as long as all are held."""
+    """Return free ports; the second is the first plus 1. All are held open meanwhile, so no port occurs twice."""
     while True:
         held = [socket.create_server(("127.0.0.1", 0))]
         with contextlib.suppress(OSError):

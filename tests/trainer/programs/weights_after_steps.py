@@ -1,4 +1,4 @@
-"""Run as the ranks of one of MXNet's programs: leaves each rank's weights after the training in /out/<rank>.npz.
+"""Run as the ranks of an MXNet program: write each rank's weights after the training to /out/<rank>.npz.
 
 The model has no dropout, so that the same samples give the same weights on any number of ranks.
 """

@@ -1,4 +1,4 @@
-"""Run under mpirun: trains on digits and prints, on rank 0, each rank's checksum of the weights before and after."""
+"""Run under mpirun: train on digits, and print on rank 0 each rank's checksum of the weights before and after."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> None:
     shared_start = checksum(model.variables)
     log = Log(speaks=False)
     run = Run.begin(config, dataset, KerasState(model, optimizer), program.process_group(), log)
-    # 23 steps are the epoch, whose last global batch has 29 samples for 64 places.
+    # An epoch has 23 steps. Its last global batch has 29 samples instead of 64.
     program.train(config, dataset, model, optimizer, log, run)
     end = checksum([*model.variables, *optimizer.variables])
     gathered = hvd.allgather_object({"own_start": own_start, "shared_start": shared_start, "end": end})

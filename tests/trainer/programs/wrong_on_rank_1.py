@@ -1,4 +1,4 @@
-"""Run under mpirun: rank 1 gets one wrong number in the sum of the last size."""
+"""Run under mpirun: rank 1 receives one wrong number in the sum of the last size."""
 
 from __future__ import annotations
 

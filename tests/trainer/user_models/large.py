@@ -1,4 +1,4 @@
-"""A model of 256 MiB, by framework: with a momentum of each weight a state of 512 MiB."""
+"""Models of 256 MiB, one per framework. With the momentum of each weight the state has 512 MiB."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def gluon_net(shape: Any, classes: int) -> Any:
 
 
 def layers(make: Any, size: int) -> list[Any]:
-    """Return layers with NUMBERS weights in all."""
+    """Return layers with NUMBERS weights in total."""
     return [make() for _ in range(round(NUMBERS / size**2))]

@@ -1,4 +1,4 @@
-"""A model with a batch normalization, for whatever framework is there: PYTHONPATH is its folder."""
+"""A model with batch normalization for the framework that is installed. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch models with state of uncommon kinds, which each training step changes; PYTHONPATH is their folder."""
+"""PyTorch models with uncommon state, which each training step changes. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain_trainer.checkpoint.arrays import TYPES
 
 
 class Turning(nn.Module):
-    """A buffer of complex numbers, and a state that is no buffer."""
+    """A model with a complex buffer, and with extra state (get_extra_state)."""
 
     def __init__(self, calls: Any) -> None:
         super().__init__()
@@ -56,7 +56,10 @@ def phased(shape: tuple[int, ...], classes: int) -> Any:
 
 
 class Typed(nn.Module):
-    """Buffers of every type that a checkpoint holds, drawn by each rank. Its first training step tells their digest."""
+    """A model with buffers of every type that a checkpoint can hold, random on each rank.
+
+    The first training step prints their digest.
+    """
 
     def __init__(self) -> None:
         super().__init__()

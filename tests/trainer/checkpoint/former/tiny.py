@@ -1,4 +1,4 @@
-"""A model of a few numbers, by framework, for the checkpoints in this folder."""
+"""Models with a few weights, one per framework, for the checkpoints in this folder."""
 
 from __future__ import annotations
 
