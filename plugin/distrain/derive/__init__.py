@@ -1,1 +1,1 @@
-"""What follows from the values: `helm distrain derive`."""
+"""Derive values from a total number of GPUs for `helm distrain derive`."""

@@ -1,9 +1,9 @@
-"""Fill in what follows from the user's values: the split of the GPUs, what a worker gets, and the figures of the run.
+"""Complete the user's values: the split of the GPUs over workers, the workers' resources, and figures of the run.
 
-What the user has set stays, and is reported where it goes against what would follow. A line that was derived says so
-beside it, and is the only kind that is ever replaced: so deriving twice changes nothing, and a figure whose comment the
-user takes away is the user's. Slots, world size, host list and environment are not written down: the chart's templates
-make them of these values.
+A value that the user has set is kept; a note reports it if it conflicts with the derived one. A comment marks each
+derived line, and only marked lines are ever replaced. So deriving twice changes nothing, and a line becomes the user's
+when the user removes its comment. Slots, world size, host list and environment are not written: the chart's templates
+compute them from these values.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 RELEASE, NAMESPACE = "derive", "default"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# Gives the nodes for a job whose workers are yet to be sized, which is rendered on demand, and the name of their GPUs.
+# Returns the nodes' capacity for a job, given a function that renders the job and the GPU resource's name. The job's
+# workers have no size yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
 class Given(Struct, frozen=True):
-    """What there is to derive from: the files' texts, in Helm's order, and the values as Helm merges them.
+    """The input: the texts of the values files in Helm's order, and the chart with all flags.
 
-    `measure` gives the nodes that the user has stated, if any.
+    `measure` returns the nodes that the user has stated, None if there are none.
     """
 
     helm: Helm
@@ -49,7 +50,7 @@ class Given(Struct, frozen=True):
 
 
 class Derived(Struct):
-    """The values file, its values in the schema's order, what to tell the user, and what the given file has wrong."""
+    """The completed file, its values in the schema's order, notes for the user, and stale lines of the input."""
 
     text: str
     values: dict[str, Any]
@@ -58,7 +59,7 @@ class Derived(Struct):
 
 
 def derive(given: Given, *, ask: Measure | None) -> Derived:
-    """Return the completed values, with the figures of the run; all else is as `complete` has it."""
+    """Complete the values and append the figures of the run. Arguments and errors are those of `complete`."""
     derived = complete(given, ask=ask)
     if derived.text:
         told = _figures(given, derived.text)
@@ -68,11 +69,11 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
 
 
 def complete(given: Given, *, ask: Measure | None) -> Derived:
-    """Return the completed values.
+    """Complete the values.
 
-    `ask` gives the cluster's nodes, and is called only where the total cannot be spread without them; with None the
-    file is said to be stale there, and the text is empty. Raises ValuesError for what contradicts itself or cannot be
-    spread.
+    `ask` returns the cluster's nodes. It is called only if the GPUs cannot be split without them. If `ask` is None in
+    that case, the result has an empty text and a message that the file is stale. Raises ValuesError if values
+    contradict each other or the GPUs cannot be split.
     """
     schema = json.loads((given.source.chart / "values.schema.json").read_text())
     values = given.helm.values(given.source)
@@ -90,7 +91,7 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
 
 
 def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented_yaml.Section:
-    """Return the files merged into one, with what the flags set."""
+    """Merge the files into one document and add the values from flags."""
     document = commented_yaml.Section()
     for number, content in enumerate(texts):
         section = commented_yaml.parse(without_footer(content), schema)
@@ -117,7 +118,7 @@ def _set(
 
 
 def _work(document: commented_yaml.Section, work: Work) -> Work:
-    """Part what an earlier run derived from the user's own."""
+    """Move the values that an earlier run derived from `own` to `before`."""
     for path in (REPLICAS, GPUS, CPU, MEMORY, SHM):
         entry = document.find(path)
         if entry and entry.remark.startswith(MARK) and work.has(path):
@@ -129,14 +130,14 @@ def _work(document: commented_yaml.Section, work: Work) -> Work:
 
 
 def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
-    """Return what follows, or None where the nodes are needed for it and may not be asked for."""
+    """Return the derived lines, or None if they need the cluster's nodes and `ask` is None."""
     if given.measure is None and needs_nodes(work):
         return lines_of(work, _room(given, work, ask)) if ask else None
     return lines_of(work, _room(given, work, given.measure) if given.measure else None)
 
 
 def _room(given: Given, work: Work, measure: Measure) -> Room:
-    """Return the nodes for the job as the chart renders it, but for its size."""
+    """Return the nodes' capacity for the rendered job, whose size is not yet set."""
 
     def render() -> Job:
         from distrain.workload.manifest import from_manifest
@@ -145,7 +146,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
         return from_manifest(rendering.manifest(), "--chart")
 
     workers = work.full["workers"]
-    # Two, so that a PyTorchJob has a Master and a Worker; the size is put in later.
+    # With two workers a PyTorchJob has a Master and a Worker. The real number is set later.
     replicas = min(max(2, workers.get("minReplicas") or 1), workers.get("maxReplicas") or 1000)
     settings = ["gpus=null", f"workers.replicas={replicas}", "workers.gpus=1"]
     settings += [f"{'.'.join(path)}=null" for path in (CPU, MEMORY) if not work.has(path)]
@@ -173,7 +174,7 @@ def _write(document: commented_yaml.Section, work: Work, lines: Lines) -> None:
 def _settled(
     given: Given, document: commented_yaml.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
 ) -> str:
-    """Return the text, in the schema's order where YAML allows it."""
+    """Return the document's text, sorted in the schema's order if the YAML stays valid."""
     expected = _expected(work, lines)
     unsorted = commented_yaml.text(document)
     document.sort(schema)
@@ -183,18 +184,18 @@ def _settled(
             if _says(body, expected) or given.helm.given_values(source) == expected:
                 return body
         except ValuesError:
-            # An alias that has come to stand before its anchor.
+            # Sorting has moved a YAML alias before its anchor.
             if body is unsorted:
                 raise
     raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
 
 
 def _figures(given: Given, body: str) -> list[Figure]:
-    """Return the figures of the job that the chart makes of the text."""
+    """Render the chart with this values text and return the job's figures."""
     source = Source(given.source.chart, ("--values", "-"), body.encode())
-    # The schema has accepted what is given, and what is derived keeps to it.
+    # The given values passed the schema, and derived values satisfy it.
     rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
-    # Imported while Helm works, as it takes as long.
+    # Imported while Helm runs in parallel; the import takes as long.
     from distrain.derive.figures import figures, size_of, trainer_of
     from distrain.workload.manifest import from_manifest
 
@@ -204,7 +205,10 @@ def _figures(given: Given, body: str) -> list[Figure]:
 
 
 def _says(text: str, values: Mapping[str, Any]) -> bool:
-    """Tell whether the text holds these values beyond doubt: where Helm reads YAML otherwise, Helm has to be asked."""
+    """Tell whether PyYAML reads exactly these values from the text.
+
+    If not, Helm may still read them: the two parsers differ, so Helm must be asked.
+    """
     try:
         found = yaml.load(text, Loader=LOADER)
         return json.dumps(found, sort_keys=True) == json.dumps(values, sort_keys=True)
@@ -220,7 +224,7 @@ def _expected(work: Work, lines: Lines) -> dict[str, Any]:
 
 
 def _stale(work: Work, lines: Lines) -> list[str]:
-    """Say what of the derived values the file lacks, or has from another size."""
+    """Return a message per derived value that the file lacks or that was derived for another size."""
     found = []
     for path, line in lines.items():
         before = work.before.get(path)
@@ -244,7 +248,7 @@ def _unspread(work: Work) -> str:
 
 
 def _ordered(given: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values in the schema's order, as the file has them."""
+    """Return the values sorted in the schema's order, at every level."""
     properties = schema.get("properties", {})
     names = sorted(given, key=lambda name: list(properties).index(name) if name in properties else -1)
     return {

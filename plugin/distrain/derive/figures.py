@@ -1,7 +1,7 @@
-"""What a run of this size comes to: the lines of figures that `derive` writes below the values.
+"""Compute the figures of a run that `derive` writes below the values: batch, learning rate, traffic, checkpoints.
 
-The job's kind and size, and the trainer's command line, are read from what the chart renders, so that they are those
-that run. A figure whose ingredients are not known, as with a program of the user's own, is left out.
+The job's kind and size and the trainer's command line come from the rendered chart, so they match the real run. A
+figure is left out if one of its inputs is not known, for example for a user's own program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from distrain.errors import ValuesError
 from distrain.workload.manifest import Job
 
 TRAINER = "distrain_trainer"
-# What the figures of time assume: the network of a common cloud node, and the speed of a copy to host memory.
+# Assumptions for times: the bandwidth between common cloud nodes in bits/s, and the speed of a copy to host memory in
+# bytes/s.
 BANDWIDTH = 25e9
 COPY_BYTES_PER_SECOND = 10e9
 
@@ -24,7 +25,7 @@ Figure = tuple[str, str]
 
 
 class Size(Struct, frozen=True):
-    """A job's processes: workers, the ranks of each, the GPUs of each, and the parameter servers."""
+    """A job's processes: workers, ranks per worker (`slots`), GPUs per worker, and parameter servers."""
 
     kind: str
     workers: int
@@ -38,7 +39,10 @@ class Size(Struct, frozen=True):
 
 
 class Trainer(Struct, frozen=True):
-    """The trainer's arguments, as in its own Config; `kvstore` is MXNet's. `is_usual`: of the data's usual shape."""
+    """The trainer's arguments, with the names of the trainer's Config.
+
+    `kvstore` is MXNet's. `is_usual` tells that the data has the model's default shape and classes.
+    """
 
     framework: str
     model: str
@@ -60,14 +64,14 @@ def size_of(job: Job, gpu_resource: str) -> Size:
     kind = job.resources[0].kind
     gpus = job.main.request.get(gpu_resource, 0)
     servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
-    # An MXJob's worker is one process, but the trainer's counts each of its GPUs as a rank.
+    # An MXJob's worker is one process, but the trainer counts each of its GPUs as a rank.
     return Size(kind, job.main.replicas + job.ranks_beside, job.slots or max(gpus, 1), gpus, servers)
 
 
 def trainer_of(job: Job) -> Trainer | None:
-    """Return what the trainer is told, None for a program of the user's own.
+    """Read the trainer's arguments from the job's containers; return None for a user's own program.
 
-    Raises ValuesError for what is no number.
+    Raises ValuesError for an argument that must be a number and is not.
     """
     words = next(filter(None, (_trainer_words(container) for container in _containers(job))), None)
     if words is None:
@@ -91,7 +95,7 @@ def trainer_of(job: Job) -> Trainer | None:
 
 
 def figures(size: Size, trainer: Trainer | None) -> list[Figure]:
-    """Return label and words of each figure that is known."""
+    """Return the label and the text of each figure whose inputs are known."""
     lines = [("world size", _world(size))]
     if trainer:
         lines += [*_of_steps(size, trainer), *_of_gradients(size, trainer)]
@@ -121,7 +125,7 @@ def _of_steps(size: Size, trainer: Trainer) -> Iterator[Figure]:
 
 
 def _ranks_of_an_update(size: Size, trainer: Trainer) -> int:
-    """Return the ranks whose gradients make one step of the weights."""
+    """Return the number of ranks whose gradients are combined into one update of the weights."""
     if size.kind == "TFJob":
         return 1
     return size.slots if trainer.kvstore == "dist_async" else size.ranks
@@ -199,7 +203,7 @@ def _trainer_words(container: kube.Container) -> list[str] | None:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Return the options by name, written --name=value or --name value; the last one of a name counts."""
+    """Parse options written as --name=value or --name value; the last one of a name counts."""
     found = {}
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):

@@ -1,4 +1,4 @@
-"""The comment at the end of a derived file that tells the figures of the run."""
+"""Write and read the comment with the run's figures at the end of a derived file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def with_footer(body: str, figures: Sequence[Figure]) -> str:
 
 
 def without_footer(text: str) -> str:
-    """Return the file without the figures of an earlier run; what the user wrote around them stays."""
+    """Return the file without an earlier footer; lines that the user wrote around the footer stay."""
     kept, _ = _parted(text)
     return "\n".join(kept)
 
 
 def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
-    """Say which figures the text has not, or has otherwise; one that another size had is worth a line as well."""
+    """Return a message per figure that is missing, differs or no longer applies."""
     _, found = _parted(text)
     by_label = {line[len(MARGIN) :][:WIDTH].strip(): line for line in found}
     lines = {label: _line((label, words)) for label, words in figures}
@@ -37,7 +37,7 @@ def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
 
 
 def _parted(text: str) -> tuple[list[str], list[str]]:
-    """Part the file's own lines from the figures of an earlier run, which stand below their head."""
+    """Separate the file's own lines from the figure lines below HEAD."""
     kept: list[str] = []
     figures: list[str] = []
     inside = False

@@ -1,4 +1,4 @@
-"""What a cluster's nodes hold for workers that are yet to be sized."""
+"""Measure the capacity of a cluster's nodes for workers whose size is still to be derived."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
 if TYPE_CHECKING:
     from distrain.apiserver.cluster import Cluster
 
-# Below this, or a GiB, a share is rounded down more finely, above to whole ones.
+# Shares of at least this many millicores, or one GiB, are rounded down to whole cores or GiB.
 CORE = 1000
 
 
 class MeasuredNodes(Struct, frozen=True):
-    """A cluster's nodes and what is free on them. The job's workers are of any size: only their rules count."""
+    """A cluster's nodes and their free capacity.
+
+    The size of the job's workers is not used, only their scheduling rules.
+    """
 
     state: ClusterState
     job: Job
@@ -44,10 +47,11 @@ class MeasuredNodes(Struct, frozen=True):
         return split.replicas <= self._most_workers(split.gpus, is_emptied=True)
 
     def share(self, split: Split) -> dict[str, str]:
-        """Return a worker's part of its node's CPUs and memory, by its part of the GPUs; nothing where none is left.
+        """Return a worker's share of its node's CPUs and memory, in proportion to its GPUs.
 
-        The part is of what DaemonSets and the job's other pods leave. Of the nodes that hold workers those with the
-        most are looked at, as many as it takes.
+        Capacity that DaemonSets and the job's other pods use is subtracted first. The nodes with the largest shares are
+        used until all workers have one; the smallest of these shares counts. A resource without a positive share that
+        fits is left out.
         """
         state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}
@@ -58,7 +62,7 @@ class MeasuredNodes(Struct, frozen=True):
         return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
     def _most_workers(self, gpus: int, *, is_emptied: bool) -> int:
-        """Return how many workers of a size find room beside the job's other pods; looked up once."""
+        """Return how many workers with this many GPUs fit beside the job's other pods; results are cached."""
         key = (is_emptied, gpus)
         if key not in self._most:
             state = self.state.emptied() if is_emptied else self.state
@@ -85,7 +89,7 @@ class MeasuredNodes(Struct, frozen=True):
 
 
 def sized(job: Job, split: Split, request: Units) -> Job:
-    """Return the job with so many ranks' pods, each asking for so much."""
+    """Return the job with the split's number of workers, each with this request."""
 
     def resized(role: PodRole) -> PodRole:
         if role.name not in (WORKER, MASTER):
@@ -99,7 +103,7 @@ def sized(job: Job, split: Split, request: Units) -> Job:
 def measured_in(
     cluster: Cluster, namespace: str, job: Job, gpu_resource: str, release: str | None = None
 ) -> MeasuredNodes:
-    """Return what the nodes of a cluster hold, as `measured` does."""
+    """Read the cluster's nodes and pods, and measure the capacity as `measured` does."""
     return measured(cluster.nodes(), cluster.over_pods, namespace, job, gpu_resource, release)
 
 
@@ -111,12 +115,12 @@ def measured(
     gpu_resource: str,
     release: str | None = None,
 ) -> MeasuredNodes:
-    """Return what the nodes hold beside the pods, less those of `release`, for a job in this namespace."""
+    """Return the nodes' free capacity for a job in this namespace, as if the pods of `release` had ended."""
     return MeasuredNodes(take(nodes, over_pods, constraints_of(job, namespace), release), job, gpu_resource)
 
 
 def _offers(state: ClusterState, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
-    """Return name and free amounts of the nodes that admit the role and have GPUs at all."""
+    """Return name and free resources of the nodes that admit the role and have GPUs."""
     admitting = state.role(role).nodes
     free: list[Node] = [node for node in state.free() if node.name in admitting]
     return [(node.name, dict(node.free)) for node in free if gpu_resource in node.free]
@@ -127,6 +131,6 @@ def _gpus(node: kube.Node, gpu_resource: str) -> int:
 
 
 def _rounded(amount: int, step: int) -> int:
-    """Return a share rounded down, to whole cores or GiB where it is one at least, else to a tenth or a MiB."""
+    """Round a share down to whole cores or GiB; below one of these, to tenths of a core or MiB."""
     unit = step if amount >= step else (step // 10 if step == CORE else 2**20)
     return max(0, amount // unit * unit)

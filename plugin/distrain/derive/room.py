@@ -1,4 +1,7 @@
-"""What the nodes hold for workers that are yet to be sized; here as stated, in `measured.py` as a cluster has them."""
+"""Define the capacity of nodes for workers whose size is still to be derived.
+
+`StatedNodes` is what the user states; `measured.py` reads a cluster.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,24 @@ GIBIBYTE = 2**30
 
 
 class Room(Protocol):
-    """The nodes, as far as they are known."""
+    """The capacity of the nodes, as far as it is known."""
 
     @property
     def largest(self) -> int:
-        """The most GPUs that a worker can have."""
+        """Return the largest number of GPUs that one worker can have."""
 
     def fits(self, split: Split) -> bool:
-        """Tell whether the workers can be placed now."""
+        """Tell whether all workers of the split fit now."""
 
     def may_fit(self, split: Split) -> bool:
-        """Tell whether they can once other pods end."""
+        """Tell whether all workers of the split fit after other pods end."""
 
     def share(self, split: Split) -> dict[str, str]:
-        """Return the CPU and memory of a worker, where that is known."""
+        """Return a worker's share of CPU and memory, as far as it is known."""
 
 
 class StatedNodes(Struct, frozen=True):
-    """As many nodes as it takes, of so many GPUs each."""
+    """An unlimited number of nodes with `largest` GPUs each."""
 
     largest: int
 

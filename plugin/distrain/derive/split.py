@@ -1,8 +1,8 @@
-"""Spread a total of GPUs over workers of equal size.
+"""Split a total number of GPUs over workers of equal size.
 
-Numbers alone; `room.py` says what the nodes hold. A worker never spans nodes, so it is at most as large as the largest
-of them. Of the even splits the one with the fewest workers is taken: whole nodes where the total is a multiple of a
-node's GPUs, and their largest equal parts where it is not.
+This module computes with numbers only; `room.py` knows the nodes. A worker runs on one node, so it has at most the GPUs
+of the largest node. The even split with the fewest workers is chosen: whole nodes if the total is a multiple of a
+node's GPUs, otherwise the largest equal parts.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-# The most workers that the chart's schema allows.
+# The maximum of workers.replicas in the chart's schema.
 MOST_WORKERS = 1000
 
 Fits = Callable[["Split"], bool]
 
 
 class Split(Struct, frozen=True):
-    """So many workers of so many GPUs each."""
+    """A number of workers (`replicas`), each with the same number of GPUs."""
 
     replicas: int
     gpus: int
@@ -32,7 +32,7 @@ class Split(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """What a split has to keep to: GPUs of a worker at most, number of workers, and what the user has set."""
+    """Limits of a split: the most GPUs per worker, the range of the number of workers, and values set by the user."""
 
     largest: int
     fewest: int = 1
@@ -42,13 +42,13 @@ class Limits(Struct, frozen=True):
 
     def allow(self, split: Split) -> bool:
         fixed = self.replicas in (None, split.replicas) and self.gpus in (None, split.gpus)
-        # A size that the user has set is not ours to judge.
+        # workers.gpus as set by the user is accepted, even above the largest node.
         small = split.gpus <= self.largest or self.gpus is not None
         return fixed and small and self.fewest <= split.replicas <= self.most
 
 
 def splits(total: int, limits: Limits) -> Iterator[Split]:
-    """Yield the even splits of a total above 0, the fewest workers first."""
+    """Yield the even splits of a total above 0, with the fewest workers first."""
     each = limits.gpus or limits.largest
     fewest, most = -(-total // each), min(total, limits.most)
     for replicas in [limits.replicas] if limits.replicas else range(fewest, most + 1):
@@ -61,9 +61,9 @@ def first(total: int, limits: Limits, fits: Fits) -> Split | None:
 
 
 def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
-    """Return the splits of the nearest totals below and above that have one; either may be missing."""
+    """Return a split of the nearest total below and of the nearest total above, if there are any."""
     most = (limits.replicas or limits.most) * (limits.gpus or limits.largest)
-    # One step of the figure that is fixed, or a node more, is as far as the next one above can be.
+    # The next possible total above is at most one step of the fixed value, or one node, away.
     farthest = max(total + (limits.replicas or limits.gpus or limits.largest), limits.fewest * (limits.gpus or 1))
     below = (first(other, limits, fits) for other in range(min(total - 1, most), 0, -1))
     above = (first(other, limits, fits) for other in range(total + 1, min(farthest, most) + 1))
@@ -72,6 +72,9 @@ def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
 
 
 def whole_nodes(total: int, node: int) -> list[int]:
-    """Return the nearest totals, below and above, that fill nodes of so many GPUs; none where the total itself does."""
+    """Return the nearest totals below and above that fill whole nodes; none if the total itself does.
+
+    `node` is the number of GPUs per node.
+    """
     rest = total % node
     return [other for other in (total - rest, total - rest + node) if other] if rest else []

@@ -1,6 +1,6 @@
-"""What follows for the section `workers`: how many, and what each of them gets.
+"""Derive the section `workers` of the values: the number of workers and their resources.
 
-Only what the user has left unset is derived. Nothing here reads a file or a cluster.
+Only values that the user has not set are derived. No function here reads a file or a cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPLICAS, GPUS, CPU, MEMORY, SHM = (("workers", key) for key in ("replicas", "gp
 
 
 class Line(Struct, frozen=True):
-    """A derived value and from what."""
+    """A derived value, and the reason that its comment states."""
 
     value: int | str
     source: str
@@ -37,9 +37,9 @@ Lines = dict[Path, Line]
 
 
 class Work(Struct):
-    """The values on the way: `own` are the user's, `full` the chart's `defaults` with all that the files say.
+    """Values while they are being completed: `own` holds what the user set, `full` the chart's defaults merged with it.
 
-    `before` is what an earlier run derived, and `notes` what to tell the user.
+    `before` holds what an earlier run derived, `notes` the messages for the user.
     """
 
     own: dict[str, Any]
@@ -67,9 +67,9 @@ class Work(Struct):
 
 
 def lines_of(work: Work, room: Room | None) -> Lines:
-    """Derive all that the user has left unset; without nodes only where needs_nodes is false.
+    """Derive every value of `workers` that the user has not set.
 
-    Raises ValuesError when the total cannot be spread.
+    `room` may be None only if needs_nodes is false. Raises ValuesError if the GPUs cannot be split.
     """
     lines = _spread(work, room)
     split = Split(int(work.value(REPLICAS, lines)), int(work.value(GPUS, lines)))
@@ -86,7 +86,7 @@ def lines_of(work: Work, room: Room | None) -> Lines:
 
 
 def needs_nodes(work: Work) -> bool:
-    """Tell whether the nodes decide on something that no earlier run has settled."""
+    """Tell whether the split depends on the nodes and no earlier run has derived it."""
     total = work.total
     if not total or work.has(GPUS):
         return False
@@ -119,7 +119,7 @@ def _spread(work: Work, room: Room | None) -> Lines:
 
 
 def _given_up(work: Work, before: Lines) -> Lines:
-    """Leave to the user what was derived from a total that is there no more."""
+    """Turn derived values into the user's own, because the total `gpus` was removed."""
     for path, line in before.items():
         work.own.setdefault("workers", {})[path[1]] = line.value
         work.notes.append(f"{'.'.join(path)}: {line.value} was derived from gpus, which is gone; it is yours now")
@@ -127,7 +127,7 @@ def _given_up(work: Work, before: Lines) -> Lines:
 
 
 def _chosen(work: Work, total: int, limits: Limits, room: Room) -> Split:
-    """Return the best split: one that fits now before one that fits once other pods end."""
+    """Return the first split that fits now, otherwise the first that fits after other pods end."""
     if split := first(total, limits, room.fits):
         return split
     if split := first(total, limits, room.may_fit):
@@ -141,13 +141,13 @@ def _limits(work: Work, largest: int) -> Limits:
     workers = work.full["workers"]
     replicas, gpus = (work.own["workers"][path[1]] if work.has(path) else None for path in (REPLICAS, GPUS))
     fewest, most = workers.get("minReplicas") or 1, workers.get("maxReplicas") or MOST_WORKERS
-    # The trainer's TensorFlow worker with a parameter server uses one GPU.
+    # With a parameter server, the trainer's TensorFlow worker uses only one GPU.
     is_single = (work.full["framework"], work.full["strategy"]) == ("tensorflow", "parameter-server")
     return Limits(1 if is_single and not work.full.get("command") else largest, fewest, most, replicas, gpus)
 
 
 def _why(work: Work, split: Split, limits: Limits, node: int) -> str:
-    """Say from what the GPUs of a worker follow, and tell the user of those that do not have a whole node."""
+    """Return the reason for the GPUs per worker; add a note if a worker has less than a whole node."""
     total = split.total
     if split.gpus == node:
         return f"gpus {total} on whole nodes of {node}"
@@ -177,7 +177,7 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
 
 
 def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
-    """Derive CPU and memory, from nodes that are known, or leave them as they were for workers of this size."""
+    """Derive a worker's CPU and memory from known nodes; otherwise keep values derived for the same GPUs."""
     source = f"a node's share for {split.gpus} GPU{'s' if split.gpus != 1 else ''}"
     share = room.share(split) if room else {}
     lines = {}
@@ -198,7 +198,7 @@ def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
 
 
 def _shm(gpus: int, memory: str | None) -> Line | None:
-    """Return the size of /dev/shm where the chart's own, which is for one rank, is too small."""
+    """Return the size of /dev/shm, or None if the chart's default for one rank is enough."""
     size = gpus * GIBIBYTE
     source = f"1Gi for each of {gpus} ranks"
     if memory and size > units("memory", memory) // 2:
@@ -208,7 +208,7 @@ def _shm(gpus: int, memory: str | None) -> Line | None:
 
 
 def _report_kept(work: Work, path: Path, line: Line | None, *, is_too_much: bool) -> None:
-    """Tell of a value of the user's that goes against the derived one."""
+    """Add a note if the user's value is too large or too small, compared with the derived one."""
     value = work.own.get("workers", {}).get(path[1]) if work.has(path) else None
     if value is None or line is None:
         return

@@ -1,1 +1,1 @@
-"""What the cluster has and lacks: `helm distrain doctor`."""
+"""Examine a cluster for `helm distrain doctor`: what it has, and what a job would miss."""

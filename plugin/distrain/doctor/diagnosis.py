@@ -1,7 +1,7 @@
-"""Diagnose a cluster: what it has, what a user may do in it, and whether a job can run there.
+"""Diagnose a cluster: what it has, what the user may do in it, and whether a job can run there.
 
-Pure functions from what was read to findings. What may not be read is `unknown` and no obstacle; the verdict rests on
-what is known to be missing.
+Pure functions from a Survey to findings. A part that the user may not read gives the state `unknown`, which is no
+obstacle: the verdict depends only on what is known to be missing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from distrain.release.orphans import Orphan
 from distrain.workload.wording import listed
 
 READY, NOT_READY = 0, 11
-# Oldest minor version of each Helm, and the one Kubernetes, that distrain's tests run on.
+# The oldest minor version of each major Helm version, and the Kubernetes version, that distrain's tests run on.
 TESTED_HELM = {3: 21, 4: 2}
 TESTED_KUBERNETES = (1, 34)
-# The chart's own kubeVersion.
+# Same as kubeVersion in Chart.yaml.
 OLDEST_KUBERNETES = (1, 27)
 KUBERNETES = re.compile(r"v?(\d+)\.(\d+)")
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-# Ends of the names of provisioners whose volumes several nodes may write to at once.
+# Suffixes of the names of provisioners whose volumes support ReadWriteMany.
 SHARED = (
     "efs.csi.aws.com",
     "fsx.csi.aws.com",
@@ -51,7 +51,7 @@ INIT_CONTAINERS = "the init container that its operator adds"
 
 
 class Diagnosis(Struct, frozen=True):
-    """All findings, and the RBAC objects that grant what the caller lacks."""
+    """All findings, and the RBAC objects that would grant the user's missing rights."""
 
     namespace: str
     findings: Sequence[Finding]
@@ -59,7 +59,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def jobs(self) -> list[Finding]:
-        """What was found of each kind of job that nothing known keeps from running."""
+        """Return the findings of the kinds of job that can run, as far as is known."""
         return [found for found in self.findings if found.section == "jobs" and found.state != MISSING]
 
     @property
@@ -87,12 +87,12 @@ class Diagnosis(Struct, frozen=True):
 
 
 def needed_rights(served: Sequence[str]) -> list[rights.Right]:
-    """Return the rights that matter where these APIs are served."""
+    """Return the rights to ask the API server about; `served` lists the cluster's APIs."""
     return rights.asked([*operators.kinds(served), PLAIN])
 
 
 def diagnose(survey: Survey, helm: semver.Version | str, orphans: Sequence[Orphan] | Unread = ()) -> Diagnosis:
-    """Turn what was read into findings; `helm` is Helm's version, or why there is none."""
+    """Turn a survey into findings; `helm` is Helm's version, or the reason why it is not known."""
     served = [] if isinstance(survey.served, Unread) else survey.served
     purposes = rights.purposes([*operators.kinds(served), PLAIN])
     found = [
@@ -219,7 +219,7 @@ def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:
 
 
 def _jobs(survey: Survey, found: Sequence[Finding]) -> list[Finding]:
-    """Say of each kind of job whether it can run, from what else was found."""
+    """Return a finding per kind of job: whether it can run, given the other findings."""
     states = {(finding.section, finding.name): finding.state for finding in found}
     if isinstance(survey.served, Unread):
         unread = [Finding("jobs", kind, UNKNOWN, survey.served.why) for kind in operators.VERSIONS]
@@ -252,7 +252,7 @@ def _job(kind: str, versions: Sequence[str], survey: Survey, states: Mapping[tup
 
 
 def _is_refused(kind: str, versions: Sequence[str], own: kube.Named | Unread | None) -> bool:
-    """Tell whether Pod Security refuses every form of the job."""
+    """Tell whether Pod Security Admission refuses every form of this kind of job."""
     if not isinstance(own, kube.Named) or _level(own) != "restricted":
         return False
     return kind == "MPIJob" and "v2beta1" not in versions

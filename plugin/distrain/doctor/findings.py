@@ -1,4 +1,4 @@
-"""A finding of `doctor`: what was looked for, whether it is there, and what to do next."""
+"""Define a finding of `doctor`: what was examined, its state, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from msgspec import Struct, field
 from distrain.workload.wording import listed
 
 OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
-# What runs, though nobody needs it any more.
+# A job or pod that runs on without a release.
 LEFT = "left"
-# Names that a line holds.
+# The most names in one line.
 SHOWN = 5
 
 
 class Finding(Struct, frozen=True):
-    """One line. Without what is `needed` no job can run; `details` are the figures in `found`, for programs."""
+    """One line of the report.
+
+    If a `needed` finding is missing, no job can run. `details` are the figures in `found`, for programs.
+    """
 
     section: str
     name: str
@@ -29,7 +32,7 @@ class Finding(Struct, frozen=True):
 
 
 def some(names: Sequence[str]) -> str:
-    """Return "a, b and c", or the first few and how many more there are."""
+    """Return "a, b and c"; from a long list return the first names and the number of the others."""
     more = len(names) - SHOWN
     return listed(names) if more <= 1 else listed([*names[:SHOWN], f"{more} more"])
 

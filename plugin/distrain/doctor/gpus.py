@@ -1,6 +1,6 @@
-"""Say what the nodes offer: whether they take pods, their GPUs by model, and GPUs that no device plugin offers.
+"""Report the nodes: how many take pods, their GPUs by model, and GPUs without a device plugin.
 
-Pure functions. A GPU is an extended resource of a vendor's name; which model it is stands in labels alone.
+Pure functions. A GPU is an extended resource with a vendor's name. Only node labels tell the GPU's model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distrain.kube.quantities import allocatable
 from distrain.scheduler.taint_toleration import CONDITION_TAINTS, untolerated
 
 SECTION = "nodes"
-# Labels that name a GPU's model, the vendors' own before the clouds'.
+# Labels with a GPU's model; the vendors' labels come before the clouds'.
 MODEL_LABELS = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -26,12 +26,13 @@ MODEL_LABELS = (
     "k8s.amazonaws.com/accelerator",
     "kubernetes.azure.com/accelerator",
 )
-# Labels that only say that there is one: of NVIDIA's feature discovery, and of PCI devices of its vendor number.
+# Labels that only tell that a node has a GPU: from NVIDIA's feature discovery, and for PCI devices with NVIDIA's vendor
+# number 10de.
 PRESENT = re.compile(r"nvidia\.com/gpu\.present|feature\.node\.kubernetes\.io/pci-(\w+_)?10de\.present")
 
 
 def findings(survey: Survey) -> list[Finding]:
-    """Say how many nodes take pods, and for each resource and model how many GPUs there are and how many are free."""
+    """Report how many nodes take pods, and the total and free GPUs of each resource and model."""
     nodes = survey.nodes
     if isinstance(nodes, Unread):
         return [Finding(SECTION, name, UNKNOWN, nodes.why) for name in ("nodes", "GPUs")]
@@ -50,7 +51,10 @@ def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
 
 
 def takes_pods(node: kube.Node) -> bool:
-    """Tell whether the node is healthy and not cordoned; its owner's taints are for pods to tolerate."""
+    """Tell whether a node is not cordoned and has no taint for an unhealthy condition.
+
+    Taints that an admin set are ignored: pods may tolerate them.
+    """
     return not node.spec.unschedulable and not any(taint.key in CONDITION_TAINTS for taint in node.spec.taints or ())
 
 
@@ -105,6 +109,6 @@ def _model(node: kube.Node) -> str:
 
 
 def offered(node: kube.Node) -> dict[str, int]:
-    """Return the GPUs that the node can give to pods, by the resource's name."""
+    """Return the node's allocatable GPUs, by resource name."""
     amounts = allocatable(node)
     return {name: amount for name, amount in amounts.items() if "/" in name and GPU.search(name) and amount > 0}

@@ -1,6 +1,6 @@
-"""Which operators a cluster has, told by the APIs that it serves and the Deployments that run.
+"""Find the cluster's operators, by the APIs that it serves and the Deployments that run.
 
-Pure functions. Discovery of APIs is open to everybody; Deployments, which tell versions, often are not.
+Pure functions. Every user may discover APIs. Deployments, which tell the operators' versions, are often forbidden.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding
 from distrain.doctor.survey import Survey, Unread
 
 SECTION = "operators"
-# The versions of each kind that the chart writes, the newest first.
+# The API versions of each kind that the chart can render, the newest first.
 VERSIONS: Mapping[str, Sequence[str]] = {
     "MPIJob": ("v2beta1", "v1", "v1alpha2"),
     "PyTorchJob": ("v1",),
@@ -23,12 +23,12 @@ VERSIONS: Mapping[str, Sequence[str]] = {
     "MXJob": ("v1", "v1beta1"),
 }
 MPI_OPERATOR, TRAINING_OPERATOR = "mpi-operator", "training-operator"
-# A registry's port is followed by a slash.
+# The colon before a registry's port does not match: a slash follows the port.
 TAG = re.compile(r":(?P<tag>[^/:]+)$")
 
 
 class Operator(Struct, frozen=True):
-    """An operator: the kinds that show it, the ends of its image's name, and what one does without it."""
+    """An operator: the kinds that it serves, the suffixes of its image's name, and advice if it is missing."""
 
     name: str
     kinds: tuple[str, ...]
@@ -70,22 +70,25 @@ GROUPS = tuple(dict.fromkeys(kind.split("/")[0] for operator in OPERATORS for ki
 
 
 def versions(kind: str, served: Sequence[str]) -> list[str]:
-    """Return the versions of a kind that both the cluster serves and the chart writes."""
+    """Return the versions of a kind that the cluster serves and the chart can render."""
     return [version for version in VERSIONS.get(kind, ()) if f"kubeflow.org/{version}/{kind}" in served]
 
 
 def kinds(served: Sequence[str]) -> list[str]:
-    """Return the kinds of Kubeflow's jobs that the cluster serves and the chart writes."""
+    """Return the kinds of Kubeflow jobs that the cluster serves and the chart can render."""
     return [kind for kind in VERSIONS if versions(kind, served)]
 
 
 def operator_of(kind: str, versions: Sequence[str]) -> str:
-    """Return the operator of a kind that is served in these versions. MPIJob v1 alone is the training-operator's."""
+    """Return the name of the operator of a kind that is served in these versions.
+
+    An MPIJob that is served in v1 alone belongs to the training-operator.
+    """
     return MPI_OPERATOR if kind == "MPIJob" and [*versions] != ["v1"] else TRAINING_OPERATOR
 
 
 def findings(survey: Survey) -> list[Finding]:
-    """Say of each operator whether it is there, its version, and what it serves."""
+    """Return a finding per operator: whether it is installed, its version, and the APIs that it serves."""
     if isinstance(survey.served, Unread):
         return [Finding(SECTION, operator.name, UNKNOWN, survey.served.why) for operator in OPERATORS]
     return [_finding(operator, survey.served, survey.deployments) for operator in OPERATORS]
@@ -119,7 +122,7 @@ def _running(operator: Operator, deployment: kube.Workload, serves: str, apis: S
 
 
 def _of(operator: Operator, served: Sequence[str]) -> list[str]:
-    """Return what is served of the operator's kinds."""
+    """Return the operator's APIs that the cluster serves."""
     patterns = [re.compile(kind.replace(".", r"\.").replace("*", "[^/]+")) for kind in operator.kinds]
     apis = [api for api in served if any(pattern.fullmatch(api) for pattern in patterns)]
     if operator.name == operator_of("MPIJob", versions("MPIJob", served)) == TRAINING_OPERATOR:
@@ -142,7 +145,7 @@ def _repository(image: str) -> str:
 
 
 def _tag(image: str) -> str:
-    """Return the version in an image's name: its tag, else the start of its digest."""
+    """Return the tag of an image, otherwise the start of its digest, otherwise "latest"."""
     name, _, digest = image.partition("@")
     found = TAG.search(name)
     return found["tag"] if found else digest[:19] or "latest"

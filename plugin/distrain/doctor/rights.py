@@ -1,7 +1,7 @@
-"""Which rights distrain's users need, and the RBAC objects that grant those they lack.
+"""List the rights that distrain's users need, and build RBAC objects that grant the missing ones.
 
-Pure functions. The rights are those that the API server asks for while Helm, the plugin or kubectl does its work on
-what the chart renders: a Role among it takes no more, as its maker has the rights that it gives.
+Pure functions. The rights are those that the API server checks while Helm, the plugin or kubectl work on the chart's
+objects. The chart's Roles need no further rights: their creator already has every right that they grant.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from distrain.workload.wording import listed
 
 RBAC = "rbac.authorization.k8s.io"
 KUBEFLOW = "kubeflow.org"
-# Stands for the name in a grant, where the cluster does not tell who asks.
+# Placeholder in a grant for the user's name, if the cluster does not tell it.
 SOMEBODY = "REPLACE-WITH-THE-USER"
 SERVICE_ACCOUNT = "system:serviceaccount:"
 
-# Helm makes, reads, changes and removes each object.
+# Verbs that Helm uses on each object of a release.
 MANAGED = ("get", "create", "patch", "delete")
-# Helm 4 also lists and watches those that it waits for, as it does for `helm test`.
+# Helm 4 also lists and watches objects that it waits for, as in `helm test`.
 WAITED_FOR = (*MANAGED, "list", "watch")
-# Where Helm keeps its releases.
+# Verbs that Helm uses on the Secrets in which it stores releases.
 RELEASES = ("get", "list", "create", "update", "delete")
 PLAIN = "Plain"
-# The Secret of a Plain job's key, which its test shares.
+# The Secret with a Plain job's SSH key. The job's test uses the same Secret.
 SSH_KEY = ("", "secrets")
-# The resources of a job beside the ServiceAccount that each has.
+# The resources of each kind of job, without the ServiceAccount that every job has.
 RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
     "MPIJob": ((KUBEFLOW, "mpijobs"), ("", "configmaps")),
     "PyTorchJob": ((KUBEFLOW, "pytorchjobs"), ("", "configmaps")),
@@ -45,15 +45,15 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
         (RBAC, "rolebindings"),
     ),
 }
-# The Pod of a hook, and what it needs: of `helm test` beside the test's job, and of the one that ends a job before an
-# upgrade that replaces it.
+# The resources of a hook's Pod: for `helm test`, besides the test's own job, and for the hook that ends a job before an
+# upgrade replaces it.
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
-# Kinds that all-reduce; the others have no test.
+# Kinds that use all-reduce; the chart has no test for the others.
 TESTED = ("MPIJob", "PyTorchJob", PLAIN)
 
 
 class Right(Struct, frozen=True, order=True):
-    """One verb on one resource (a subresource after a slash), in the run's namespace or in all of them."""
+    """One verb on one resource, in the release's namespace or cluster-wide. A subresource follows a slash."""
 
     group: str
     resource: str
@@ -62,13 +62,13 @@ class Right(Struct, frozen=True, order=True):
 
     @property
     def of(self) -> str:
-        """The resource, as kubectl writes it."""
+        """Return the resource as kubectl writes it, with " of all namespaces" if the right is cluster-wide."""
         where = " of all namespaces" if self.cluster_wide and self.resource != "nodes" else ""
         return f"{self.resource}.{self.group}{where}" if self.group else f"{self.resource}{where}"
 
 
 class Purpose(Struct, frozen=True):
-    """Something a user does, and the rights that it takes; without a `needed` one no job can be installed."""
+    """An activity of a user, and the rights for it. Without a `needed` purpose's rights no job can be installed."""
 
     name: str
     rights: tuple[Right, ...]
@@ -76,12 +76,12 @@ class Purpose(Struct, frozen=True):
 
 
 def installing(kind: str) -> str:
-    """Return the name of the purpose to install, upgrade and uninstall jobs of a kind."""
+    """Return the name of the purpose "install, upgrade and uninstall jobs of this kind"."""
     return f"install {kind}"
 
 
 def purposes(kinds: Sequence[str]) -> list[Purpose]:
-    """Return what users do with jobs of these kinds."""
+    """Return the purposes of users with these kinds of job."""
     managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in kinds]
     tests = {of: WAITED_FOR for kind in kinds if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
     return [
@@ -96,7 +96,7 @@ def purposes(kinds: Sequence[str]) -> list[Purpose]:
 
 
 def asked(kinds: Sequence[str]) -> list[Right]:
-    """Return every right that matters for jobs of these kinds, once each."""
+    """Return the rights of all purposes for these kinds of job, without duplicates."""
     return sorted({right for purpose in purposes(kinds) for right in purpose.rights})
 
 
@@ -112,7 +112,10 @@ def described(rights: Iterable[Right]) -> str:
 
 
 def grants(missing: Iterable[Right], namespace: str, user: str | None) -> list[dict[str, Any]]:
-    """Return the objects that give the user exactly these rights: a Role, a ClusterRole, and their bindings."""
+    """Return a Role, a ClusterRole and their bindings with exactly these rights.
+
+    `user` is a name as the API server reports it; None gives a placeholder.
+    """
     rights = sorted(set(missing))
     here = [right for right in rights if not right.cluster_wide]
     everywhere = [right for right in rights if right.cluster_wide]
@@ -128,7 +131,7 @@ def _grant(kind: str, rights: Sequence[Right], namespace: str, user: str | None)
     if not rights:
         return []
     rules, subject = _rules(rights), _subject(user)
-    # By its content, so that a later grant takes nothing back: `kubectl apply` replaces an object of the same name.
+    # The name contains a hash of the content: `kubectl apply` of a later grant must not replace an earlier one.
     content = json.dumps([rules, subject, namespace], sort_keys=True)
     name = f"distrain-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}

@@ -1,4 +1,4 @@
-"""What `doctor` reads of a cluster: each part as it is or, where the caller may not read it, the reason why not."""
+"""Read the cluster for `doctor`. A part that the user may not read is replaced by the reason."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
 from distrain.scheduler.constraints import JobConstraints
 
-# Rights are asked one by one; so many questions are under way at a time.
+# Each right is a request of its own; this many requests run at the same time.
 QUESTIONS = 4
 
 T = TypeVar("T")
 
 
 class Unread(Struct, frozen=True):
-    """A part that could not be read, and why not."""
+    """A part of the survey that could not be read, and the reason."""
 
     why: str
 
 
 class Survey(Struct, frozen=True):
-    """A cluster, read for a job in one namespace. `own` is that namespace, None where there is none of that name.
+    """A cluster as read for a job in one namespace.
 
-    `served` holds APIs as `group/version/Kind`, `state` what is free on the nodes, and `allowed` those of the rights
-    asked that the caller has.
+    `own` is that namespace, None if it does not exist. `served` lists APIs as `group/version/Kind`. `state` has the
+    free capacity of the nodes. `allowed` has those requested rights that the user has.
     """
 
     namespace: str
@@ -51,9 +51,10 @@ class Survey(Struct, frozen=True):
 def take(
     cluster: Cluster, namespace: str, groups: Sequence[str], rights: Callable[[Sequence[str]], Sequence[Right]]
 ) -> Survey:
-    """Read the cluster, and of its APIs those of the groups; `rights` names what to ask about where these are served.
+    """Read the cluster; `groups` are the API groups to discover.
 
-    Raises UnreachableError when the cluster does not answer, and never because it refuses to tell.
+    `rights` returns the rights to ask about, given the served APIs. Raises UnreachableError if the cluster does not
+    answer, but not if it forbids a request.
     """
     try:
         version: str | Unread = cluster.version()
