@@ -1,6 +1,6 @@
-"""The all-reduce that `helm test` runs: exact sums, checked, and the bandwidths by their definition.
+"""Test the all-reduce that `helm test` runs: sums are exact and checked, bandwidths follow their definition.
 
-The torch backend is tried with torch's own image alone.
+The torch backend is tested only in the PyTorch image.
 """
 
 from __future__ import annotations

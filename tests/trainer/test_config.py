@@ -1,4 +1,4 @@
-"""The command line becomes a Config, or one line that names the value at fault."""
+"""Test that a command line gives a Config, or an error of one line that names the wrong value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain_trainer.__main__ import program_of
 from distrain_trainer.config import Config, parse
 from distrain_trainer.errors import ArgumentError
 
-# What the chart passes for its default values, but for --data and --output.
+# The arguments that the chart passes with its default values, except --data and --output.
 FROM_THE_CHART = shlex.split(
     "--framework tensorflow --strategy allreduce --model mnist --batch-size 64 --steps 100 --precision fp32 "
     "--optimizer sgd --learning-rate 0.1 --warmup 0 --seed 1 --log-every 10"
@@ -115,7 +115,7 @@ def test_framework_that_the_image_lacks_is_refused() -> None:
 
 
 def test_later_argument_overrides_an_earlier_one() -> None:
-    # trainer.extraArgs stand last.
+    # The arguments of trainer.extraArgs come last.
     config = parse([*FROM_THE_CHART, "--log-every", "1"])
 
     assert config.log_every == 1

@@ -1,4 +1,4 @@
-"""How a rank's end is told to those who started it."""
+"""Test the exit code and the message with which a rank ends on an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import distrain_trainer
 from distrain_trainer import errors
 
-# Rank 1 of a job: rank 0 has five seconds to tell what all ranks meet.
+# Rank 1 of a job. It waits five seconds, in which rank 0 can log an error that all ranks have.
 RANK_1 = """
 import os, signal, threading
 from distrain_trainer.loop.stop_flag import StopRequest

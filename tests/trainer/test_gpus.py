@@ -1,4 +1,4 @@
-"""A run that asks for GPUs trains on GPUs, or ends and says why it cannot."""
+"""Test that a run that requests GPUs trains on GPUs, or ends with the reason why it cannot."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def raise_oserror() -> None:
 
 
 class Driver:
-    """NVIDIA's libcuda.so.1, which answers with one error."""
+    """A fake of NVIDIA's libcuda.so.1, whose cuInit returns a given error."""
 
     def __init__(self, code: int) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""Images are built once per content, and an image of programs is one that a container runtime can load."""
+"""Test that images are built once per content, and that a container runtime can load an image of programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed, recorded and scheduled: pure figures."""
+"""Test the figures of log lines, of the recorded history, and of the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_logged_steps_that_are_kept_are_spread_evenly_over_the_run(logged: int) 
 
     gaps = {after - before for before, after in pairwise(steps)}
     assert (len(steps), steps[0], steps[-1]) == (1000, 0, logged - 1)
-    # The last one is always kept, so it may be next to another. Of the rest no gap is three times another.
+    # The last step is always kept, so it may be close to another. Other gaps differ by less than a factor of three.
     assert max(gaps) < 3 * min({after - before for before, after in pairwise(steps[:-1])})
 
 

@@ -1,4 +1,4 @@
-"""What is set up before a framework's program begins."""
+"""Test the set-up before a framework's program starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container's processors are those of its CPU limit."""
+"""Test that the number of processors follows the container's CPU limit."""
 
 from __future__ import annotations
 

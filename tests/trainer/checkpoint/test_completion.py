@@ -1,4 +1,4 @@
-"""A run that has finished is finished for the values that it has finished: any others are trained and written."""
+"""Test that a finished run stays finished for the same values, and goes on if other values ask for more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 
 def finish(folder: Path | str, *, steps: int = 3, **values: Any) -> None:
-    """Train so many steps and write what came of it, as the programs do."""
+    """Train until `steps` steps are made, and write the outcome, as the programs do."""
     run = begin(folder, epochs=None, steps=steps, **values)
     while run.position.step < steps:
         save_step(run)

@@ -1,4 +1,4 @@
-"""A checkpoint is written whole and read whole; of those that are not, the newest good one before is taken."""
+"""Test that checkpoints are written and read completely, and that incomplete ones are skipped."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_folder_that_may_not_be_listed_is_passed_over(tmp_path: Path, monkeypatc
     scan = os.scandir
 
     def refuse(folder: str) -> Any:
-        # Tests run as root, which may list every folder.
+        # Fake the refusal, as tests run as root, which may list every folder.
         if folder.endswith("lost+found"):
             raise PermissionError(errno.EACCES, "Permission denied", folder)
         return scan(folder)
@@ -325,7 +325,7 @@ def test_one_of_the_same_type_is_taken(dtype: str, tmp_path: Path) -> None:
 
 
 class OfOneFile(Counter):
-    """A state whose checkpoints of the first format are files that no other framework reads."""
+    """A state that decodes only its own files of checkpoint format 1."""
 
     def __init__(self) -> None:
         super().__init__()

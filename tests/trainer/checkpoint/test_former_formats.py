@@ -1,7 +1,7 @@
-"""Checkpoints of the first format are read: one file of the framework's own kind, with numbers for names.
+"""Test that checkpoints of format 1 are read: one file in the framework's own format, with numbered arrays.
 
-Those in former/ were written by the programs of commit f6afcd5, two ranks with Adam, stopped after a few steps on the
-model in former/tiny.py. live.json beside each is what live_state.py found in rank 0 then, under today's names.
+Those in former/ were written by the programs of commit f6afcd5: two ranks with Adam were stopped after a few steps on
+the model in former/tiny.py. live.json beside each holds what live_state.py found in rank 0 then, by today's names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.trainer.fixtures import saved_state
 
 FORMER = Path(__file__).parent / "former"
 NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
-# Of the programs with one kind of state, one wrote its checkpoint, and another one reads it.
+# Program that wrote the checkpoint -> program that reads it. Both PyTorch programs have the same kind of state.
 READERS = {
     "pytorch-ddp": "pytorch-horovod",
     "tensorflow-horovod": "tensorflow-horovod",
@@ -27,7 +27,7 @@ READERS = {
 }
 
 
-# Under the name of the model in former/tiny.py.
+# A smaller model with the name of the model in former/tiny.py.
 SMALLER = """
 from math import prod
 from torch import nn
@@ -56,7 +56,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     places = ("--checkpoint=/out/run", "--checkpoint-at-end")
     mounts = {tmp_path: "/out", FORMER / "tiny.py": "/models/tiny.py"}
 
-    # It makes no step, and saves what it has.
+    # The run makes no step, and saves the state that it has loaded.
     run = program(*arguments, *places, env={"PYTHONPATH": "/models"}, mounts=mounts)
 
     assert run.returncode == 0, run.stdout + run.stderr
@@ -64,7 +64,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     saved = saved_state.arrays(saved_state.newest(folder))
     live = json.loads((FORMER / writer / "live.json").read_text())
     lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
-    # Each step sets the rate, and the first format did not have it.
+    # Format 1 did not hold the learning rate, which each step sets.
     assert not {*lacking} - {"optimizer.learning_rate"}
 
 

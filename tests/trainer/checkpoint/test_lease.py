@@ -1,4 +1,4 @@
-"""Of several generations of a run one holds HEAD: a newer one takes it, and an older one ends for good."""
+"""Test that only one generation of a run holds HEAD: a newer one acquires it, and the older one ends for good."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have holders write nothing by themselves, as if their processes had ended."""
+    """Stop the heartbeats of all holders, as if their processes had ended."""
     monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 3600)
 
 
@@ -63,7 +63,7 @@ def take(store: Store, mine: Holder, *, resumes: bool = True) -> Lease:
 
 
 def nothing(_: Head) -> str:
-    """Say that a finished run has all that is asked for."""
+    """Report that a finished run lacks nothing."""
     return ""
 
 
@@ -129,7 +129,7 @@ def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
 
 
 def test_another_job_does_not_wait_for_a_holder_that_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    take(store, A)  # It never beats.
+    take(store, A)  # This holder never renews its heartbeat.
     monkeypatch.setattr(heads, "SECONDS_OF_SILENCE", 0.3)
 
     assert take(store, B).head.generation == 2
@@ -162,7 +162,7 @@ def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.Monke
     clock.now = 1.0
     liveness, head = Liveness(), Head.first(A)
     waited_for = []
-    # The third look comes after an outage. The holder has not been able to write since either.
+    # The third look comes after an outage, during which the holder could not write either.
     for seconds in (0, 1, 40, *[1] * 31):
         clock.sleep(seconds)
         waited_for.append(liveness.is_given(head))
@@ -182,7 +182,7 @@ def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: 
 
 
 def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
-    # A server that serves folders removes one with its last file, and fails whoever writes into it then.
+    # A server that stores keys in folders deletes a folder with its last file, and then concurrent writes to it fail.
     store.write("another", b"")
     with ThreadPoolExecutor(6) as starts:
         holders = list(starts.map(lambda number: take(store, Holder("run-a", (f"pod-{number}",))), range(6)))
@@ -222,13 +222,13 @@ def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
     take(store, A).end(FINISHED)
 
     assert leases.acquire(store, A, resumes=True, lacks=nothing, say=print) is None
-    # A restart of what has just finished.
+    # A restart of the job that has just finished.
     assert leases.acquire(store, A, resumes=False, lacks=nothing, say=print) is None
     assert take(store, B, resumes=False).head.since == 2
 
 
 class Careless(FolderStore):
-    """A store that writes whatever the condition."""
+    """A store that ignores the conditions of conditional writes."""
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
         self.write(name, content)
@@ -329,7 +329,7 @@ def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
 def test_run_whose_checkpoints_are_deleted_writes_its_next_one_and_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     save_step(run := begin(folder))
-    # At once: a heartbeat that came while files are deleted would be one more.
+    # Rename, so that all files vanish at once: a heartbeat during a deletion would write HEAD again.
     folder.rename(tmp_path / "deleted")
 
     save_step(run)
@@ -343,7 +343,7 @@ def test_run_whose_head_alone_is_deleted_goes_on_after_a_restart(
 ) -> None:
     save_step(begin(tmp_path))
     save_step(begin(tmp_path))
-    # As after a failed save.
+    # An incomplete checkpoint, as after a failed save.
     (tmp_path / "2-30").mkdir()
     (tmp_path / "2-30/state-1.safetensors").touch()
     (tmp_path / "HEAD").unlink()

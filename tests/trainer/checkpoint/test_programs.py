@@ -1,4 +1,4 @@
-"""Whole runs that are stopped and resumed, on loopback inside the framework's image."""
+"""Test whole runs that are stopped and resumed, on loopback inside the framework's image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STOPPED = r"^stopped at step (\d+) \((\d+) samples\) after (SIG\w+); resumes the
 
 
 def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: str, ranks: int = 2) -> Run:
-    """Run a program as the plan says, see interrupted.py, with its checkpoints and its outcome in a folder."""
+    """Run a program with interrupted.py's `plan`, with its checkpoints and its outcome in a folder."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     options = ["--checkpoint", "/out/checkpoints", "--checkpoint-every", "0.1", "--output", "/out", *arguments]
@@ -36,7 +36,7 @@ def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished
     finished = interrupted(program, tmp_path, "SIGUSR1@20,end", ranks=1)
     again = interrupted(program, tmp_path, "end", ranks=1)
 
-    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun's own, whatever the rank's is.
+    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun exits with 1 whatever the rank's code.
     assert stopped.returncode == code, stopped.stderr
     [(step, samples, reason)] = re.findall(STOPPED, stopped.stdout, re.M)
     assert (reason, int(samples)) == ("SIGTERM", 64 * int(step))

@@ -1,4 +1,4 @@
-"""A checkpoint holds all that a program keeps from step to step: a run that was stopped ends as one that was not."""
+"""Test that a checkpoint holds a program's whole state, so that a resumed run ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, ProgramInImage, Run
 from tests.trainer.fixtures import saved_state
 
-# Six steps of 256 samples are an epoch, so that the place in the data is inside the second one at the end.
+# An epoch has six steps of 256 samples, so the run ends inside the second epoch.
 STEPS, STOP_AFTER = 8, 2
 ARGUMENTS = (
     f"--data={DIGITS_IN_IMAGE}",
@@ -24,7 +24,7 @@ ARGUMENTS = (
 )
 WALKERS = ("live_pytorch.py", "live_tensorflow.py", "live_mxnet.py")
 OPTIMIZERS = ("sgd", "adam")
-# Several workers wait for nobody here, and no two runs of them end alike: docs/training.md says how far apart they are.
+# Several asynchronous workers never give the same result twice (docs/training.md says how much it differs): use one.
 ONE_WORKER = "tensorflow-ps"
 
 
@@ -40,7 +40,7 @@ def train(program: ProgramInImage, optimizer: str, folder: Path, *, stop_after: 
 
 
 class Runs:
-    """An unbroken run of a program, and one that was stopped and went on."""
+    """An uninterrupted run of a program, and a run that was stopped and resumed."""
 
     def __init__(self, program: ProgramInImage, optimizer: str, folder: Path) -> None:
         self.program, self.optimizer, self._folder = program, optimizer, folder
@@ -64,7 +64,7 @@ class Runs:
 
 
 def cases() -> list[Any]:
-    """Return each program with one optimizer, in turn; with the other one it is for the full matrix."""
+    """Return each program with each optimizer. One optimizer per program, in turn, is not only for the full matrix."""
     found = []
     for number, name in enumerate(PROGRAMS):
         for optimizer in OPTIMIZERS:
@@ -87,7 +87,7 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
     lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
     assert not lacking
     assert any(name.startswith("optimizer.") for name, _ in live)
-    # The random numbers of a step follow from the seed and the samples seen, the learning rate from the step.
+    # The seed and the samples seen determine a step's random numbers; the step determines its learning rate.
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     assert manifest["subject"]["seed"] == 0
     if runs.program.name == ONE_WORKER:

@@ -1,4 +1,4 @@
-"""What keeps checkpoints from being saved is said, tried again, and in the end stops the run."""
+"""Test that failures to save checkpoints are logged and retried, and stop the run in the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of 128 KiB."""
+    """A folder with its own file system of 128 KiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", folder], check=True)
@@ -108,7 +108,7 @@ def test_end_of_a_run_does_not_wait_for_ever_for_head(is_stopped: bool, tmp_path
     run = begin(tmp_path, checkpoint_max_age=0.2)
     save_step(run)
     (tmp_path / "HEAD").rename(tmp_path / "HEAD of before")
-    # A pipe that nobody writes to.
+    # Opening a named pipe without a writer blocks.
     os.mkfifo(tmp_path / "HEAD")
 
     if is_stopped:
@@ -241,7 +241,7 @@ def test_torn_one_makes_room_on_a_full_disk_for_the_next_one(small_disk: Path, m
     torn, whole = small_disk / "1-1", small_disk / "1-2"
     for folder in (torn, whole):
         folder.mkdir()
-        # As of a process that was killed: it held more than half of what there is.
+        # The incomplete checkpoint of a killed process takes more than half of the disk.
         (folder / "state-0.safetensors").write_bytes(bytes(80_000 if folder == torn else 4000))
     (whole / "manifest.json").touch()
     run = begin(small_disk, Counter(size=6000))

@@ -1,4 +1,4 @@
-"""Saving goes on beside the training, one state at a time, and now and then only."""
+"""Test that checkpoints are written beside the training, one at a time, and at the chosen interval."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path:
 def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
     number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # It stays so for this process, whose next test must not be told to end.
+    # monkeypatch resets the flag, which would otherwise stay set for the next tests.
     monkeypatch.setattr(Told, "to_end", False)
     request = stop_flag.StopRequest()
     handlers = {each: signal.getsignal(each) for each in stop_flag.SIGNALS}

@@ -1,4 +1,4 @@
-"""Every format, from a folder and from S3, is found, and gives each sample once per epoch over all ranks."""
+"""Test that every format is detected in folders and in S3, and gives each sample once per epoch over all ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.datasets.digits import write_idx
 from lab.datasets.pictures import encode, numbered, write_image_folder, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, numbers_in
 
-# A prime, so that no number of ranks divides it; each sample's pixels hold its number.
+# Prime, so that no number of ranks divides it. Each sample's pixels hold its number.
 SAMPLES, TESTS = 23, 7
 SIZES = (9, 1, 0, 13)
 
@@ -64,7 +64,7 @@ def numbered_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def s3(s3_server: Any, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A client of a server in which a bucket `data` stands empty."""
+    """A client of a server with an empty bucket `data`."""
     for name, value in s3_env.items():
         monkeypatch.setenv(name, value)
     client = s3_server.boto3_client()
@@ -145,7 +145,7 @@ def test_s3_gives_what_the_folder_gives(numbered_folder: Path, s3: Any) -> None:
 
 
 def test_place_without_folders_of_its_own_is_trained_on_whole(tmp_path: Path) -> None:
-    # One class is called train: no reason to take it for the training data.
+    # A class named train must not be mistaken for the folder of the training data.
     for name in ("plane", "train"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.PNG").write_bytes(encode(np.zeros((8, 8, 3), dtype=np.uint8), "PNG"))

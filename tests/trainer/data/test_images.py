@@ -1,4 +1,4 @@
-"""Images are decoded to one size, scaled and cropped where that is asked for, and one that is wrong is named."""
+"""Test that images are decoded to one size, are scaled and cropped on request, and that errors name the image."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_image_size_crops_and_mirrors_by_the_seed_for_training(tmp_path: Path) -
 
     epochs = epochs_of(0)
 
-    # Black comes first, or white where it is mirrored.
+    # The first pixel is black, or white in mirrored images.
     assert {first for first, _ in epochs} >= {0.0, 1.0}
     assert len({mean for _, mean in epochs}) > 10
     assert epochs_of(0) == epochs
@@ -78,7 +78,7 @@ def test_image_size_crops_and_mirrors_by_the_seed_for_training(tmp_path: Path) -
 
 @pytest.mark.parametrize("size", [24, 32, 60, 128], ids=["smaller", "an-eighth", "a-quarter", "half"])
 def test_large_jpeg_is_scaled_without_loss(tmp_path: Path, size: int) -> None:
-    # Of 256 pixels, in squares of 32, and so not to be told from grey at an eighth of a small size.
+    # A checkerboard of 256x256 pixels with squares of 32. If it were decoded too small, it would become grey.
     squares = (np.indices((256, 256, 3))[:2].sum(axis=0) // 32 % 2 * 255).astype(np.uint8)
     for part in ("train/a", "val/a"):
         (tmp_path / part).mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_damaged_image_is_left_out_and_said_once(tmp_path: Path, capsys: pytest.
 
     [batch] = [batch for batch in batches if (batch.weights[: batch.samples] == 0).any()]
     [slot] = np.flatnonzero(batch.weights == 0)
-    # Another image stands in the damaged one's place.
+    # Another image fills the damaged one's slot.
     assert any(np.array_equal(batch.images[slot], batch.images[other]) for other in range(3) if other != slot)
     [line] = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"left out: data\.uri: /.*/00001\.png is damaged \(.*\); upload it again \(1 of .* 1\)", line)

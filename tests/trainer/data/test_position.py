@@ -1,4 +1,4 @@
-"""Each sample is trained on once per epoch, at any sequence of sizes, wherever a run was interrupted."""
+"""Test that each sample is trained on once per epoch, however often the run is interrupted and its size changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARDS = {"each-for-itself": lambda samples: (), "in-a-row": lambda samples: (sa
 def steps_of(
     samples: int, batch: int, ranks: int, made: tuple[Segment, ...], shards: tuple[int, ...], epoch: int = 0
 ) -> Iterator[tuple[list[int], int]]:
-    """Yield what all ranks train on, step by step, and how many samples they think that is."""
+    """Yield for each step the samples of all ranks, and the number of samples that the ranks report."""
     parts = [
         part_of_epoch(samples, batch, seed=3, epoch=epoch, rank=rank, ranks=ranks, shards=shards, made=made)
         for rank in range(ranks)

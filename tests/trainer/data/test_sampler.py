@@ -1,4 +1,4 @@
-"""Every sample is trained on once per epoch, on any number of ranks, and in the same order for the same seed."""
+"""Test that each sample occurs once per epoch on any number of ranks, in an order that the seed determines."""
 
 from __future__ import annotations
 

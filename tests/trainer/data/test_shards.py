@@ -1,4 +1,4 @@
-"""Tar shards are read in a row and in part, and one that is wrong is named with its member."""
+"""Test that tar shards are read sequentially and in part, and that errors name the shard and the member."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Reads = list[tuple[str, int]]
 
 @pytest.fixture
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Which file of this test's was read, and how many bytes of it, each time."""
+    """The reads of this test's files: the file's name and the number of bytes."""
     seen: Reads = []
     original = FolderStore.read
 
     def watched(self: FolderStore, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         content = original(self, name, start=start, length=length)
-        # Another test's threads may still be at their last file.
+        # Threads of other tests may still read other files.
         if self.uri == str(tmp_path):
             seen.append((name, len(content)))
         return content
@@ -42,7 +42,7 @@ def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
-    # As many batches as are read ahead.
+    # As many batches as are prefetched.
     write_shards(tmp_path, numbered(80), (10,) * 8)
     config = config_of(tmp_path, batch_size=10)
     dataset = load(config)
@@ -127,7 +127,7 @@ def test_run_inside_a_walked_shard_reads_that_part_alone(
 
     samples = list(read_samples(train.store, train.files[0], 20, 2, classes=3))
 
-    # Of 2 KiB each.
+    # Each sample takes 2 KiB.
     assert [sample.label for sample in samples] == [2, 0]
     assert sum(length for _, length in reads) <= 8192
 
@@ -163,7 +163,7 @@ GOOD = (("a/1.png", PNG), ("a/1.cls", b"0\n"), ("a/1.json", b"{}"), ("a/2.jpeg",
 def test_shard_with_folders_long_names_and_more_members_is_read(tmp_path: Path) -> None:
     long = "folder/" * 30 + "3.x"
     (tmp_path / "a.tar").write_bytes(shard_of(*GOOD, (f"{long}.png", PNG), (f"{long}.cls", b"2")))
-    # Its suffix begins at the first dot: .x.png is no image's.
+    # The suffix begins at the first dot, so it is .x.png, which is not an image's.
     with pytest.raises(DataError, match=r"folder/3 has no \.jpg, \.jpeg or \.png beside it"):
         load(config_of(tmp_path))
 

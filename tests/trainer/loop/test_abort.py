@@ -1,4 +1,4 @@
-"""Processes that are tied together end together, unless they say goodbye."""
+"""Test that connected processes end together, unless one has said goodbye."""
 
 from __future__ import annotations
 

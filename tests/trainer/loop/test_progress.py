@@ -1,4 +1,4 @@
-"""What becomes of a step whose loss is no number: it is said, counted, and in the end ends the run."""
+"""Test that steps with a non-finite loss are logged and counted, and that too many end the run."""
 
 from __future__ import annotations
 

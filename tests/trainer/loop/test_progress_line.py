@@ -1,4 +1,4 @@
-"""The line for programs: what it says of a run, in JSON that every reader takes."""
+"""Test the progress line for programs: its figures, and that it is valid JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def train(run: Run, clock: SimpleNamespace, *, steps: int, seconds: float, loss: float = 0.5) -> None:
-    """Make steps that the clock says take so long, though each computes for a second alone."""
+    """Make steps that take `seconds` each on the fake clock, of which a step itself computes for one second."""
     progress = Progress.start(run.config, steps, Log(speaks=True), run)
     run.watchdog.stop()
     for _ in range(run.position.step, steps):

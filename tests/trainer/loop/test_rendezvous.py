@@ -1,4 +1,4 @@
-"""Processes of a job wait for each other, and one that never starts is named."""
+"""Test that the processes of a job wait for each other, and that the error names one that never starts."""
 
 from __future__ import annotations
 

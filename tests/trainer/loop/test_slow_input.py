@@ -1,4 +1,4 @@
-"""A rank whose input takes its time holds up all ranks, and none of them takes it for hung."""
+"""Test that no rank judges that another rank hangs while that one waits for slow input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.trainer.conftest import SCRIPTS, ProgramInImage
 
 
-# But TensorFlow's parameter server, whose chief alone looks for hangs.
+# All programs except TensorFlow's parameter servers, where only the chief detects hangs.
 @pytest.mark.parametrize(
     "program",
     [

@@ -1,4 +1,4 @@
-"""A rank that hangs ends the run, and nothing else does: neither its input nor a compiler."""
+"""Test that a rank that hangs ends the run, and that slow input or a compiler does not."""
 
 from __future__ import annotations
 

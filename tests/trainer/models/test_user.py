@@ -1,4 +1,4 @@
-"""A model of the user's own is found and made, and every mistake in it is one line that says where."""
+"""Test that a user's model is loaded, and that every mistake in it gives one line with the place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Write = Callable[[str], None]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write the module nets into the working directory."""
+    """Write the module `nets` into the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(tmp_path)])
     monkeypatch.delitem(sys.modules, "nets", raising=False)

@@ -1,4 +1,4 @@
-"""S3 for the tests of the stores."""
+"""Provide S3 to the tests of the stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Through a faulty network, and from a busy server, S3 is read and written to the last byte."""
+"""Test that S3 is read and written completely over a faulty network, and with a busy server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distrain_trainer.storage import Patience, Store, open_store
 from lab.s3.proxy import Fault, Proxy
 
 CONTENT = os.urandom(1_000_000)
-# What happens to requests, but for what no server that is asked again would heal: each passes at last.
+# Faults in requests. Each is temporary, so that a retry succeeds in the end.
 FAULTS: dict[str, dict[str, Fault]] = {
     "cut": {"Cut": 300_000, "Times": 3},
     "cut-early": {"Cut": 100, "Times": 3},
@@ -32,7 +32,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
 
 
 def through(*names: str) -> pytest.MarkDecorator:
-    """Have a test try these faults; the others with the full matrix."""
+    """Run a test with these faults, and with the others only in the full matrix."""
     marks = {name: [] if name in names else [pytest.mark.full] for name in FAULTS}
     return pytest.mark.parametrize(
         "fault", [pytest.param(fault, marks=marks[name], id=name) for name, fault in FAULTS.items()]
@@ -93,7 +93,7 @@ def test_file_is_written_once_on_its_condition(fault: dict[str, Fault], store: S
 
 @through("error")
 def test_files_are_listed(fault: dict[str, Fault], store: Store, s3_proxy: Proxy) -> None:
-    # The list of them is shorter than what is cut at each.
+    # The list is shorter than the length at which responses are cut.
     names = {"a.tar", *(f"c/{number}" for number in range(20))}
     for name in names:
         store.write(name, b"")

@@ -1,4 +1,4 @@
-"""S3 servers that lack a part of S3 are used without it, or named in one line; none of them is waited for."""
+"""Test S3 servers that lack a feature: the trainer works without it, or fails with one line, and never waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refusal(code: str, status: int) -> ClientError:
 
 
 class Bucket:
-    """A client of a bucket whose server answers 501 to the conditions that it does not know."""
+    """A client whose server answers 501 to conditional writes."""
 
     meta = SimpleNamespace(endpoint_url="http://s3")
 
@@ -101,7 +101,7 @@ def test_answer_that_stays_the_same_for_ever_is_not_waited_for(status: int, cloc
 
 
 def lister(heeds: tuple[str, ...], keys: list[str], *, token_lasts: bool = True) -> Callable[..., dict[str, Any]]:
-    """Return list_objects_v2 of a server with pages of two keys, that ignores where to go on but for `heeds`."""
+    """Return list_objects_v2 of a server with pages of two keys. It only obeys `heeds` to find the next page."""
 
     def list_objects(**asked: str) -> dict[str, Any]:
         start = 0
@@ -132,7 +132,7 @@ KEYS = [f"run/{letter}" for letter in "abcde"]
 def test_list_goes_on_by_what_the_server_heeds(heeds: tuple[str, ...], token_lasts: bool) -> None:
     store = store_of(SimpleNamespace(list_objects_v2=lister(heeds, KEYS, token_lasts=token_lasts)))
 
-    # A server's fault may make it endless.
+    # A wrong server may make the listing endless.
     assert list(itertools.islice(store.names(), 9)) == [*"abcde"]
 
 

@@ -1,4 +1,4 @@
-"""An S3 server that breaks off, is busy or is away is asked again, for as long as an outage may last."""
+"""Test that calls to an S3 server that is broken, busy or away are retried for as long as an outage may last."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unsteady(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unsteady]]:
         happens = staticmethod(lambda: None)
         asked = []  # noqa: RUF012
 
-    # Of stores that other tests have asked in vain.
+    # Other tests may have left failed calls here.
     monkeypatch.setattr("distrain_trainer.storage.retry._in_vain", {})
     monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("distrain_trainer.storage.retry.LONGEST_PAUSE", 0.02)
@@ -265,7 +265,7 @@ def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monk
 
 
 def test_checkpoints_that_get_no_answer_tell_that_input_may_be_late(unsteady: type[Unsteady]) -> None:
-    # The chief of a TFJob reads no data itself: it must not take workers that wait for theirs for hung ones.
+    # A TFJob's chief reads no data itself. It must not judge that workers hang if they wait for data.
     store = open_store("s3://data/set", value="checkpoint.uri")
     unsteady.happens = staticmethod(lambda: "SlowDown")
     with pytest.raises(UnavailableError):

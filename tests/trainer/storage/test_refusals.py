@@ -1,4 +1,4 @@
-"""A folder or an S3 server that cannot be used is named in one clear line."""
+"""Test the error lines for folders and S3 servers that cannot be used."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_wrong_keys_are_told_from_a_missing_bucket(
 
 
 def test_denied_access_names_the_place_and_the_verb() -> None:
-    # The S3 server's root user is denied nothing, so the answer is a stub's.
+    # A stub answers, as the S3 server denies nothing to its root user.
     store = open_store("s3://theirs/x", value="output.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:
@@ -100,13 +100,13 @@ def test_unreachable_endpoint_is_named(endpoint: str, message: str, monkeypatch:
 
     with pytest.raises(StorageError, match=message) as raised:
         open_store("s3://datasets/digits", value="data.uri").read("a.gz")
-    # A name server may be away, too; an address that is none stays so.
+    # A failed DNS lookup may be temporary, an invalid URL is not.
     assert raised.value.exit_code == (2 if "no URL" in message else 1)
 
 
 @pytest.fixture
 def silent_endpoint() -> Iterator[str]:
-    """A server that accepts connections and never says a word."""
+    """The URL of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -119,7 +119,7 @@ def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monke
     with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
         open_store("s3://datasets/digits", value="data.uri").read("a.gz")
 
-    # Three attempts and the pauses between them: with the real 15 s, 55 s at most.
+    # Three attempts and the pauses between them. With the real timeout of 15 s this takes 55 s at most.
     assert time.monotonic() - started < 1.5 + 10
 
 

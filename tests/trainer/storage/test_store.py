@@ -1,4 +1,4 @@
-"""A folder and a real S3 server are read and written alike."""
+"""Test that folders and a real S3 server are read and written in the same way."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_file_is_written_only_over_the_content_that_was_read(store: Store) -> No
     ("answers", "held"),
     [
         pytest.param([(b"1", tag_of(b"2")), (b"2", tag_of(b"2"))], (b"2", tag_of(b"2")), id="of-two-writes"),
-        # As of what is encrypted with a key of its own.
+        # For example, the ETag of an encrypted object is not an MD5 sum.
         pytest.param([(b"1", '"tag"')] * 9, (b"1", '"tag"'), id="no-sum-of-its-content"),
     ],
 )
@@ -122,7 +122,7 @@ def test_write_whose_answer_was_lost_is_no_conflict_with_itself(bucket: str) -> 
     store = open_store(f"s3://{bucket}/lost", value="checkpoint.uri")
     store.write_if("HEAD", b"mine", None)
 
-    # What boto3 does when the answer to the first one did not come.
+    # boto3 repeats a request if its response was lost.
     assert store.write_if("HEAD", b"mine", None)
 
 
@@ -136,7 +136,7 @@ def test_linked_folder_is_listed(tmp_path: Path) -> None:
 
 
 def test_marker_of_an_empty_folder_is_no_file() -> None:
-    # Stubbed, since the S3 server keeps such keys as folders.
+    # A stub answers, as the S3 server stores such keys as folders.
     store = open_store("s3://b/set", value="data.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:
@@ -156,7 +156,7 @@ def test_marker_of_an_empty_folder_is_no_file() -> None:
     ],
 )
 def test_key_has_no_empty_part(uri: str, key: str) -> None:
-    # Stubbed, since the S3 server keeps keys as paths, to which a slash more makes no difference.
+    # A stub answers, as the S3 server stores keys as paths, in which double slashes make no difference.
     store = open_store(uri, value="output.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:

@@ -1,4 +1,4 @@
-"""Processes of a training are killed at random, and its weights come out as if nothing had happened."""
+"""Test that a training whose processes are killed at random times ends with the weights of an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lab.s3.server import Server
 from tests.trainer.chaos import CASES, Case, in_faulty_s3, random_plan, steps_for, train
 from tests.trainer.fixtures.faults import FAULTS
 
-# Of each number of ranks: 24 in all. TensorFlow takes twice as long to start.
+# Kills per case and program, 24 in total. TensorFlow has fewer, as it takes twice as long to start.
 KILLS = {"tensorflow-horovod": 2, "pytorch-ddp": 8, "pytorch-horovod": 2, "mxnet-kvstore": 2}
-# Of no matter which size: as many checkpoints as can be written.
+# Seconds between checkpoints, so short that a checkpoint is nearly always being written.
 SECONDS_BETWEEN = 0.1
 
 

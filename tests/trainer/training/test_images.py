@@ -1,4 +1,4 @@
-"""Whole runs on image folders and tar shards, and how they end on what cannot be trained on."""
+"""Test whole runs on image folders and tar shards, and their errors for data that cannot be trained on."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lab.datasets.pictures import encode, numbered, write_image_folder, write_sh
 from tests.trainer.conftest import ProgramInImage, assert_refused
 
 DATA = ("--data", "/data/images")
-# In the middle of the training, by the one rank whose turn it is, while the others wait for its gradients. Where each
-# process has a log of its own, the chief's says whose to read.
+# The error of a rank that fails during the training, while the others wait for its gradients. If each process has its
+# own log, the chief's log names the process whose log has the cause.
 ELSEWHERE = r"worker \d has ended before the training, .* its log says why"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that the trainer may read, which does so as another user."""
+    """A folder that the trainer, which runs as another user, may read."""
     tmp_path.chmod(0o755)
     return tmp_path
 

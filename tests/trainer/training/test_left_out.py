@@ -1,4 +1,4 @@
-"""Steps that are left out, ranks without samples, and the means of batch normalizations: in every program."""
+"""Test steps that are left out, ranks without samples, and batch normalization statistics in every program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: Pr
     assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.8
 
 
-# But TensorFlow's parameter server, which holds these means for all workers.
+# All programs except TensorFlow's parameter servers, which hold the statistics for all workers.
 @pytest.mark.parametrize(
     "program",
     [
@@ -49,7 +49,7 @@ def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: Pr
 def test_rank_without_samples_leaves_its_means_alone_and_all_test_with_the_same(
     program: ProgramInImage, three_samples: Path, tmp_path: Path
 ) -> None:
-    # The epoch's second step has a sample for rank 1 alone.
+    # In the epoch's second step only rank 1 has a sample.
     one_step, one_epoch = (means_of_ranks(program, three_samples, tmp_path, of) for of in ("--steps=1", "--epochs=1"))
 
     assert len(one_epoch) == 2

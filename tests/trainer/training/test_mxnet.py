@@ -1,4 +1,4 @@
-"""What is MXNet's own: its parameter server, and the arithmetic of both its programs."""
+"""Test what is specific to MXNet: its parameter servers, and the arithmetic of both of its programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def weights_of(program: ProgramInImage, folder: Path, *arguments: str, ranks: in
 
 
 @pytest.mark.parametrize("name", ["mxnet-horovod", "mxnet-kvstore"])
-# Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
+# The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
 @pytest.mark.parametrize("steps", [pytest.param("1", marks=pytest.mark.full), "3"])
 def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
     name: str, steps: str, digits: Path, tmp_path: Path

@@ -1,4 +1,4 @@
-"""What is the parameter server's own: where the weights lie, and that no process outlives another."""
+"""Test what is specific to parameter servers: the placement of weights, and that all processes end together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def without_operator(workers: int) -> list[str]:
 
 def run_until_one_ends(program: ProgramInImage, which: str) -> Run:
     script = {SCRIPTS / "ends_suddenly.py": "/ends.py"}
-    # The script imports TensorFlow before the trainer can quieten it.
+    # The script imports TensorFlow before the trainer can reduce its logging.
     env = {"ENDS_SUDDENLY": which, "TF_CPP_MIN_LOG_LEVEL": "2"}
     return program(*ENDLESS, script="/ends.py", starter=without_operator, env=env, mounts=script)
 
@@ -41,7 +41,7 @@ def test_lost_process_ends_the_others(program: ProgramInImage, which: str) -> No
 def test_lost_chief_ends_the_others(program: ProgramInImage) -> None:
     run = run_until_one_ends(program, "chief 0")
 
-    # The chief says nothing: these are the lines of the server and of two workers.
+    # The chief logs nothing: these are the lines of the server and of two workers.
     assert run.returncode == 9, run.stderr
     assert run.stderr.count("distrain: the chief has ended before the training, and so all others do") == 3
 

@@ -1,4 +1,4 @@
-"""PyTorch's own: its models, and that the ranks together compute what one alone would."""
+"""Test what is specific to PyTorch: its models, and that several ranks compute the same as one rank."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.trainer.conftest import (
 )
 from tests.trainer.fixtures import saved_state
 
-# What gloo raises in a rank when another one ends.
+# Raises the error that gloo raises in a rank when another rank ends.
 LOSES_THE_OTHER = """
 import time
 from distrain_trainer.errors import LostPeerError
@@ -44,7 +44,7 @@ TURNING: dict[str, Any] = {
     "env": {"PYTHONPATH": "/models"},
     "mounts": {USER_MODELS_FOLDER / "turning.py": "/models/turning.py"},
 }
-# Takes a state over from one model to another, and uses the memory again that it was in.
+# Loads a state from one model into another, and then reuses the memory of the state's arrays.
 TAKEN_OVER = """
 import numpy as np, torch, turning
 from distrain_trainer.checkpoint.arrays import Buffer, plan
@@ -63,7 +63,7 @@ for array in arrays.values():
 differing = [name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])]
 print(differing, here[0].calls)
 """
-# Takes a state over from the one file that a checkpoint of the first format has.
+# Loads a state from the file of a checkpoint of format 1.
 TAKEN_OVER_FROM_FORMER = """
 import io, torch, turning
 from distrain_trainer.checkpoint.arrays import Buffer
@@ -136,7 +136,7 @@ def test_resnet50_trains(program: ProgramInImage) -> None:
 def weights_after(
     program: ProgramInImage, folder: Path, *, ranks: int, batch_size: int, optimizer: str
 ) -> list[Weights]:
-    """Return each rank's weights at the end of an epoch of two steps and of a step of the next one."""
+    """Return each rank's weights after an epoch of two steps, and after one more step."""
     folder.mkdir()
     folder.chmod(0o777)
     arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "3", "--batch-size", str(batch_size), "--optimizer", optimizer]
@@ -154,7 +154,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(
     optimizer: str, program: ProgramInImage, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
-    # Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
+    # The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
     [alone] = weights_after(program, tmp_path / "alone", ranks=1, batch_size=1436, optimizer=optimizer)
     first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=optimizer)
 

@@ -1,4 +1,4 @@
-"""Whole runs with data, checkpoints and output in an S3 server behind a faulty network: they come to their end."""
+"""Test that runs with data, checkpoints and output in S3 finish although the network is faulty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.trainer.conftest import ProgramInImage
 from tests.trainer.fixtures.faults import FAULTS
 
 SAMPLES, EPOCHS = 48, 12
-# Longer than a step may take before its rank counts as one that hangs.
+# Longer than the watchdog's limit for a step.
 SECONDS_AWAY = 45
 
 
@@ -48,7 +48,7 @@ def run_to_the_end(program: ProgramInImage, bucket: str, env: dict[str, str], pr
 
 
 def assert_written(program: ProgramInImage, bucket: str, server: Any) -> None:
-    """Assert that the end, a checkpoint and the model lie in the bucket."""
+    """Assert that the bucket holds the finished HEAD, a checkpoint and the model."""
     client = server.boto3_client()
     head = json.load(client.get_object(Bucket=bucket, Key="saved/HEAD")["Body"])
     assert head["state"] == "finished"
@@ -75,7 +75,7 @@ def test_run_comes_to_its_end_through(
 
 @contextmanager
 def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
-    """Have the proxy end when there is a checkpoint, and start again some time later."""
+    """Stop the proxy after a checkpoint has been saved, and start it again later."""
 
     def has_checkpoint() -> bool:
         listed = server.boto3_client().list_objects_v2(Bucket=bucket, Prefix="saved/")
@@ -99,7 +99,7 @@ def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
 def test_run_waits_for_a_server_that_is_away(
     program: ProgramInImage, bucket: str, s3_server: Any, s3_proxy: Proxy, s3_env: dict[str, str]
 ) -> None:
-    # Slow enough for the training not to be over before the outage.
+    # Slow enough that the training does not end before the outage.
     s3_proxy.set(Delay=0.05)
     with away_once_saved(bucket, s3_server, s3_proxy):
         run_to_the_end(program, bucket, s3_env, s3_proxy)

@@ -1,4 +1,4 @@
-"""Whole runs of every program, on loopback inside the framework's image."""
+"""Test whole runs of every program, on loopback inside the framework's image."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
         assert run.returncode == 0, run.stderr
         return [list(np.load(folder / f"{rank}.npz").values()) for rank in range(ranks)]
 
-    # Of the 1437 digits the second step of an epoch has the last one alone, and the other rank none.
+    # The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
     [alone], two = weights_after(1, 1436), weights_after(2, 718)
 
     for expected, first, second in zip(alone, *two, strict=True):
@@ -168,7 +168,7 @@ def test_storage_that_cannot_serve_ends_the_run_in_one_line(
     run = mpirun(*TRAINER, "--epochs", "1", *arguments.split(), env={**s3_env, **environment})
 
     assert_refused(run, message)
-    # Before any training, not after it.
+    # The error comes before the training, not after it.
     assert run.stdout == ""
 
 

@@ -1,6 +1,6 @@
-"""Wrong input ends all ranks of a run, in one line and with an exit code: the same in every program.
+"""Test that wrong input ends all ranks of a run with one line and an exit code, the same in every program.
 
-A program's starter (conftest.py) returns once all ranks have ended; what does not end in time fails the test.
+A program's starter (conftest.py) returns after all ranks have ended. The test fails if they do not end in time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS, Progra
 EPOCH = ("--epochs", "1", "--batch-size", "32")
 DIGITS = (*EPOCH, "--data", DIGITS_IN_IMAGE)
 SHARED = pytest.mark.shared
-# A framework, and what starts the ranks: each once.
+# Programs that cover each framework once, and each starter once.
 EACH_FRAMEWORK = tried_by("tensorflow-horovod", "pytorch-ddp", "mxnet-horovod")
 EACH_STARTER = tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-horovod", "mxnet-kvstore")
 
@@ -40,7 +40,7 @@ def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_
     assert_refused(run, r"data\.uri: s3://datasets/none holds nothing; put .* there")
 
 
-# A TFJob's chief trains nothing, and waits for its workers: it must find the mistake too.
+# A TFJob's chief trains nothing and waits for its workers, so it must find the mistake too.
 @tried_by("tensorflow-ps", "pytorch-ddp")
 def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
     run = program(*DIGITS, "--batch-size", "719")
@@ -71,7 +71,7 @@ def test_loss_that_is_no_number(program: ProgramInImage) -> None:
 def test_rank_that_fails_alone(program: ProgramInImage) -> None:
     run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "fails_on_rank_1.py": "/fails.py"}, timeout=120)
 
-    # Under mpirun its own line; where each process has a log of its own, the chief's says whose to read.
+    # Under mpirun the rank's own line. If each process has its own log, the chief's log names the process to look at.
     assert_refused(
         run, r"(data\.uri: gone from rank 1|worker 0 has ended before the training, .* its log says why)", code=(1, 2)
     )
@@ -79,7 +79,7 @@ def test_rank_that_fails_alone(program: ProgramInImage) -> None:
 
 @pytest.fixture
 def models(program: ProgramInImage, tmp_path: Path) -> Path:
-    """A folder with models of the user's own for the program's framework."""
+    """A folder with a user's models for the program's framework."""
     tmp_path.chmod(0o755)
     broken = "def one_argument(shape): ...\n\ndef nothing(shape, classes): ...\n"
     (tmp_path / "small.py").write_text(USER_MODELS[program.program.framework] + broken)
