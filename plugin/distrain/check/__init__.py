@@ -1,1 +1,1 @@
-"""Does a job fit: the pure part of `helm distrain check`."""
+"""Judge whether a job fits a cluster, for `helm distrain check`."""

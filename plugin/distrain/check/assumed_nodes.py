@@ -1,4 +1,4 @@
-"""The nodes that --assume-nodes describes: nodes that an autoscaler would add."""
+"""Create the nodes that --assume-nodes describes: nodes that an autoscaler would add."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from distrain.kube.quantities import thousandths
 FLAG = "--assume-nodes"
 FORM = re.compile(r"(?P<count>\d{1,5})x(?P<gpus>\d{1,4})(?::(?P<pairs>.+))?")
 AMOUNTS = ("cpu", "memory", "ephemeral-storage", "pods")
-# What the description does not mention is ample.
+# Default amounts, larger than any job needs, for resources that the description does not name.
 ENOUGH: kube.Amounts = {"cpu": 10**9, "memory": 2**60, "ephemeral-storage": 2**60, "pods": 110}
 EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu"
 
 
 def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.Node]:
-    """Return the nodes of all descriptions; raises ValuesError when one is wrong."""
+    """Return the nodes of all descriptions; raise ValuesError if one is malformed."""
     named = enumerate(descriptions, start=1)
     return [node for number, words in named for node in _nodes(words, f"assumed-{number}", gpu_resource)]
 

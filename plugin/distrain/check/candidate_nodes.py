@@ -1,7 +1,7 @@
-"""Choose the nodes whose pods have to be read.
+"""Choose the nodes whose pods must be read.
 
-Most jobs can run on a few nodes of a large cluster only: those with their GPUs or their label. Pods on other nodes take
-no room from the job, and reading them is most of the work of a check.
+In a large cluster, most jobs can run only on a few nodes, such as those with GPUs or a label. Pods on other nodes do
+not compete with the job, and reading pods is most of the work of a check.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from distrain.kube.quantities import allocatable
 from distrain.scheduler.node_filters import first_refusal, recovered
 from distrain.workload.manifest import Job, PodRole
 
-# Up to this number a list of pods per node pays off; beyond it one list of all pods takes fewer requests.
+# Up to this number of nodes, one list request per node is cheaper than listing all pods of the cluster.
 FEW = 64
 
 

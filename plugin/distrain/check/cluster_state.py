@@ -1,4 +1,4 @@
-"""The nodes of a cluster and what pods use of them, as the solver needs both for one job."""
+"""Hold a cluster's nodes and their usage by pods, and convert both to the solver's terms for one job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from distrain.solver.capacity import Judgement
 from distrain.solver.problem import Node, Role
 from distrain.workload.manifest import Job, PodRole
 
-# Reads all pods, live or from a file, and returns what a function makes of them.
+# Passes all pods, from the cluster or a file, to a function and returns the function's result.
 OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsage]
 
 
@@ -37,7 +37,7 @@ class ClusterState(Struct, frozen=True):
     _roles: dict[str, Role] = field(default_factory=dict)
 
     def emptied(self) -> ClusterState:
-        """Return the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned."""
+        """Return the cluster with only DaemonSet and static pods on it, and with all nodes healthy and not cordoned."""
         return ClusterState([recovered(node) for node in self.nodes], self.staying, self.staying, self.constraints)
 
     def free(self) -> list[Node]:
@@ -121,6 +121,6 @@ def over(pods: Iterable[CountedPod]) -> OverPods:
 
 
 def judge(job: Job, state: ClusterState) -> Judgement:
-    """Count the job's main pods that fit, in the worst and in the best case."""
+    """Judge how many of the job's main pods fit, in the worst and in the best case."""
     roles = {role.name: state.role(role) for role in job.roles}
     return capacity.judge(state.free(), list(roles.values()), roles[job.main.name])

@@ -1,4 +1,4 @@
-"""The objects that a job's pods depend on, besides nodes and other pods."""
+"""Find the objects that a job's pods depend on, besides nodes and other pods."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})
 
 
 class Dependencies(Struct, frozen=True):
-    """The objects of the namespace and the cluster that decide over a job's pods.
+    """The objects of the namespace and the cluster that affect a job's pods.
 
-    None: the kind was not read; `unseen` names it. `missing` are the Secrets and ConfigMaps that the job's pods need
-    and that do not exist.
+    A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets and ConfigMaps that
+    the job's pods need and that do not exist.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -36,7 +36,7 @@ class Dependencies(Struct, frozen=True):
 
 
 def namespace_of(job: Job, namespace: str) -> str:
-    """Return the namespace that the job's manifest names, else the one given."""
+    """Return the namespace in the job's manifest, otherwise the given one."""
     return job.main.namespace or namespace
 
 

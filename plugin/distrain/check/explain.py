@@ -1,4 +1,4 @@
-"""Explain one node: what each role of a job asks for against what is there, and what keeps pods off."""
+"""Explain one node: each role's requests against the node's free resources, and why the node refuses pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distrain.workload.wording import listed
 
 
 def why(name: str, job: Job, state: ClusterState) -> list[str]:
-    """Return the lines; raises ValuesError when there is no such node."""
+    """Return the lines of the explanation; raise ValuesError if the node does not exist."""
     found = [pair for pair in zip(state.nodes, state.free(), strict=True) if pair[1].name == name]
     if not found:
         names = sorted(node.metadata.name for node in state.nodes)
@@ -54,7 +54,7 @@ def _of_role(role: PodRole, asked: Role, node: kube.Node, free: Node, state: Clu
 
 
 def _in_the_way(role: PodRole, asked: Role, node: kube.Node, free: Node, state: ClusterState) -> Iterator[str]:
-    """Yield the scheduler's words, with what they are about, or that the job's own pods have a say."""
+    """Yield the scheduler's reason for refusing the role, the rules between the job's pods, and the labels they use."""
     cause = state.refusal(node, role)
     if cause:
         taints = [f"{taint.key}={taint.value or ''}:{taint.effect}" for taint in untolerated(node, role.spec)]

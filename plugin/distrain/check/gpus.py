@@ -1,4 +1,4 @@
-"""The GPUs of a job: their resource name, and how many are needed, free and there in total."""
+"""Count a job's GPUs: the resource name, and the numbers needed, free and in total."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GPU = re.compile(r"gpu|^nvidia\.com/")
 
 
 class Gpus(Struct, frozen=True):
-    """GPUs needed by all pods of the job, free on the nodes that admit these pods, and of all nodes in total."""
+    """The GPUs that the job needs, the free ones on nodes that admit its pods, and the total of all nodes."""
 
     resource: str
     needed: int

@@ -1,4 +1,4 @@
-"""Read what a check needs from a live cluster, as far as the caller may read it."""
+"""Read the data for a check from a live cluster, as far as the user may read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ T = TypeVar("T")
 def check(
     cluster: Cluster, job: Job, namespace: str, gpu_resource: str | None = None, release: str | None = None
 ) -> Report:
-    """Read the cluster and judge the job, as `examined` does; the GPUs' name is guessed where no value names it."""
+    """Read the cluster and judge the job; errors are those of `examined`.
+
+    Without `gpu_resource`, the GPU resource's name is guessed from the pods' requests.
+    """
     prepared, state = examined(cluster, job, namespace, gpu_resource, release)
     return report(prepared, state, gpu_resource or gpus_of(job))
 
@@ -44,8 +47,8 @@ def examined(
 ) -> tuple[PreparedJob, ClusterState]:
     """Read the job's dependencies and the state of the cluster.
 
-    Raises UnreachableError when nodes or pods cannot be read. Pods of `release` count as free, and the nodes in `more`
-    as part of the cluster.
+    Pods of `release` count as free, and the nodes in `more` as part of the cluster. Raises UnreachableError if nodes or
+    pods cannot be read.
     """
     namespace = namespace_of(job, namespace)
     prepared = prepare(job, namespace, _dependencies(cluster, job, namespace), gpu_resource or gpus_of(job))
@@ -57,7 +60,7 @@ def examined(
 
 
 def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
-    """Read only the kinds that the job's pods depend on. What the caller may not read is named in `unseen`."""
+    """Read only the kinds that the job's pods depend on; `unseen` names what the user may not read."""
     reader = _Reader(cluster, f"/api/v1/namespaces/{namespace}", namespace)
     claims = reader.claims(job)
     return Dependencies(
@@ -76,7 +79,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
 
 
 class _Reader(Struct):
-    """Reads objects of a namespace, whose API path is `path`, and collects what the caller may not read."""
+    """Read objects of a namespace, whose API path is `path`, and collect in `unseen` what the user may not read."""
 
     cluster: Cluster
     path: str

@@ -1,4 +1,4 @@
-"""Say why nodes take no further pod of a job, in the scheduler's own words and in the order of its filters."""
+"""Say why nodes take no further pod of a job, in the scheduler's words and in the order of its filters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from distrain.workload.manifest import Job, PodRole
 
 
 class Reason(Struct, frozen=True):
-    """Nodes that take no further pod, and why; none where the pods are refused before they reach the scheduler."""
+    """A number of nodes that take no further pod, and the reason; 0 nodes if pods are refused before scheduling."""
 
     nodes: int
     reason: str
 
 
 def reasons(job: Job, state: ClusterState) -> list[Reason]:
-    """Count the nodes per cause that keeps the next pod away, once the cluster is as full with the job as it gets."""
+    """Count the nodes by the cause that refuses the job's next pod, after as many pods as fit were placed."""
     roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
     left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
@@ -40,7 +40,7 @@ def reasons(job: Job, state: ClusterState) -> list[Reason]:
 
 
 def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, later: str | None) -> list[str]:
-    """Return what the first filter that refuses says; `later` is that of the filters after NodeResourcesFit."""
+    """Return the message of the first filter that refuses the node; `later` is from filters after NodeResourcesFit."""
     words = first_refusal(node, role.spec)
     if words:
         return [words]
@@ -51,7 +51,7 @@ def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, later: st
 
 
 def between_pods(role: Role) -> Iterator[str]:
-    """Yield what the scheduler says where the job's own pods are in each other's way."""
+    """Yield the scheduler's messages for rules between the job's own pods."""
     if role.spread:
         yield UNEVEN
     if role.near:

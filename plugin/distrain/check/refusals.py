@@ -1,4 +1,4 @@
-"""Prepare a job as its namespace would, and collect what refuses its pods besides the room on the nodes."""
+"""Apply the namespace's defaults to a job, and collect what refuses its pods regardless of free capacity."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from distrain.workload.wording import Wording
 
 
 class PreparedJob(Struct, frozen=True):
-    """A job with the defaults of its namespace's LimitRanges, and with the constraints of its pods.
+    """A job with the defaults of its namespace's LimitRanges, and the scheduling constraints of its pods.
 
-    `refusals` stop the job whatever the nodes hold. `unseen` names what was not judged, and `open_claims` the claims
-    whose volume's place is unknown before the first pod has its node.
+    `refusals` stop the job whatever the nodes' free capacity is. `unseen` names what was not judged. `open_claims` are
+    claims whose volume's location is unknown until the first pod has a node.
     """
 
     job: Job
@@ -37,7 +37,7 @@ class PreparedJob(Struct, frozen=True):
 
 
 def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str) -> PreparedJob:
-    """Apply the namespace's defaults to the job, and judge it by everything but nodes and other pods."""
+    """Apply the namespace's defaults to the job, and check everything except nodes, other pods and quotas."""
     job = limit_ranger.applied(job, found.limit_ranges or ())
     say = Wording(job, gpu_resource)
     claims = volume_claims.judge_claims(job, found, say)
@@ -56,7 +56,7 @@ def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str) ->
 
 
 def with_quotas(prepared: PreparedJob, own: Units, gpu_resource: str) -> list[Refusal]:
-    """Return all refusals, including those of quotas; `own`, the requests of the run's pods, count as free."""
+    """Return all refusals, including those of quotas; `own`, the requests of the release's pods, count as free."""
     say = Wording(prepared.job, gpu_resource)
     quotas = resource_quota.refusals(prepared.job, prepared.dependencies.quotas or (), say, own)
     return list(dict.fromkeys([*prepared.refusals, *quotas]))

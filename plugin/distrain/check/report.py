@@ -1,7 +1,7 @@
 """Report whether a job fits the cluster: the verdict, its figures and reasons, and what could not be judged.
 
-The verdict is `fits` only if the scheduler places every pod whatever order it takes (see solver/capacity), and nothing
-refuses the pods (see refusals). What could not be read is named under `unseen` and does not change the verdict.
+The verdict is `fits` only if the scheduler places every pod in any order (see solver/capacity) and nothing refuses the
+pods (see refusals). `unseen` names what could not be read; this does not change the verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from distrain.workload.wording import listed
 
 
 class Pods(Struct, frozen=True):
-    """The pods of one role, and what each requests in the units of a manifest."""
+    """The pods of one role, and the request of each, in a manifest's units."""
 
     role: str
     replicas: int
@@ -36,9 +36,9 @@ class Pods(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """The report of a check.
 
-    `undecided`: the verdict is `depends` only because the search among the placements ended early. `fit` counts the
-    main role's pods that fit beside all the others, and for each other role the pods that fit alone. `unseen` names
-    what was not judged, and `assumed` what was taken to differ from the cluster's state.
+    `undecided`: the check could not decide, so the verdict is `depends`. `fit` has the number of main pods that fit
+    beside all others, and for each other role the number that fit alone. `unseen` names what was not judged, and
+    `assumed` where the check assumes another state than the cluster's.
     """
 
     verdict: Verdict
@@ -61,7 +61,7 @@ class Report(Struct, frozen=True):
 
 
 def report(prepared: PreparedJob, state: ClusterState, gpu_resource: str, more: Sequence[kube.Node] = ()) -> Report:
-    """Judge the prepared job against the cluster's state, which contains the nodes in `more` already."""
+    """Judge the prepared job against the cluster's state, which already contains the nodes in `more`."""
     job = prepared.job
     now = judge(job, state)
     emptied = now if now.possible else judge(job, state.emptied())
@@ -87,8 +87,8 @@ def report(prepared: PreparedJob, state: ClusterState, gpu_resource: str, more: 
 
 
 def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) -> str:
-    """Name what leaves the verdict undecided; empty where nothing does."""
-    # An impossible job stays impossible: wherever its volumes will be, those nodes were considered.
+    """Return what leaves the verdict undecided, or an empty string."""
+    # The nodes were judged for every possible location of the volumes, so an impossible job stays impossible.
     if prepared.open_claims and placed != Verdict.IMPOSSIBLE:
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
@@ -109,7 +109,7 @@ def readable(request: Units) -> dict[str, str]:
 
 
 def not_judged(prepared: PreparedJob) -> list[str]:
-    """Name what the pods ask for and this check does not judge."""
+    """Name settings of the pods that this check does not judge."""
     return [f"{what} of the {role.name}" for role in prepared.job.roles for what in _beyond_check(role.spec)]
 
 

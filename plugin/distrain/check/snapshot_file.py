@@ -1,4 +1,4 @@
-"""Read what a check needs from a file: the output of `kubectl get nodes,pods -A -o json`, or of more kinds."""
+"""Read the data for a check from a file: the output of `kubectl get nodes,pods -A -o json`, or of more kinds."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def examined(
     release: str | None = None,
     more: Sequence[kube.Node] = (),
 ) -> tuple[PreparedJob, ClusterState]:
-    """Return the job's dependencies and the state of the cluster; the nodes in `more` count as part of it."""
+    """Return the job's dependencies and the state of the cluster; the nodes in `more` count as part of the cluster."""
     namespace = namespace_of(job, namespace)
     prepared = prepare(job, namespace, _dependencies(found, job, namespace), gpu_resource or gpus_of(job))
     return prepared, take([*found.nodes, *more], over(found.pods), prepared.constraints, release)
 
 
 def contents(cluster: bytes) -> Contents:
-    """Decode a list of objects; raises msgspec.DecodeError when it is anything else."""
+    """Decode a list of objects; raise msgspec.DecodeError for any other content."""
     found = Contents()
     for item in msgspec.json.decode(cluster, type=_List).items:
         kind = msgspec.json.decode(item, type=_Kind).kind
@@ -87,7 +87,7 @@ def contents(cluster: bytes) -> Contents:
 
 
 def read_file(path: str) -> Contents:
-    """Read a file, or stdin for -; raises ValuesError when it is no list of nodes and pods."""
+    """Read a file, or stdin for "-"; raise ValuesError unless it lists objects with at least one node."""
     flag = f"--snapshot: {path}"
     try:
         found = contents(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
@@ -102,7 +102,7 @@ def read_file(path: str) -> Contents:
 
 
 def _refuse_odd_objects(found: Contents, flag: str) -> None:
-    """Raise ValuesError for an object that no API server would accept: a file may have been edited."""
+    """Raise ValuesError for an object that no API server would accept; the user may have edited the file."""
     for kind, look in (("Node", allocatable), ("Pod", _look)):
         for item in found.by_kind.get(kind, ()):
             try:
@@ -112,12 +112,12 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
 
 
 def _look(pod: JsonPod) -> None:
-    """Decode the parts of a pod that are decoded late."""
+    """Decode the parts of a pod that are otherwise decoded on first use."""
     held(pod.kind), host_ports(pod.kind), pod.labels, pod.volumes
 
 
 def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
-    """Return the job's dependencies in the file; a kind without any object counts as not read."""
+    """Return the job's dependencies in the file; a kind without objects counts as not read."""
 
     def of(kind: str, item: type[T], *, is_in_namespace: bool = False) -> list[T] | None:
         items = found.by_kind.get(kind)

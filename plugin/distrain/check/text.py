@@ -1,4 +1,4 @@
-"""Say a report to people: a line of verdict, the nodes by reason, the next step."""
+"""Format a report as text: the verdict, the nodes by reason, the next step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
 def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]:
-    """Return the lines; the first is the answer, or the last, where only a log's end is kept."""
+    """Return the report's lines, with the verdict first, or last with `answer_last`.
+
+    `answer_last` is for logs of which only the end is kept.
+    """
     found, *step = SENTENCE.split(report.next or _fitting(report, job), maxsplit=1)
     lines = [*_table(report), *(f"next: {words}" for words in step)]
     lines += [f"not judged: {words}" for words in report.unseen]
@@ -45,7 +48,7 @@ def _fitting(report: Report, job: Job) -> str:
 
 
 def _described(role: PodRole, gpu_resource: str) -> str:
-    """Return "2 workers of 4 nvidia.com/gpu each"; cpu and memory only where there are no GPUs."""
+    """Return "2 workers of 4 nvidia.com/gpu each"; CPU and memory are named only without GPUs."""
     requests = readable(role.request)
     each = " each" if role.replicas != 1 else ""
     if gpu_resource in requests:

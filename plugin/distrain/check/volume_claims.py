@@ -1,4 +1,4 @@
-"""Judge the persistent volume claims of a job's pods: whether the pods start at all, and on which nodes."""
+"""Judge the persistent volume claims of a job's pods: whether the pods can start, and on which nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DELAYED = "WaitForFirstConsumer"
 
 
 class Claims(Struct):
-    """The volumes of each role's pods, the claims for one pod at a time, and what refuses the pods.
+    """The volumes of each role's pods, the ReadWriteOncePod claims, and refusals.
 
     `near` and `undecided` come from wait_for_first_consumer.
     """
@@ -117,7 +117,7 @@ def _to_be_bound(
 
 
 def _ephemeral(spec: kube.TemplateSpec, objects: Dependencies) -> Iterator[VolumeRule]:
-    """Yield the generic ephemeral volumes of a pod whose storage class is known."""
+    """Yield a pod's generic ephemeral volumes whose storage class is known and uses WaitForFirstConsumer."""
     for volume in spec.volumes or ():
         template = (
             isinstance(volume, kube.TemplateVolume) and volume.ephemeral and volume.ephemeral.volume_claim_template
@@ -129,7 +129,7 @@ def _ephemeral(spec: kube.TemplateSpec, objects: Dependencies) -> Iterator[Volum
 
 
 def _where_first_pod_goes(rules: Mapping[str, tuple[VolumeRule, ...]], users: Counter[str]) -> Iterator[str]:
-    """Name the claims whose volume may be out of reach of some nodes, which only the volume's driver knows."""
+    """Name shared claims whose volume some nodes may not reach; only the volume's driver knows which."""
     for each in (rule for of_role in rules.values() for rule in of_role):
         if isinstance(each, UnboundVolume) and users[each.claim] > 1 and not each.storage_class.allowed_topologies:
             pods = f"{users[each.claim]} pods"

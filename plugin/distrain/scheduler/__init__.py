@@ -1,1 +1,1 @@
-"""The filter plugins of kube-scheduler, a module for each under the plugin's own name."""
+"""Reimplement kube-scheduler's filter plugins, each in a module with the plugin's name."""

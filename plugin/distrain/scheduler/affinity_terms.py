@@ -1,4 +1,4 @@
-"""The terms of pod affinity and anti-affinity, with namespaces and label keys resolved, ready to be matched."""
+"""Resolve the namespaces and label keys in terms of pod affinity and anti-affinity, and match pods."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceLabels(Struct, frozen=True):
-    """The labels of namespaces. None: they could not be read, so only the label of the name is known."""
+    """The labels of namespaces. If they could not be read (None), only the label with the name is known."""
 
     known: Mapping[str, Labels] | None = None
 
     def labels_of(self, name: str) -> Labels | None:
-        """Return the labels of a namespace, or None when there is none of that name."""
+        """Return the labels of a namespace, or None if it does not exist."""
         return {NAMESPACE_LABEL: name} if self.known is None else self.known.get(name)
 
 
@@ -28,7 +28,7 @@ UNREAD = NamespaceLabels()
 
 
 class AffinityTerm(Struct, frozen=True):
-    """The pods that a selector selects in some namespaces, and the topology key whose domain they share."""
+    """A topology key, and the selector and namespaces of the pods that count in the key's domains."""
 
     key: str
     selector: kube.LabelSelector | None
@@ -49,10 +49,10 @@ class AffinityTerm(Struct, frozen=True):
 def required_terms(
     affinity: kube.PodAffinity | None, namespace: str, labels: Labels | None = None
 ) -> tuple[AffinityTerm, ...]:
-    """Return the required terms of a pod's affinity; a term that names no namespace means the pod's own.
+    """Return the required terms of a pod's affinity; a term without namespaces means the pod's own namespace.
 
-    The API server has put the pod's labels into the selectors of a pod that exists. Pass `labels` for a pod that is
-    yet to be created.
+    For an existing pod the API server has already added the pod's labels to the selectors. Pass `labels` for a pod that
+    does not exist yet.
     """
     return tuple(_term(term, namespace, labels or {}) for term in (affinity and affinity.required) or ())
 

@@ -1,4 +1,4 @@
-"""The scheduling constraints of a job's pods about other pods, host ports and volumes."""
+"""Collect the scheduling constraints of a job's pods about other pods, host ports and volumes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distrain.workload.manifest import Job, PodRole
 class RoleConstraints(Struct, frozen=True):
     """The constraints of one role's pods: required affinity (`near`), anti-affinity (`apart`), topology spread.
 
-    `beside` is the affinity that follows from a claim that several pods share. `keys` are all topology keys named.
+    `beside` is the affinity that results from a claim that several pods share. `keys` are all topology keys in use.
     """
 
     role: PodRole
@@ -34,15 +34,15 @@ class RoleConstraints(Struct, frozen=True):
     keys: frozenset[str] = frozenset()
 
     def counts_as_near(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
-        """Tell whether a pod counts for this role's affinity: it has to match every term."""
+        """Tell whether a pod counts for this role's affinity: the pod must match every term."""
         return bool(self.near) and all(term.matches(namespace, namespaces, labels) for term in self.near)
 
 
 class JobConstraints(Struct, frozen=True):
-    """The constraints of a job's roles, by the role's name, and what is needed to match them.
+    """The constraints of a job's roles, by the role's name, and the data to match them.
 
-    `priorities` are the lowest and the highest of the job's pods. A pod that is nominated for a node is scheduled
-    before those pods of the job whose priority is not higher.
+    `priorities` are the lowest and the highest of the job's pods. The scheduler places a nominated pod before those
+    pods of the job whose priority is not higher.
     """
 
     namespace: str
@@ -110,7 +110,7 @@ def _of_role(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], bes
 
 
 def _spread(role: PodRole) -> Iterator[kube.Spread]:
-    """Yield the topology spread constraints that are not mere preferences, with the role's labels in their selector."""
+    """Yield the topology spread constraints except ScheduleAnyway, with the role's labels in their selector."""
     for spread in role.spec.topology_spread_constraints or ():
         if spread.when_unsatisfiable != "ScheduleAnyway":
             selector = selectors.with_label_keys(spread.label_selector, spread.match_label_keys, "In", role.labels)

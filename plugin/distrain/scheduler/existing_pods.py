@@ -1,6 +1,6 @@
-"""What the cluster's pods mean for one role's affinity, anti-affinity and topology spread, kept per node.
+"""Record, per node, how the cluster's pods affect one role's affinity, anti-affinity and topology spread.
 
-Pods are added one by one, and none is kept.
+Pods are added one by one, and no pod is kept in memory.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 class ExistingPods(Struct):
     """Names of nodes whose pods match a constraint of the role, or whose pods' anti-affinity matches the role.
 
-    `near` nodes have pods that the role's affinity selects. `apart` has the nodes of each anti-affinity term's pods,
-    and `counts` the pods of each topology spread constraint, by the number of the term or constraint. `repelling` are
-    domains (key and value) of pods whose anti-affinity selects the role's pods.
+    `near` are nodes with pods that the role's affinity selects. `apart` has such nodes per anti-affinity term, and
+    `counts` the number of matching pods per topology spread constraint; both are keyed by the index of the term or
+    constraint. `repelling` are domains (key and value) with pods whose anti-affinity selects the role's pods.
 
-    For pods nominated for a node: `blocked` are nodes that the role's own anti-affinity refuses, `shunning` those that
-    the nominated pod's does. `awaited` counts nominated pods that the scheduler may or may not take into account.
+    For nominated pods: `blocked` are nodes that the role's own anti-affinity refuses, `shunning` nodes that the
+    nominated pod's anti-affinity refuses. `awaited` counts nominated pods that the scheduler may or may not consider.
     """
 
     near: set[str] = field(default_factory=set)
@@ -46,7 +46,7 @@ def add_running(
     node: kube.Node,
     anti_affinity: Iterable[AffinityTerm],
 ) -> None:
-    """Add a pod on a node; `anti_affinity` is the pod's own."""
+    """Add a pod that has a node; `anti_affinity` is the pod's own."""
     name, labels, namespace = node.metadata.name, pod.labels, pod.namespace
     if role.counts_as_near(namespace, job.namespaces, labels):
         existing.near.add(name)
@@ -67,7 +67,7 @@ def add_nominated(
     node: kube.Node,
     anti_affinity: Iterable[AffinityTerm],
 ) -> None:
-    """Add a pod that is nominated for a node: the scheduler takes it into account on that node alone."""
+    """Add a pod that is nominated for a node; the scheduler considers it only on that node."""
     labels, namespace = pod.labels, pod.namespace
     found = node.metadata.labels or {}
     existing.awaited += any(_is_counted(spread, pod, job.namespace, labels) for spread in role.spread)
@@ -76,8 +76,8 @@ def add_nominated(
         existing.blocked.add(node.metadata.name)
     if _repelling(anti_affinity, job, role, node):
         existing.shunning.add(node.metadata.name)
-        # The scheduler runs this filter only if some affinity matches the pod: here once a pod of the job whose
-        # anti-affinity does is on its node.
+        # The scheduler runs this filter only if some affinity matches the pod. Here that is true once a pod of the job
+        # with a matching anti-affinity has a node.
         existing.awaited += not (role.near or role.apart) and any(
             term.matches(job.namespace, job.namespaces, role.labels)
             for other in job.roles.values()

@@ -1,6 +1,6 @@
 """InterPodAffinity: required affinity and anti-affinity to the cluster's pods and between the job's own.
 
-The cluster's pods decide which nodes refuse a role; the job's own pods become a solver's constraint.
+The cluster's pods decide which nodes refuse a role. Rules between the job's own pods are passed to the solver.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def affinity(
 
 
 def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[Apart, ...]:
-    """Return the anti-affinity between the role and the job's roles, whichever of the two asks for it."""
+    """Return the anti-affinity between the role and the job's roles, whichever side states it."""
     found: dict[str, set[str]] = {}
     for name, other in job.roles.items():
         about_other = [term for term in role.apart if term.matches(job.namespace, job.namespaces, other.labels)]

@@ -1,4 +1,4 @@
-"""What kube-scheduler says of a node that a filter plugin refuses, word for word."""
+"""kube-scheduler's messages for nodes that its filter plugins refuse, word for word."""
 
 from __future__ import annotations
 

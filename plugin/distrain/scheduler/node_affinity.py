@@ -7,7 +7,7 @@ from distrain.kube import selectors
 
 
 def matches(node: kube.Node, pod: kube.PodSpec) -> bool:
-    """Tell whether the node has what the pod's node selector and required node affinity ask for."""
+    """Tell whether the node satisfies the pod's node selector and required node affinity."""
     found = node.metadata.labels or {}
     for key, value in (pod.node_selector or {}).items():
         if found.get(key) != value:

@@ -1,4 +1,4 @@
-"""The filters that look at the node and the pod alone, in the scheduler's order.
+"""Run the filters that need only the node and the pod, in the scheduler's order.
 
 These are NodeUnschedulable, NodeName, TaintToleration and NodeAffinity.
 """
@@ -25,7 +25,7 @@ def first_refusal(node: kube.Node, pod: kube.PodSpec) -> str | None:
 
 
 def recovered(node: kube.Node) -> kube.Node:
-    """Return the node as it will be once it is healthy and no longer cordoned."""
+    """Return the node without its cordon and without taints for conditions, as if it were healthy again."""
     taints = [taint for taint in node.spec.taints or () if taint.key not in CONDITION_TAINTS]
     if not node.spec.unschedulable and taints == (node.spec.taints or []):
         return node

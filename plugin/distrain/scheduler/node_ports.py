@@ -1,8 +1,8 @@
-"""NodePorts: host ports as resources; a node has one of each.
+"""NodePorts: model host ports as resources; each node has one of each.
 
-Two pods on a node may not have the same protocol and port on the same address. A pod on all addresses (0.0.0.0)
-conflicts with every other pod on that port. So such a pod requests each address that a pod of the job names, and one
-more resource, which pods on any other address take. The scheduler treats no other address, not even `::`, as all.
+Two pods on a node may not use the same protocol and port on the same address. A pod on all addresses (0.0.0.0)
+conflicts with every other pod on that port. So such a pod requests each address that a pod of the job names, plus one
+resource that stands for every other address. The scheduler treats only 0.0.0.0 as all addresses, not `::`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class UsedPort(Struct, frozen=True):
 
 
 def host_ports(spec: kube.PodSpec | Kind) -> frozenset[UsedPort]:
-    """Return the host ports that the pod uses while it runs; init containers that end use none."""
+    """Return the host ports of the pod's containers and sidecars; other init containers are ignored."""
     lasting = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     return frozenset(
         UsedPort(port.protocol or "TCP", port.host_port, port.host_ip or ALL)
@@ -63,7 +63,7 @@ class PortResources:
         return [_name(*key, address) for address in addresses]
 
     def _held(self, port: UsedPort) -> list[str]:
-        """Return the resources that any other pod takes with a port."""
+        """Return the resources that a pod of the cluster takes with a port."""
         key = (port.protocol, port.number)
         known = self._addresses.get(key, ())
         if port.address == ALL:

@@ -9,7 +9,7 @@ from distrain.solver.reduce import asked
 
 
 def insufficient(node: Node, role: Role) -> list[str]:
-    """Return a message for each resource that keeps off the pod after the last one of the role that fits."""
+    """Return a message for each resource that is too small for one more pod, after as many as fit."""
     held = copies(node, role)
     short = [name for name, amount in asked(role) if node.free.get(name, 0) - held * amount < amount]
     return [TOO_MANY_PODS if name == "pods" else f"Insufficient {name}" for name in short]

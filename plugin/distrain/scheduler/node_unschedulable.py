@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes only pods that tolerate the taint of a cordon."""
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate the unschedulable taint."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ CORDON = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def is_refused(node: kube.Node, pod: kube.PodSpec) -> bool:
-    """Tell whether the node is cordoned and the pod does not tolerate that."""
+    """Tell whether the node is cordoned and the pod does not tolerate the unschedulable taint."""
     return bool(node.spec.unschedulable) and not tolerates(pod, CORDON)

@@ -1,6 +1,6 @@
-"""Sum up, pod by pod, what the cluster's pods use of each node.
+"""Sum up, pod by pod, the resources of each node that the cluster's pods use.
 
-Two processes may each sum up a part of the pods: usages can be added.
+Usages can be added, so two processes can each sum up a part of the pods.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_L
 # The role of the chart's hook that runs the check in the cluster; its pod ends before the job starts.
 PREFLIGHT = "preflight"
 ENDED = ("Succeeded", "Failed")
-# Stands for every node, in place of a node's name.
+# Used instead of a node's name to mean every node.
 EVERYWHERE = ""
 
 
 class Usage(Struct):
-    """Requests and host ports of each node's pods, exclusive claims in use, and `existing` pods as each role sees them.
+    """Requests and host ports per node, exclusive claims in use, and `existing` pods per role.
 
-    `claims` are in use EVERYWHERE where a pod runs, and on one node where a pod is only nominated for it. `between`
+    A claim of a pod with a node is in use EVERYWHERE; a nominated pod's claim only on the nominated node. `between`
     counts nominated pods that are scheduled before some of the job's pods and after others.
     """
 
@@ -48,10 +48,10 @@ class Usage(Struct):
 
 
 class PodCounts(Struct):
-    """Numbers of pods that the report names.
+    """Numbers of pods for the report.
 
-    `pending` wait for a node, and `lower` have a lower priority than the job's. `own` are the run's own pods: they
-    request `own_request`, which counts as free.
+    `pending` pods wait for a node, and `lower` pods have a lower priority than the job's. `own` are the release's own
+    pods; their request, `own_request`, counts as free.
     """
 
     pending: int = 0
@@ -68,7 +68,7 @@ class ClusterUsage(Struct):
     counts: PodCounts = field(default_factory=PodCounts)
 
     def __add__(self, other: ClusterUsage) -> ClusterUsage:
-        """Return the usage by the pods of both, which stay as they are."""
+        """Return the sum of two usages, without changing either."""
         total: ClusterUsage = _joined(self, other)
         return total
 
@@ -76,14 +76,14 @@ class ClusterUsage(Struct):
 def usage_of(
     nodes: Iterable[kube.Node], pods: Iterable[CountedPod], job: JobConstraints, release: str | None = None
 ) -> ClusterUsage:
-    """Sum up what the pods use, as a job with these constraints sees it; the pods of `release` count as free.
+    """Sum up the pods' usage for a job with these constraints; the pods of `release` count as free.
 
-    A pod that has ended uses nothing. A pending pod that is nominated for a node uses that node already, unless its
-    priority is lower than the job's: the scheduler places it first. Other pending pods are only counted, since they may
-    be placed before the job's. No pod is kept.
+    A pod that has ended uses nothing. A pending pod that is nominated for a node already uses that node, because the
+    scheduler places it first, unless its priority is lower than the job's. Other pending pods are only counted: they
+    may be placed before the job's pods. No pod is kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
-    # Most pods of a node are alike; what they have in common is worked out once.
+    # Most pods of a node are of the same kind; what these have in common is computed once.
     alike: Counter[tuple[str, Kind]] = Counter()
     for pod in pods:
         node, kind = pod.node_name, pod.kind
@@ -99,9 +99,9 @@ def usage_of(
 
 
 class _Adding:
-    """Adds pods to a ClusterUsage; reads of each pod only what the job's constraints need.
+    """Add pods to a ClusterUsage; read from each pod only what the job's constraints need.
 
-    `looks_at_each`: whether pods of the same kind on the same node may differ for the job.
+    `looks_at_each` tells whether pods of the same kind on the same node may differ for the job.
     """
 
     def __init__(self, job: JobConstraints, nodes: Mapping[str, kube.Node]) -> None:
@@ -127,7 +127,7 @@ class _Adding:
                 usage.ports.setdefault(name, set()).update(ports)
 
     def look_at(self, pod: CountedPod, kind: Kind) -> None:
-        """Add what a pod means for the job's exclusive claims and its constraints about other pods."""
+        """Add a pod's effect on the job's exclusive claims and on its constraints about other pods."""
         name = self._place(pod.node_name, kind)
         for usage in self._into(name, kind):
             if self._job.exclusive_claims and pod.namespace == self._job.namespace:

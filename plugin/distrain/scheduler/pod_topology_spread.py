@@ -23,7 +23,11 @@ def refusal(node: kube.Node, role: RoleConstraints) -> str | None:
 def spread(
     existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
 ) -> tuple[Spread, ...]:
-    """Return the role's constraints; one whose selector selects no pod only asks for its label."""
+    """Return the role's constraints for the solver.
+
+    A constraint with an empty or missing selector counts no pods. It only requires its topology key on the node, so it
+    is left out here.
+    """
     return tuple(
         _spread(constraint, existing.counts.get(number, Counter()), role, job, nodes)
         for number, constraint in enumerate(role.spread)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distrain import kube
 
-# The node controller sets and lifts these taints with the state of the node.
+# The node controller sets and removes these taints as the node's conditions change.
 CONDITION_TAINTS = frozenset(
     f"node.kubernetes.io/{condition}"
     for condition in (

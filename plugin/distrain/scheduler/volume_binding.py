@@ -1,4 +1,4 @@
-"""VolumeBinding: the nodes that can reach the volumes of a pod's claims, bound or yet to be bound."""
+"""VolumeBinding: find the nodes that can reach the volumes of a pod's claims, bound or not yet bound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BoundVolume(Struct, frozen=True):
 
 
 class UnboundVolume(Struct, frozen=True):
-    """A claim with WaitForFirstConsumer: it gets a free volume, or a new one, once its first pod has a node."""
+    """A claim with WaitForFirstConsumer: it is bound to a free or a new volume once its first pod has a node."""
 
     claim: str
     spec: kube.ClaimSpec
@@ -39,7 +39,7 @@ class UnboundVolume(Struct, frozen=True):
     storage_class: kube.StorageClass
 
     def refusal(self, node: kube.Node) -> str | None:
-        """Return the scheduler's message for a node where neither a free nor a new volume can be, else None."""
+        """Return the scheduler's message if neither a free nor a new volume is possible on the node, else None."""
         if any(suits(volume, self.spec) and _is_reached(volume, node) for volume in self.volumes):
             return None
         if self.storage_class.provisioner in NO_PROVISIONER:
@@ -57,7 +57,7 @@ def refusal(node: kube.Node, rules: Iterable[VolumeRule]) -> str | None:
 
 
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
-    """Tell whether a claim may be bound to the volume, wherever the volume is."""
+    """Tell whether the claim can be bound to the volume, ignoring the volume's location."""
     spec = volume.spec
     asked = ((claim.resources and claim.resources.requests) or {}).get("storage", 0)
     return (
@@ -71,7 +71,7 @@ def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
 
 
 def _is_reached(volume: PersistentVolume, node: kube.Node) -> bool:
-    """Tell whether the volume's node affinity selects the node; it is matched with labels alone."""
+    """Tell whether the volume's node affinity selects the node; only the node's labels are matched."""
     affinity = volume.spec.node_affinity
     if not (affinity and affinity.required):
         return True

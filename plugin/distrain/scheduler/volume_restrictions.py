@@ -1,4 +1,4 @@
-"""VolumeRestrictions: a claim with access mode ReadWriteOncePod is for one pod at a time."""
+"""VolumeRestrictions: only one pod at a time may use a claim with access mode ReadWriteOncePod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distrain.kube.policy import PersistentVolumeClaim
 
 
 def claims_of(volumes: Iterable[kube.Volume] | None) -> list[str]:
-    """Name the claims among a pod's volumes, each once."""
+    """Return the names of the claims in a pod's volumes, without duplicates."""
     used = (volume.persistent_volume_claim for volume in volumes or ())
     return list(dict.fromkeys(claim.claim_name for claim in used if claim))
 

@@ -1,7 +1,7 @@
-"""Claims of storage classes with WaitForFirstConsumer: the node of the first pod decides where the volume is.
+"""Handle claims with WaitForFirstConsumer: the first pod's node decides where the volume is.
 
-If a new volume can be reached from one domain of its class's allowed topologies only, the other pods that use the claim
-follow the first one, as if they had an affinity for each other. Every other case is left undecided.
+If a new volume can be reached only from one domain of its class's allowed topologies, the other pods with the claim
+must follow the first one, as with an affinity between them. Every other case is left undecided.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distrain.workload.manifest import Job, PodRole
 
 
 class SharedVolumes(Struct):
-    """The affinity that follows for each role, and the claims whose volume may be in one place or another."""
+    """The resulting affinity of each role, and the claims whose volume's location is not determined."""
 
     near: dict[str, Near] = field(default_factory=dict)
     undecided: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ def _tie(found: SharedVolumes, name: str, rule: UnboundVolume, roles: Sequence[P
     near = Near(keys, frozenset(role.name for role in roles), {key: frozenset() for key in keys})
     affinity = [role.spec.affinity and role.spec.affinity.pod_affinity for role in roles]
     if any(each and each.required for each in affinity) or any(role.name in found.near for role in roles):
-        # A role has one affinity.
+        # The solver supports one affinity per role.
         found.undecided.append(name)
     else:
         found.near.update({role.name: near for role in roles})
@@ -57,7 +57,7 @@ def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> dict[str, 
 
 
 def _is_open(rule: UnboundVolume) -> bool:
-    """Tell whether the volume may be in places that differ by more than the domain of its first pod."""
+    """Tell whether the first pod's domain does not determine where the volume is."""
     places = {msgspec.json.encode(volume.spec.node_affinity) for volume in _candidates(rule)}
     if rule.storage_class.provisioner in NO_PROVISIONER:
         return len(places) > 1

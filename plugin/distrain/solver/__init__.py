@@ -1,1 +1,1 @@
-"""Count the pods of a job that fit on nodes: numbers in, counts out. Knows nothing of Kubernetes."""
+"""Count how many of a job's pods fit on nodes. This package computes with numbers and knows no Kubernetes objects."""

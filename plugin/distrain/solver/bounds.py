@@ -1,8 +1,8 @@
-"""Decide what needs no search, for a job of any size: sums over domains and nodes that are alike.
+"""Decide jobs of any size without a search, by sums over domains and over classes of equal nodes.
 
-Each role is held against the worst that all others can do, whatever their own rules allow them; so a proof is right,
-but there may be none. Domains that pods have opened to those that have to be near stay open, and a spread always lets a
-pod into the smallest domain, as long as there is room.
+For each role, all other roles are assumed to do their worst, even where their own rules would not allow it. So a proof
+is correct, but for some jobs there is no proof. Two facts are used: a domain that has opened for an affinity stays
+open, and a spread constraint always admits a pod to the smallest domain while that domain has room.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from distrain.solver.node_classes import MANY, NOWHERE, NearRule, NodeClass, Pro
 
 
 class Decision(Struct, frozen=True):
-    """None: not decided."""
+    """Whether every order places all pods (`certain`), and whether some order does (`possible`). None: not decided."""
 
     certain: bool | None = None
     possible: bool | None = None
 
 
 def decide(problem: Problem, budget: int) -> Decision:
-    """Decide what can be without a search; each of the four answers may take the budget."""
+    """Decide without a search as far as possible; each of the four checks may use the whole budget."""
 
     def holds(answer: Callable[[_Bounds], bool]) -> bool:
         try:
@@ -43,7 +43,11 @@ def decide(problem: Problem, budget: int) -> Decision:
 
 
 class _Domain(Struct, frozen=True):
-    """A domain of a spread, as often as there are such: what it counts before, and the role's room in it."""
+    """A domain of a spread constraint.
+
+    `before` is the number of counted pods before the job, `room` the number of the role's pods that fit. `measured`
+    tells whether the domain counts for the smallest domain.
+    """
 
     before: int
     room: int
@@ -51,7 +55,7 @@ class _Domain(Struct, frozen=True):
 
 
 class _Cell(Struct, frozen=True):
-    """Nodes that share the domains of a rule, and how many such there are."""
+    """The nodes of one domain, by class, and the number of equal domains."""
 
     kinds: Mapping[NodeClass, int]
     times: int
@@ -65,21 +69,21 @@ class _Bounds:
         self._cells = cache(self._cells_of)
 
     def certain(self) -> bool:
-        """Tell whether each role finds places whatever the others do."""
+        """Tell whether each role finds nodes for all its pods, whatever the other pods do."""
         proven: set[int] = set()
         while more := {role for role in self._roles if role not in proven and self._finds_places(role, proven)}:
             proven |= more
         return len(proven) == len(self._roles)
 
     def impossible(self) -> bool:
-        """Tell whether some role finds no places even with all others where they are least in the way."""
+        """Tell whether some role does not fit even if all other pods are in the best places."""
         most = packed(self._case, self._budget)
         if most is None or most < self._problem.counts[-1]:
             return True
         return any(self._room(role) < self._problem.counts[role] for role in self._roles) or self._no_domain_holds()
 
     def possible(self) -> bool:
-        """Tell whether a certain way of placing the pods places all."""
+        """Tell whether one particular placement is known to place all pods."""
         near, spread = self._one_near(), self._one_spread()
         if near:
             return any(self._holds(cell.kinds, near) for cell in self._cells(near))
@@ -88,7 +92,7 @@ class _Bounds:
         return False
 
     def may_get_stuck(self) -> bool:
-        """Tell whether a certain way of placing the pods does not place all."""
+        """Tell whether one particular placement is known to leave a pod without a node."""
         near, spread = self._one_near(), self._one_spread()
         if near:
             members = self._members(near)
@@ -107,7 +111,7 @@ class _Bounds:
         return self._resists(role, self._problem.kinds)
 
     def _resists(self, role: int, kinds: Mapping[NodeClass, int]) -> bool:
-        """Tell whether all other pods cannot take all of the role's room on these nodes."""
+        """Tell whether the other pods are too few to use up the role's room on these nodes."""
         return shutting_out(self._case, role, self._problem.case_of(kinds).slots, self._budget) is None
 
     def _near_resists(self, role: int, near: NearRule, proven: set[int]) -> bool:
@@ -122,11 +126,12 @@ class _Bounds:
             return False
         entered = [found for found in self._cells(near) if any(self._fits(found.kinds, other) for other in counted)]
         closed = [found for found in entered if not self._resists(role, found.kinds)]
-        # Wherever others stand, the role would have to be shut out.
+        # The role is safe if no open domain can be closed to it, or if another role's pods cannot all fit in the
+        # domains that can.
         return bool(entered) and (not closed or any(self._outnumber(other, closed) for other in others))
 
     def _outnumber(self, role: int, cells: Sequence[_Cell]) -> bool:
-        """Tell whether these domains do not hold all the pods of the role."""
+        """Tell whether the role has more pods than fit in these domains."""
         room = sum(
             self._case.room(kind.slot.free, kind.slot, role) * n * cell.times
             for cell in cells
@@ -152,12 +157,12 @@ class _Bounds:
         return self._problem.values[census][domain] if domain >= 0 else NOWHERE
 
     def _domain(self, kind: NodeClass, census: int) -> int | None:
-        """Return the number of the shared domain, -1 for none; None where each node is a domain."""
+        """Return the index of the node's shared domain, -1 without one, None if each node is a domain of its own."""
         key = self._problem.censuses[census].key
         return kind.domains[self._problem.shared.index(key)] if key in self._problem.shared else None
 
     def _cells_of(self, near: NearRule) -> list[_Cell]:
-        """Return the domains; those that are alike together."""
+        """Return the domains of an affinity; equal domains are one cell."""
         cells: dict[object, dict[NodeClass, int]] = {}
         times: Counter[object] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -181,7 +186,7 @@ class _Bounds:
         return any(self._case.room(kind.slot.free, kind.slot, role) for kind in cell)
 
     def _room(self, role: int) -> int:
-        """Return a number of the role's pods that no more than find room."""
+        """Return an upper bound for the role's pods that fit."""
         rules = self._problem.rules[role]
         rooms = [self._case.room_in_all(role)]
         for census in rules.apart:
@@ -191,7 +196,7 @@ class _Bounds:
         return min(rooms)
 
     def _domains_with_room(self, role: int, census: int) -> int:
-        """Count the domains that take one pod; a node that is in none takes what it has room for."""
+        """Count the domains with room for one pod; add all the room of nodes that are in no counted domain."""
         found: dict[object, int] = {}
         for kind, number in self._problem.kinds.items():
             room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
@@ -204,7 +209,7 @@ class _Bounds:
         return sum(found.values())
 
     def _no_domain_holds(self) -> bool:
-        """Tell whether pods that all have to be in one domain fit into none."""
+        """Tell whether a group of pods that must share one domain fits in no domain."""
         groups = {rules.near for role, rules in enumerate(self._problem.rules) if rules.near and role in self._roles}
         return any(
             self._closed(near) and not any(self._holds(cell.kinds, near) for cell in self._cells(near))
@@ -212,14 +217,14 @@ class _Bounds:
         )
 
     def _closed(self, near: NearRule) -> bool:
-        """Tell whether all that count have to be near themselves, the first one's domain being the only one."""
+        """Tell whether all pods that an affinity counts also have it, so that they share one domain."""
         return near.first and all(self._problem.rules[role].near == near for role in self._counted(near))
 
     def _members(self, near: NearRule) -> list[int]:
         return [role for role in self._roles if self._problem.rules[role].near == near]
 
     def _holds(self, cell: Mapping[NodeClass, int], near: NearRule) -> bool:
-        """Tell whether all pods fit, rules aside, with those that are near in this domain."""
+        """Tell whether all pods fit, ignoring other rules, if the pods with this affinity are in this domain."""
         members = self._members(near)
         inside = self._problem.case_of(cell).slots
         if any(
@@ -240,13 +245,13 @@ class _Bounds:
         return most is not None and most >= self._problem.counts[-1]
 
     def _one_near(self) -> NearRule | None:
-        """Return the rule of the job, if it has one only, by which its first pod opens a domain."""
+        """Return the affinity if it is the job's only rule and the first pod may open a domain, otherwise None."""
         found = {rules for rules in self._problem.rules if rules != Rules()}
         near = [rules.near for rules in found if rules.near and rules.near.first and rules == Rules(rules.near)]
         return near[0] if len(found) == len(near) == 1 else None
 
     def _one_spread(self) -> int | None:
-        """Return the role that alone has rules, if it has only to spread."""
+        """Return the only role with rules if its only rule is one spread constraint on itself, otherwise None."""
         ruled = [role for role in self._roles if self._problem.rules[role] != Rules()]
         if len(ruled) != 1:
             return None
@@ -258,7 +263,7 @@ class _Bounds:
         return all(kind.counted[rule.census] for kind in self._problem.kinds if kind.slot.admits[role])
 
     def _domains(self, role: int, census: int) -> Counter[_Domain]:
-        """Return the domains of a spread; those that are alike together."""
+        """Count the domains of a spread constraint; equal domains are counted together."""
         found: Counter[_Domain] = Counter()
         rooms: Counter[int] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -272,9 +277,10 @@ class _Bounds:
         return found
 
     def _filled(self, domains: Mapping[_Domain, int], rule: SpreadRule, more: int = 0, loss: int = 0) -> int:
-        """Return how many pods the domains take once the smallest of them is full; in the end that is sure to be.
+        """Return how many pods the domains take once the smallest domain is full, as it will be in the end.
 
-        `more` counts may be added to the smallest, and `loss` is its room that others may take.
+        `more` is added to the smallest domain's count. `loss` is the room that other pods may take from the smallest
+        domain.
         """
         full = [domain.before + max(0, domain.room - loss) for domain in domains if domain.measured]
         least = 0 if self._problem.censuses[rule.census].from_zero else min(full, default=0) + more
@@ -288,17 +294,17 @@ class _Bounds:
         return sum(self._problem.counts[other] for other in counted)
 
     def _spread_room(self, role: int, rule: SpreadRule) -> int:
-        """Return a number of the role's pods that no more than find room, whenever the others come."""
+        """Return an upper bound for the role's pods that a spread constraint admits, in any scheduling order."""
         if not self._all_counted(role, rule):
             return MANY
         return self._filled(self._domains(role, rule.census), rule, more=self._others_counted(role, rule))
 
     def _spread_resists(self, role: int, rule: SpreadRule) -> bool:
-        """Tell whether the role's pods all find places wherever the others stand.
+        """Tell whether a spread constraint admits all of the role's pods wherever the other pods are.
 
-        When none finds one any more, the smallest domain is full: else the spread would let one in. All other domains
-        are full too, or have as much more as is allowed. From that all others together take no more than their pods
-        count, and cost room.
+        When no further pod is admitted, the smallest domain is full, because otherwise the constraint would admit one
+        there. Every other domain is full, too, or is `max_skew` above it. From this sum the other pods subtract at most
+        their own number and the room that they use.
         """
         if not rule.own or not self._all_counted(role, rule):
             return False
@@ -308,7 +314,7 @@ class _Bounds:
         return self._filled(domains, rule, loss=loss) - loss - counted >= self._problem.counts[role]
 
     def _loss(self, role: int) -> int:
-        """Return how many places for the role all others take at most: each by itself, or all on one node."""
+        """Return an upper bound for the role's places that all other pods take: one by one, or all on one node."""
         others = [other for other in self._roles if other != role]
         pods = sum(self._problem.counts[other] for other in others)
         at_once = max((self._taken(slot, role, others) for slot in self._case.slots), default=0)
@@ -317,7 +323,7 @@ class _Bounds:
         return sum(self._taken_by_one(role, other) * self._problem.counts[other] for other in others)
 
     def _taken(self, slot: Slot, role: int, others: Sequence[int]) -> int:
-        """Return how many places for the role on such a node all pods of the others would take."""
+        """Return how many of the role's places on this node the pods of the other roles would take together."""
         free = slot.free
         for other in others:
             free = less(free, self._problem.requests[other], self._problem.counts[other] * slot.admits[other])
@@ -329,9 +335,9 @@ class _Bounds:
         return min(taken, max((self._case.room(slot.free, slot, role) for slot in self._case.slots), default=0))
 
     def _spread_in_turn(self, role: int, *, worst: bool) -> bool:
-        """Tell whether all of the role are placed, with the only other pod, if any, in the worst or the best place.
+        """Tell whether all pods of the role are placed, with at most one other pod in its worst or best place.
 
-        It comes first; or in the best case last, to the room that is kept for it.
+        The other pod comes first. In the best case it may also come last, to room that was left for it.
         """
         rule, count = self._problem.rules[role].spread[0], self._problem.counts[role]
         others = [other for other in self._roles if other != role]
@@ -347,7 +353,7 @@ class _Bounds:
         return bool(sums) and (min(sums) if worst else max(sums)) >= count
 
     def _with_other(self, role: int, rule: SpreadRule, other: int, *, worst: bool) -> set[tuple[_Domain, _Domain]]:
-        """Return how the other role's pod may change a domain."""
+        """Return the possible changes of a domain by the other role's pod, as pairs of before and after."""
         census = rule.census
         rooms = {
             kind: (

@@ -1,4 +1,4 @@
-"""The steps that a search may take, so that each problem is answered, or given up, within some seconds."""
+"""Limit the steps of a search, so that each problem is answered or given up within seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Budget:
         self._steps = steps
 
     def spend(self, steps: int) -> None:
-        """Take steps from the budget; raises ExhaustedError when too few are left."""
+        """Take steps from the budget; raise ExhaustedError if too few are left."""
         self._steps -= steps
         if self._steps < 0:
             raise ExhaustedError

@@ -1,12 +1,13 @@
-"""Judge whether a job's pods fit the nodes' free resources together, with the rules between them.
+"""Judge whether all of a job's pods fit on the nodes, given free resources and rules between pods.
 
-Pure functions over numbers. A pod runs on one node, so whole pods per node are counted, not sums over the cluster.
+Pure functions over numbers. A pod runs on one node, so whole pods per node are counted, not sums of resources over the
+cluster.
 
-The scheduler places pod by pod, in an order and with tie-breaks that are not specified, and moves no pod afterwards. So
-there are two answers: whether some placement holds all pods, and whether every placement that the scheduler can reach
-does. A job has few roles of many equal pods, and one of them is its main role.
+The scheduler places pod by pod and moves no pod afterwards. Its order and its tie-breaks are not specified. So there
+are two answers: whether some placement has all pods, and whether every placement that the scheduler can reach has all
+pods. A job has few roles with many equal pods each; one role is the main role.
 
-Both answers are exact. If the search runs out of its budget, the answer is `undecided`.
+Both answers are exact. If the search uses up its budget, the answer is `undecided`.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from distrain.solver.node_classes import Problem, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
-# Steps of one search; some seconds.
+# Steps of one search, which take some seconds.
 BUDGET = 1_000_000
-# Several smaller sizes are tried, each with this fraction of the budget.
+# Each of several smaller sizes is tried with this fraction of the budget.
 TRIES = 16
 
 
 class Judgement(Struct, frozen=True):
-    """How many pods of the main role fit beside all other pods: in every order (`sure`), and at best (`most`).
+    """How many main pods fit beside all other pods: in every order (`sure`), and at best (`most`).
 
-    `most` is None if not even the other pods fit. `undecided`: the search ended early, and more may be possible or
-    sure. For a job with rules both are at most `count`. A smaller number is true but may not be the largest: it is the
-    best of some sizes that were tried.
+    `most` is None if not even the other pods fit. `undecided` means that the search ended early, so both numbers may be
+    too small. For a job with rules, `sure` and `most` are at most `count`; a number below `count` is correct but may
+    not be the largest, because only some sizes are tried.
     """
 
     count: int
@@ -54,7 +55,7 @@ class Judgement(Struct, frozen=True):
 
 
 def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int = BUDGET) -> Judgement:
-    """Count the main role's pods that fit together with all others, in the worst and in the best case."""
+    """Count the main pods that fit beside all other pods, in the worst and in the best case."""
     groups = reduced(nodes, roles, main)
     problem = compact(nodes, groups)
     alike = groups[-1].count - main.count
@@ -62,13 +63,13 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
         return _searched(problem, alike, budget)
     found = _counted(problem.case(), nodes, groups, alike, budget)
     if found.most and any(role.near or role.apart or role.spread for role in roles):
-        # That the rules have no effect holds for this count.
+        # The rules were dropped because they have no effect at this count; a larger count could differ.
         return replace(found, most=min(found.most, main.count))
     return found
 
 
 def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: int, budget: int) -> Judgement:
-    """Judge pods that matter to each other by the room that they take, and by nothing else."""
+    """Judge a job without rules: pods affect each other only by the resources that they use."""
     count, (*others, group) = groups[-1].count, groups
     most, complete = _most(case, nodes, others, group, budget)
     if complete and (most is None or most < count):
@@ -78,14 +79,14 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
     except ExhaustedError:
         return Judgement(count - alike, 0, _less(most, alike), undecided=True)
     if surely >= count:
-        # Whatever the scheduler does ends well, so a placement exists, found or not.
+        # Every scheduling order succeeds, so a placement exists even if the search has not found it.
         most = max(most or 0, count)
     undecided = not complete and (most is None or most < count)
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)
 
 
 def _searched(problem: Problem, alike: int, budget: int) -> Judgement:
-    """Judge pods with rules: for the count itself, and where that is not sure, for smaller ones."""
+    """Judge a job with rules: at its own count and, if that is not sure, at smaller counts."""
     count = problem.counts[-1]
     found = decide(problem, budget)
     undecided = found.possible is None or found.certain is None
@@ -98,9 +99,9 @@ def _searched(problem: Problem, alike: int, budget: int) -> Judgement:
 
 
 def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | None:
-    """Return a size below `high` for which it holds, and for the next one tried it does not; None when none is found.
+    """Return a size in [low, high) for which `holds` is true, found by bisection; None if none was found.
 
-    With rules a job may be possible where a smaller one is not: so what is found is true, and may not be the largest.
+    With rules, a job may be possible although a smaller one is not. So the result holds, but may not be the largest.
     """
     found = None
     while low < high:
@@ -113,9 +114,9 @@ def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | 
 
 
 def copies(node: Node, role: Role) -> int:
-    """Count the pods of the role that the node can hold.
+    """Count the role's pods that fit on the node.
 
-    Only requested resources count: a node over-committed on another one still takes the pod.
+    Only requested resources count: a node that is over-committed on another resource still takes the pod.
     """
     if node.name not in role.nodes:
         return 0
@@ -123,19 +124,20 @@ def copies(node: Node, role: Role) -> int:
 
 
 def room(nodes: Iterable[Node], role: Role) -> int:
-    """Count the pods of the role that the nodes can hold, other roles aside."""
+    """Count the role's pods that fit on the nodes, ignoring other roles."""
     return sum(copies(node, role) for node in nodes)
 
 
 def with_pod(node: Node, role: Role) -> Node:
-    """Return the node once it holds one pod of the role."""
+    """Return the node with one more pod of the role on it."""
     return Node(node.name, {name: free - role.request.get(name, 0) for name, free in node.free.items()})
 
 
 def beside(nodes: Sequence[Node], others: Sequence[Role], main: Role) -> tuple[list[Node], Role | None]:
-    """Place the other roles' pods, each where it costs the main role least, and return the nodes as they are then.
+    """Place the other roles' pods greedily, each where it costs the main role least.
 
-    Returns the first role of which a pod found no node, too. A good placement, not always the best one.
+    Returns the nodes with these pods, and the first role with a pod that found no node, or None. The placement is good,
+    but not always the best.
     """
     left = list(nodes)
     for role in sorted(others, key=lambda role: room(nodes, role)):
@@ -160,17 +162,20 @@ def _cost(node: Node, role: Role, main: Role) -> int:
 def _most(
     case: Case, nodes: Sequence[Node], others: Sequence[Role], main: Role, budget: int
 ) -> tuple[int | None, bool]:
-    """Return the most main pods beside all others (None: not even these fit), and whether the search was complete."""
+    """Return the largest number of main pods beside all others, and whether the search was complete.
+
+    The number is None if not even the other pods fit, or if none was found.
+    """
     try:
         return packed(case, Budget(budget)), True
     except ExhaustedError:
         left, unplaced = beside(nodes, others, main)
         ruled = main.apart or any(role.apart for role in others)
         found = None if unplaced or ruled else room(left, main)
-        # However the others are placed, they leave the main role no more than all the room there is.
+        # The main role's room without other pods is an upper bound; below the count, that settles the answer.
         return found, room(nodes, main) < main.count
 
 
 def _less(number: int | None, alike: int) -> int | None:
-    """Return a number of pods less those of other roles that are like the main one's; None when less than these."""
+    """Subtract the pods of other roles that were merged with the main role; return None if that leaves less than 0."""
     return None if number is None or number < alike else number - alike

@@ -1,11 +1,11 @@
-"""Count the pods that fit for a job without rules between pods: only the room that they take matters.
+"""Count the pods that fit if the job has no rules between pods: only resources matter.
 
 Pods can then be placed in any order, and a full node stays full. Both answers are sums over the nodes (see pareto), by
 the number of pods of the other roles on each node:
 
-- The most pods of the main role beside all the others: on each node, other pods leave room for a number of main pods.
-- The fewest pods of the main role that keep a pod of some role off every node, wherever the job's other pods are. With
-  fewer main pods than that, each pod finds a node whatever was placed before it.
+- The largest number of main pods beside all the others: on each node, other pods leave room for a number of main pods.
+- The smallest number of main pods that keep a pod of some role off every node, wherever the job's other pods are.
+  With fewer main pods, each pod finds a node whatever was placed before it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from distrain.solver.pareto import Options, Vector, fewest, most
 
 
 class Slot(Struct, frozen=True):
-    """Nodes that are the same to the job: the free amounts of requested resources, and the admitted roles."""
+    """Nodes that are equal for the job: their free amounts of requested resources, and the roles that they admit."""
 
     free: Vector
     admits: tuple[bool, ...]
 
 
 class Case(Struct, frozen=True):
-    """A problem without rules. In `requests` and `counts` the main role is the last one."""
+    """A problem without rules. The main role is the last one in `requests` and `counts`."""
 
     slots: Mapping[Slot, int]
     requests: Sequence[Vector]
@@ -42,7 +42,7 @@ class Case(Struct, frozen=True):
 
 
 def packed(case: Case, budget: Budget) -> int | None:
-    """Return the most main pods beside all others; None when not even these fit."""
+    """Return the largest number of main pods beside all other pods; None if not even the other pods fit."""
     counts = case.counts[:-1]
     if any(case.room_in_all(role) < count for role, count in enumerate(counts)):
         return None
@@ -51,7 +51,7 @@ def packed(case: Case, budget: Budget) -> int | None:
 
 
 def sure(case: Case, budget: Budget) -> int:
-    """Return the largest number of main pods for which every pod of the job still finds a node in any order."""
+    """Return the largest number of main pods for which every pod of the job finds a node in any order."""
     last, found = len(case.counts) - 1, case.counts[-1]
     for role in range(len(case.counts)):
         needed = shutting_out(case, role, case.slots, budget)
@@ -61,8 +61,8 @@ def sure(case: Case, budget: Budget) -> int:
 
 
 def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budget) -> int | None:
-    """Return the fewest main pods that, with other pods, keep the role's last pod off these nodes, or None."""
-    # The pod that is kept off is not among those that keep it off.
+    """Return the fewest main pods that, with other pods, keep one pod of the role off these nodes, or None."""
+    # The pod that finds no node is not itself one of the placed pods.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
     open_slots = [(slot, number) for slot, number in slots.items() if case.room(slot.free, slot, role)]
     if sum(_pods_to_close(case, slot, role) * number for slot, number in open_slots) > sum(limits):

@@ -1,4 +1,4 @@
-"""Decide whether a job with rules between its pods is certain, possible, or neither."""
+"""Decide whether a job with rules between pods is certain to fit, can fit, or neither."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = 4
 
 
 def decide(problem: Problem, budget: int) -> Decision:
-    """Decide by bounds, and search only for what the bounds leave undecided."""
+    """Decide by bounds; search only what the bounds leave undecided."""
     found = bounds.decide(problem, budget)
     if found.certain is not None and found.possible is not None:
         return found
@@ -47,7 +47,7 @@ def _impossible(problem: Problem, budget: int) -> bool:
 
 
 def _parts(problem: Problem) -> Iterator[Problem]:
-    """Yield the problem with some roles only: each role, with the roles whose pods it may need."""
+    """Yield sub-problems: each role, with the roles that its affinity and spread rules count."""
     parts = {_helpers(problem, role) for role, count in enumerate(problem.counts) if count}
     for roles in sorted(parts, key=sorted):
         counts: Vector = tuple(count if role in roles else 0 for role, count in enumerate(problem.counts))

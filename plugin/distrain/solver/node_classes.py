@@ -1,7 +1,7 @@
-"""The scheduling problem in numbers: alike nodes form one class, and rules compare counts per domain.
+"""Convert the scheduling problem to numbers: equal nodes form one class, and rules compare counts per domain.
 
-A topology key whose value differs from node to node, such as the hostname, is `own`: each of its domains is one node,
-and the node's class holds the counts. All other keys are `shared`.
+A topology key with a different value on each node, such as the hostname, is `own`: each of its domains is one node, and
+the node's class has the counts. All other keys are `shared`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from distrain.solver.pareto import Vector
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, labels
 
-# More pods than a node ever holds.
+# More pods than any node can run.
 MANY = 1_000_000
-# The largest number of different sums of requests that is worked out.
+# The most different sums of requests that `_sums` computes.
 MANY_SUMS = 256
-# The count of a node that is in no domain.
+# Count for a node that is in no domain.
 NOWHERE = -MANY
 
 
 class Census(Struct, frozen=True):
     """The pods of some roles, counted per domain of a topology key.
 
-    `flag`: it only matters whether there is such a pod. `eligible` are the nodes whose pods count (None: all).
-    `from_zero`: a spread compares with 0 instead of the smallest domain's count.
+    `flag`: only whether a domain has such a pod matters. `eligible` are the nodes whose pods count (None: all).
+    `from_zero`: a spread constraint compares with 0 instead of the smallest domain's count.
     """
 
     key: str
@@ -43,7 +43,10 @@ class Census(Struct, frozen=True):
 
 
 class NearRule(Struct, frozen=True):
-    """Required affinity: each census has to count a pod in the node's domain. `first`: or none anywhere."""
+    """Required affinity: each census must count a pod in the node's domain.
+
+    With `first`, a pod may also go anywhere while no domain has such a pod.
+    """
 
     censuses: tuple[int, ...]
     first: bool
@@ -62,10 +65,10 @@ class Rules(Struct, frozen=True):
 
 
 class NodeClass(NamedTuple):
-    """Nodes that are the same to the job.
+    """A class of nodes that are equal for the job.
 
-    `domains` has the number of the node's domain for each shared key (-1: none). For each census, `counted` tells
-    whether pods on the node count, and `values` what the node's own domain counts before the job.
+    `domains` has the index of the node's domain for each shared key (-1: none). For each census, `counted` tells
+    whether pods on the node count, and `values` has the count of the node's own domain before the job.
     """
 
     slot: Slot
@@ -111,7 +114,7 @@ class Problem(Struct, frozen=True):
 
 
 def compact(nodes: Sequence[Node], roles: Sequence[Role]) -> Problem:
-    """Return the problem in numbers; `roles` come from `reduced`."""
+    """Convert nodes and roles to a Problem; `roles` come from `reduced`."""
     return _Compaction(nodes, roles).result()
 
 
@@ -144,7 +147,7 @@ class _Compaction:
         return Problem(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
 
     def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[NodeClass]:
-        """Return the node classes; worked out by column, since there may be thousands of nodes."""
+        """Count the node classes; computed by column, because there may be thousands of nodes."""
         names = [node.name for node in self.nodes]
         admits = zip(*(map(role.nodes.__contains__, names) for role in self.roles), strict=True)
         domains = zip(*(self._numbered(key, names) for key in self.shared), strict=True)
@@ -229,9 +232,10 @@ class _Compaction:
         return frozenset(self.number[name] for name in names)
 
     def _exclusive(self) -> list[tuple[str, dict[int, int]]]:
-        """Model anti-affinity per node as resources; each node has MANY units of each.
+        """Model anti-affinity between pods on one node as resources with MANY units per node.
 
-        A pod that tolerates no other pod of the pair requests all units, the pods that it keeps off one unit each.
+        A role that excludes its own pods requests all units per pod. Of two roles, the one that has a single pod or
+        also excludes its own pods requests all units, and each pod of the other role requests one.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -259,7 +263,7 @@ class _Compaction:
 
 
 class _Rounding:
-    """Rounds the free amounts of nodes down to what some number of the job's pods can take."""
+    """Round the nodes' free amounts down to sums that the job's pods can use, so that more nodes are equal."""
 
     def __init__(self, requests: Sequence[Vector], counts: Vector) -> None:
         *others, self._main = requests
@@ -273,7 +277,7 @@ class _Rounding:
         ]
 
     def rounded(self, columns: Sequence[Sequence[int]]) -> Iterator[Vector]:
-        """Return each node's amounts, at most the sum for the main pods that it holds and all other pods."""
+        """Return each node's rounded amounts, at most the sum for its main pods and all other pods."""
         known = [{amount: self._rounded(number, amount) for amount in set(col)} for number, col in enumerate(columns)]
         held = [[pairs[amount][0] for amount in column] for pairs, column in zip(known, columns, strict=True)]
         most = held[0] if len(held) == 1 else list(map(min, *held))
@@ -285,9 +289,9 @@ class _Rounding:
         return zip(*limited, strict=True)
 
     def _rounded(self, number: int, free: int) -> tuple[int, int]:
-        """Return how many main pods the amount holds, and how much of it pods can take.
+        """Return how many main pods fit in a free amount, and how much of the amount pods can use.
 
-        An over-committed node counts as full for pods that request the resource; other pods do not look at it.
+        An over-committed node counts as full for pods that request the resource; other pods ignore the resource.
         """
         free, amount = max(0, free), self._main[number]
         if not amount:
@@ -297,7 +301,10 @@ class _Rounding:
 
 
 def _sums(amounts: Sequence[tuple[int, int]]) -> set[int]:
-    """Return all sums that pods with these (request, count) pairs can take; empty where there are too many sums."""
+    """Return every sum of requests that some of these pods can have; empty if there are too many sums.
+
+    `amounts` are (request, count) pairs.
+    """
     found = {0}
     for amount, count in amounts:
         if len(found) * (count + 1) > MANY_SUMS:

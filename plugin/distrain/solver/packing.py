@@ -1,6 +1,6 @@
-"""The packings that a node can still take: vectors with a count per role, stored as the bits of an integer.
+"""Store the packings that a node can still take: vectors with a count per role, as the bits of one integer.
 
-Placing a pod shifts the bits. A mask removes the vectors with more pods than are left to place.
+Placing a pod shifts the bits. A mask removes vectors with more pods than are left to place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Vectors:
         self.most = cache(self._most_of)
 
     def takes(self, kind: NodeClass) -> int:
-        """Return the vectors of pods that fit together on a node of this class, as bits."""
+        """Return the vectors of pods that fit together on a node of this class, as a bit set."""
         counts = self._problem.counts
         ranges = [range(count * admits + 1) for count, admits in zip(counts, kind.slot.admits, strict=True)]
         columns = list(zip(kind.slot.free, zip(*self._problem.requests, strict=True), strict=True))
@@ -37,7 +37,7 @@ class Vectors:
         return bits
 
     def within(self, takes: int, left: Vector, roles: Collection[int]) -> int:
-        """Return the vectors that contain pods of these roles only."""
+        """Return the vectors of pods that are left to place and have one of these roles."""
         return takes & self.box(tuple(number if role in roles else 0 for role, number in enumerate(left)))
 
     def _boxed(self, left: Vector) -> int:
@@ -54,7 +54,7 @@ class Vectors:
         return [sum(vector) for vector in product(*(range(count + 1) for count in reversed(counts)))]
 
     def _fewest_to_close(self, takes: int, role: int, left: Vector) -> int:
-        """Return the fewest pods that leave the node no room for the role's last pod."""
+        """Return the fewest pods after which the node has no room for one more pod of the role."""
         if not takes >> self.strides[role] & 1:
             return 0
         one_less = self.box((*left[:role], left[role] - 1, *left[role + 1 :]))
@@ -62,7 +62,7 @@ class Vectors:
         return min((self._sizes[vector] for vector in _members(closed)), default=MANY)
 
     def _most_of(self, takes: int, role: int | None) -> int:
-        """Return the largest number of pods that fit on the node: pods of the role or, for None, of any role."""
+        """Return the largest number of pods that fit on the node, of one role or, for None, of all roles."""
         if role is None:
             return max(self._sizes[vector] for vector in _members(takes))
         number = 0

@@ -1,8 +1,8 @@
-"""Count pods over many nodes at once.
+"""Add up, over many nodes, the numbers of pods that fit.
 
-A node class can hold several mixes of pods: `Options` gives, for each number of pods of the other roles, the number of
-pods of the main role that goes with it. Options of several nodes are added. Only Pareto-optimal options are kept, and
-equal nodes are added by doubling, so that thousands of nodes take few steps.
+A node can run several mixes of pods. `Options` maps the numbers of pods of the other roles to the number of main pods
+beside them. The options of nodes are added. Only Pareto-optimal options are kept, and equal nodes are added by
+doubling, so thousands of nodes need few steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Add = Callable[[Options, Options], Options]
 
 
 def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
-    """Return the most main pods with `counts` of the others placed; None when these do not all find room."""
+    """Return the largest number of main pods beside `counts` pods of the other roles; None if those do not fit."""
 
     def add(first: Options, second: Options) -> Options:
         budget.spend(len(first) * len(second))

@@ -1,7 +1,7 @@
-"""The scheduling problem of a check: pods to be placed on nodes, as numbers and names, without objects of the API.
+"""Define the scheduling problem: pods to place on nodes, as numbers and names, without API objects.
 
-A role's rules are about the job's own pods. The cluster's pods are accounted for in the nodes that admit the role, in
-the free amounts of the nodes, and in the `present` pods of the rules.
+A role's rules are about the job's own pods. The cluster's other pods are included in the nodes that admit the role, in
+the nodes' free amounts, and in the `present` pods of the rules.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from msgspec import Struct, field
 
 
 class Node(Struct, frozen=True):
-    """A node and what is free on it; `pods` among the resources counts its free pod slots.
+    """A node and its free resources; the resource `pods` counts its free pod slots.
 
-    `labels` are those that a rule of some role names as a topology key: nodes of one value are one domain.
+    `labels` are only those that a rule uses as a topology key. Nodes with equal values form one domain.
     """
 
     name: str
@@ -23,12 +23,12 @@ class Node(Struct, frozen=True):
 
 
 class Near(Struct, frozen=True):
-    """Required affinity to pods: a term per topology key, which all have to hold.
+    """Required pod affinity, with one term per topology key; every term must hold.
 
-    A pod counts only if it matches every term; `roles` are those whose pods do. For each key the node's domain has to
-    hold a pod that counts: one of the job's, or another one, whose domains `present` gives per key. A node without one
-    of the keys never does. The first pod of a group goes to any node that has all the keys: where no pod that counts
-    stands in any domain, and the role is itself among `roles`.
+    A pod counts only if it matches every term; pods of `roles` do. For each key, the node's domain must have a pod that
+    counts: one of the job's, or another pod, whose domains `present` lists per key. A node without one of the keys is
+    refused. The first pod of a group may go to any node with all the keys if no domain has a pod that counts and its
+    own role is among `roles`.
     """
 
     keys: tuple[str, ...]
@@ -37,10 +37,9 @@ class Near(Struct, frozen=True):
 
 
 class Apart(Struct, frozen=True):
-    """Required anti-affinity: no pod of these roles in the node's domain.
+    """Required pod anti-affinity: no pod of these roles in the node's domain.
 
-    It binds both sides, whichever of them it is given on. A node without the key has no domain, and nothing is apart
-    there.
+    The rule binds both sides, even if only one side states it. It does not apply on a node without the key.
     """
 
     key: str
@@ -50,10 +49,10 @@ class Apart(Struct, frozen=True):
 class Spread(Struct, frozen=True):
     """A topology spread constraint with DoNotSchedule.
 
-    Counted are pods of `roles` on `eligible` nodes, beside the `present` ones of each domain. A pod may go to a node
-    where the domain's count, plus one if its own role is counted, less the smallest count of all eligible nodes'
-    domains (0 where there are fewer domains than `min_domains`) is at most `max_skew`. A node without the key does not
-    admit the role.
+    Pods of `roles` on `eligible` nodes are counted, plus the `present` pods of each domain. A pod may go to a node if
+    count + own - smallest <= `max_skew`. `count` is that of the node's domain, and `own` is 1 if the pod's role is
+    counted. `smallest` is the smallest count over the domains of eligible nodes, or 0 with fewer than `min_domains`
+    domains. A node without the key does not admit the role.
     """
 
     key: str
@@ -65,7 +64,7 @@ class Spread(Struct, frozen=True):
 
 
 class Role(Struct, frozen=True):
-    """Pods that are alike: how many, what each asks for (one of `pods` included), and the nodes that admit them."""
+    """Equal pods: their number, the request of each (including one of `pods`), and the nodes that admit them."""
 
     name: str
     count: int

@@ -1,7 +1,7 @@
-"""Prune the search: recognize states whose end is known.
+"""Prune the search: recognize states whose outcome is known.
 
-A state is hopeless if its pods have no room even with every node open that may open to them. A state is assured if no
-pod can be kept from a place. For all other states the search goes on.
+A state is hopeless if the remaining pods have no room even if every node that may open to them were open. A state is
+assured if every remaining pod is certain to find a node. The search continues from all other states.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distrain.solver.states import Place, Spot, State, States
 
 
 class Pruning:
-    """Recognizes hopeless and assured states of one problem."""
+    """Recognize hopeless and assured states of one problem."""
 
     def __init__(self, states: States) -> None:
         self._states, self._problem, self._vectors = states, states.problem, states.vectors
@@ -28,7 +28,7 @@ class Pruning:
         return False if self._assured(state) else None
 
     def _hopeless(self, state: State) -> bool:
-        """Tell whether the pods that are left have no room, even if all that may open to them were open together."""
+        """Tell whether the remaining pods have no room even if every node that may open to them were open."""
         open_to = self._openable(state)
         places = [
             (place, self._vectors.within(place.spot.takes, state.left, roles)) for place, roles in open_to.items()
@@ -38,7 +38,7 @@ class Pruning:
         return any(self._room(state, role, places) < left for role, left in enumerate(state.left) if left)
 
     def _openable(self, state: State) -> dict[Place, list[int]]:
-        """Return the nodes with the roles that each may come to admit, however many pods are placed before."""
+        """Return, for each node, the roles that the node may admit after any number of pods has been placed."""
         places = [Place(cell, spot, number) for cell, spots in enumerate(state.cells) for spot, number in spots]
         found: dict[Place, list[int]] = {place: [] for place in places}
         near: set[tuple[int, int, Spot | None]] = set()
@@ -81,7 +81,7 @@ class Pruning:
                 yield self._states.domain(number, place)
 
     def _room(self, state: State, role: int, places: Sequence[tuple[Place, int]]) -> int:
-        """Return a number of the role's pods that no more than find room."""
+        """Return an upper bound for the role's pods that still fit."""
         rules = self._problem.rules[role]
         rooms = [(place, self._vectors.most(takes, role)) for place, takes in places]
         found = sum(most * place.number for place, most in rooms)
@@ -107,7 +107,7 @@ class Pruning:
         rule: SpreadRule,
         places: Sequence[tuple[Place, int]],
     ) -> int:
-        """Return how many pods the domains take while the smallest one has as many as it may come to have."""
+        """Return how many pods a spread constraint admits when the smallest domain has its highest possible count."""
         census = self._problem.censuses[rule.census]
         least = 0 if census.from_zero else self._highest_least(state, rule.census, places)
 
@@ -118,7 +118,7 @@ class Pruning:
         return self._by_domain(rooms, rule.census, allowed)
 
     def _highest_least(self, state: State, number: int, places: Sequence[tuple[Place, int]]) -> int:
-        """Return what the smallest of the domains may come to count."""
+        """Return the highest count that the smallest domain can reach."""
         census, key = self._problem.censuses[number], self._states.keys[number]
         more: Counter[int] = Counter()
         highest = [MANY]
@@ -135,7 +135,7 @@ class Pruning:
         return min(highest)
 
     def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:
-        """Sum up rooms, of each domain no more than allowed; where pods are not counted, all that there is."""
+        """Sum up the rooms, limited per domain by `allowed`; nodes whose pods do not count are not limited."""
         if self._states.keys[census] is None:
             return sum(
                 (allowed(place, most) if self._states.counts(place.spot, census) else most) * place.number
@@ -153,7 +153,7 @@ class Pruning:
         return total + sum(allowed(place, most) for place, most in domains.values())
 
     def _closed_group(self, state: State, rules: Rules) -> bool:
-        """Tell whether all that are left of those that count have to be near in the same way."""
+        """Tell whether all remaining pods that the affinity counts have the same affinity."""
         assert rules.near
         return all(
             self._problem.rules[role].near == rules.near
@@ -172,13 +172,13 @@ class Pruning:
         return max(found.values(), default=0)
 
     def _assured(self, state: State) -> bool:
-        """Tell whether no pod can be kept from a place, whatever the others do."""
+        """Tell whether every remaining pod finds a node, whatever the others do."""
         return all(
             self._kept_open(state, role, self._problem.rules[role]) for role, left in enumerate(state.left) if left
         )
 
     def _kept_open(self, state: State, role: int, rules: Rules) -> bool:
-        """Tell whether closing the nodes that the rules leave to the role takes more pods than there are."""
+        """Tell whether the remaining pods are too few to close every node that the rules leave to the role."""
         binding = [rule.census for rule in rules.spread if self._states.binds(state, rule.census)]
         if len(binding) > 1:
             return False
@@ -196,10 +196,10 @@ class Pruning:
     def _smallest_resists(
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
-        """Tell so of each domain that may be the smallest at the end: there the spread lets the role in."""
+        """Tell the same for each domain that may be the smallest at the end: there the spread admits the role."""
         if self._problem.censuses[census].from_zero:
             return False
-        # The smallest count is 0 by now.
+        # In a canonical state the smallest count is 0.
         limit = self._states.coming(census, state.left)
         if self._states.keys[census] is None:
             measured = {
@@ -223,7 +223,7 @@ class Pruning:
         return all(self._resists(state, role, rules, inside) for inside in domains.values())
 
     def _resists(self, state: State, role: int, rules: Rules, nodes: Sequence[tuple[Place, int]]) -> bool:
-        """Tell whether it takes more than all other pods to close these nodes: by room or by rule."""
+        """Tell whether the other remaining pods cannot close all these nodes, by using room or by anti-affinity."""
         others = sum(state.left) - 1
         needed = sum(cost * place.number for place, cost in nodes)
         weights: list[int] = []

@@ -1,4 +1,4 @@
-"""Reduce a problem to a smaller one with the same answer: merge alike roles, and drop rules without effect."""
+"""Reduce a problem to a smaller one with the same answer: merge equal roles, and drop rules without effect."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from distrain.solver.problem import Apart, Near, Node, Role, Spread
 
-# For each topology key, the nodes that have it and their values.
+# Topology key -> node name -> label value, for the nodes that have the key.
 Labels = Mapping[str, Mapping[str, str]]
 Rule = TypeVar("Rule", Near, Apart, Spread)
 
 
 def reduced(nodes: Sequence[Node], roles: Sequence[Role], main: Role) -> list[Role]:
-    """Return the roles with pods, alike roles merged; the main role is the last, even without pods."""
+    """Return the roles that have pods, with equal roles merged; the main role comes last, even without pods."""
     present = [role for role in roles if role.count or role is main]
     mutual = _mutual(present)
     groups = _merged(mutual, present.index(main))
@@ -29,7 +29,7 @@ def asked(role: Role) -> list[tuple[str, int]]:
 
 
 def labels(nodes: Iterable[Node], roles: Iterable[Role]) -> Labels:
-    """Return each topology key that a rule names, with the values of the nodes that have it."""
+    """Return the values of each topology key that a rule uses, by node."""
     keys = {key for role in roles for key in _keys(role)}
     return {key: {node.name: node.labels[key] for node in nodes if key in node.labels} for key in sorted(keys)}
 
@@ -41,7 +41,7 @@ def _keys(role: Role) -> Iterable[str]:
 
 
 def _mutual(roles: Sequence[Role]) -> list[Role]:
-    """Make anti-affinity mutual, and remove roles that are not among these from the rules."""
+    """Add each anti-affinity to both of its sides, and remove roles without pods from the rules."""
     names = frozenset(role.name for role in roles)
     found = []
     for role in roles:
@@ -59,7 +59,7 @@ def _mutual(roles: Sequence[Role]) -> list[Role]:
 
 
 def _merged(roles: Sequence[Role], main: int) -> list[Role]:
-    """Merge roles whose pods are alike in their own rules and in those of all other roles."""
+    """Merge roles whose pods have equal rules and are treated equally by the rules of all roles."""
     groups: dict[object, list[Role]] = {}
     for role in roles:
         groups.setdefault(_likeness(role, roles), []).append(role)
@@ -102,7 +102,7 @@ def _renamed(role: Role, first: Mapping[str, str]) -> Role:
 
 
 def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
-    """Drop the rules that the job's own pods cannot affect, after removing the nodes that these rules refuse."""
+    """Drop rules that the job's own pods cannot affect, after removing the nodes that these rules refuse."""
     admitting = role.nodes
     for key in (*(role.near.keys if role.near else ()), *(rule.key for rule in role.spread)):
         admitting &= found[key].keys()
@@ -122,14 +122,14 @@ def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
 
 
 def _level(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
-    """Tell whether all nodes are in one domain, so that its count is the smallest, too."""
+    """Tell whether all nodes are in one domain, whose count then is also the smallest."""
     domains = (values[name] for name in rule.eligible if name in values)
     first = next(domains, None)
     return rule.min_domains <= 1 and all(value == first for value in chain(domains, map(values.__getitem__, admitting)))
 
 
 def _within(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> frozenset[str]:
-    """Return the nodes whose domains count few enough pods; the rule counts none of the job's pods."""
+    """Return the nodes that a spread constraint admits if it counts none of the job's pods."""
     domains = {values[name] for name in rule.eligible if name in values}
     smallest = min((rule.present.get(domain, 0) for domain in domains), default=0)
     least = 0 if len(domains) < rule.min_domains else smallest
@@ -145,7 +145,7 @@ def _beside_present(near: Near, admitting: frozenset[str], found: Labels) -> fro
 
 
 def _always_near(role: Role, near: Near, admitting: frozenset[str], roles: Sequence[Role], found: Labels) -> bool:
-    """Tell whether the pods that count can be in one domain only, which the first of them opens for itself."""
+    """Tell whether the pods that the affinity counts can only be in one domain, which the first of them opens."""
     if role.name not in near.roles or any(near.present.values()):
         return False
     counted = [other.nodes for other in roles if other.name in near.roles]

@@ -11,7 +11,7 @@ from distrain.solver.prune import Pruning
 from distrain.solver.states import State, States
 
 WALKS = 24
-# Limits: a node's vectors are visited one by one, and the node classes with each step.
+# Larger problems are not searched: every step visits all node classes, and each node's vectors one by one.
 LARGEST_VECTORS = 1 << 12
 LARGEST_KINDS = 1 << 8
 
@@ -26,7 +26,7 @@ class Search:
         self._pruning = Pruning(self._states)
 
     def walks(self) -> set[bool]:
-        """Place all pods at random several times; return which ends were met: stuck (True), all placed (False)."""
+        """Place the pods at random several times; return the outcomes: True for stuck, False for all placed."""
         start = self._states.start()
         found: set[bool] = set()
         for seed in range(WALKS):
@@ -36,14 +36,14 @@ class Search:
         return found
 
     def _walk(self, state: State, chance: random.Random) -> bool:
-        """Place pods at random, and return whether some pod finds no node."""
+        """Place pods at random until none can be placed; return whether some pod was left over."""
         while moves := self._states.moves(state):
             self._budget.spend(len(moves))
             state = self._states.placed(state, chance.choice(moves))
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
-        """Return whether a stuck state, or one with all pods placed, can be reached."""
+        """Tell whether the scheduler can reach a stuck state (`stuck`), or a state with all pods placed."""
         start = self._states.start()
         seen = {start}
         todo = [start]

@@ -1,6 +1,6 @@
-"""The states of a job while its pods are placed; states with the same continuations are one state.
+"""Represent the states of a job while its pods are placed; states with the same continuations are equal.
 
-A state keeps of a node only the pods that it can still take, and of a domain only the counts that the rules of unplaced
+For a node, a state keeps only the pods that still fit. For a domain, it keeps only the counts that rules of unplaced
 pods compare. Nodes and domains that agree in these are interchangeable.
 """
 
@@ -17,7 +17,7 @@ from distrain.solver.pareto import Vector
 
 
 class Spot(NamedTuple):
-    """The relevant part of a node: the vectors of pods that fit, which censuses count there, its own counts."""
+    """The relevant part of a node: the vectors of pods that fit, the censuses that count there, its own counts."""
 
     takes: int
     static: int
@@ -39,7 +39,7 @@ class State(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Nodes of a cell that are alike."""
+    """Equal nodes of one cell, and their number."""
 
     cell: int
     spot: Spot
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A pod of the role, placed on such a node of the cell."""
+    """The placement of one pod of the role on one node like `spot` in the cell."""
 
     role: int
     cell: int
@@ -136,7 +136,7 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Return a key for the census's domain of the node; alike nodes that are domains of their own share a key."""
+        """Return a key for the census's domain of the node. Equal nodes that are domains of their own share a key."""
         key = self.keys[census]
         return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
 
@@ -152,7 +152,7 @@ class States:
         return highest + self.coming(number, state.left) > self._skew(number, state.left)
 
     def _canonical(self, left: Vector, counts: list[Vector], cells: list[Counter[Spot]]) -> State:
-        """Return the canonical form of a state: without irrelevant parts, and with interchangeable parts in order."""
+        """Return the canonical form of a state: irrelevant parts are removed, interchangeable parts are sorted."""
         box, used, total = self.vectors.box(left), list(self._used(left)), sum(left)
         least = [0] * len(used)
         for number, census in enumerate(self.problem.censuses):
@@ -194,7 +194,7 @@ class States:
         return found
 
     def _ordered(self, state: State) -> State:
-        """Sort interchangeable domains, which are known only for a single shared key."""
+        """Sort interchangeable domains; these are known only if there is a single shared key."""
         if not self._twins:
             return state
         counts, cells = [list(values) for values in state.counts], list(state.cells)
@@ -218,7 +218,7 @@ class States:
         return list(twins.values())
 
     def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
-        """Return the smallest count, which a spread compares with, and the highest count."""
+        """Return the smallest count, with which a spread constraint compares, and the highest count."""
         if self.keys[number] is None:
             spots = [spot for cell in cells for spot, count in cell.items() if count]
             every = [spot.values[number] for spot in spots]
