@@ -1,4 +1,4 @@
-"""The lab's one error: a line that says what is missing and what to do."""
+"""Define the lab's exception: its message is one line with the problem and the next step."""
 
 
 class LabError(Exception):

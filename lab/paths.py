@@ -1,4 +1,4 @@
-"""Where the lab keeps its things: builds in a cache that stays, the running cluster in a folder that goes with it."""
+"""Define the lab's folders: a cache for builds, which stays, and a folder of the running cluster, which is removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHART = REPOSITORY / "charts" / "distrain"
 
-# Builds, images and containerd's image store. Stays through `make clean`.
+# Builds, images and containerd's image store. `make clean` keeps it.
 CACHE_DIR = Path(os.environ.get("DISTRAIN_CACHE") or Path.home() / ".cache" / "distrain")
 
 # Certificates, sockets, logs and data of the running cluster, on disk. Short, since UNIX socket paths end at 108 bytes.

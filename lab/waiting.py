@@ -1,4 +1,4 @@
-"""Wait for something to become true, with a limit."""
+"""Wait until a condition is true, with a time limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.errors import LabError
 
 
 def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pause: float = 0.1) -> None:
-    """Return once `ready` says so. Raises LabError, naming `what`, after the limit."""
+    """Wait until `ready` returns true. Raises LabError, which names `what`, after the limit."""
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
@@ -19,7 +19,7 @@ def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pa
 
 
 def wait_for_port(host: str, port: int, *, seconds: float = 20) -> None:
-    """Return once something listens on the port. Raises LabError after the limit."""
+    """Wait until a process listens on the port. Raises LabError after the limit."""
     wait_until(f"{host}:{port}", lambda: _listens(host, port), seconds=seconds, pause=0.05)
 
 
@@ -30,7 +30,7 @@ def _listens(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nothing listens on."""
+    """Return a free port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,7 +1,8 @@
-"""How fast the trainer's data layer delivers by itself, and whether it keeps a model fed.
+"""Measure how fast the trainer's data layer delivers images, and whether it is fast enough for the models.
 
-By itself no model takes part, so a training can be no faster. A fed model trains on real data from S3 as fast as on
-synthetic images of the same size, which are there already. `PYTHONPATH=trainer python -m lab.bench.data` prints both.
+The first figure is without a model: no training can be faster. The second is a model's speed on real data from S3 as a
+share of its speed on synthetic images of the same size, which need no reading. `PYTHONPATH=trainer python -m
+lab.bench.data` prints both.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SHARD = 128
 SECONDS = 5.0
 PAIRS = 3
 TOTAL = "total images/sec:"
-# What each model trains on, and as much of it as takes about half a minute on two cores.
+# Each model's data, and the arguments for a run of about half a minute on two cores.
 FED = {
     "mnist": ("mnist", "--batch-size=32 --steps=1500"),
     "resnet50": ("shards", "--batch-size=4 --steps=12"),
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def _tell_delivery(folder: Path, names: Mapping[str, str], server: Server) -> None:
-    """Print the images per second that one rank is given, by format and place."""
+    """Print the images per second that one rank receives, by format and place."""
     with _environment(server):
         for what, name in names.items():
             for place, uri in {"folder": str(folder), "S3 on loopback": "s3://bench"}.items():
@@ -61,7 +62,7 @@ def _tell_delivery(folder: Path, names: Mapping[str, str], server: Server) -> No
 
 
 def _tell_feeding(server: Server) -> None:
-    """Print how fast each model trains on data from S3, as a share of its speed on synthetic images."""
+    """Print each model's speed on data from S3, as a share of its speed on synthetic images."""
     for framework in images.FRAMEWORKS:
         for model, (name, size) in FED.items():
             options = [f"--framework={framework}", f"--model={model}", "--log-every=1000", *size.split()]
@@ -82,7 +83,7 @@ def _rate(framework: str, options: Sequence[str], server: Server) -> float:
 
 
 def _write(folder: Path) -> dict[str, str]:
-    """Write every format and return their folders by what they are."""
+    """Write the data in every format. Return a map from description to folder."""
     (folder / "digits").mkdir(parents=True)
     write_digits(folder / "digits")
     write_image_folder(folder / "images", photographs(PHOTOGRAPHS, size=SIZE, classes=CLASSES), ".jpg")
@@ -95,7 +96,7 @@ def _write(folder: Path) -> dict[str, str]:
 
 
 def _write_mnist(folder: Path) -> None:
-    """Write noise in MNIST's format, a third as much as MNIST has, and hardly anything to test on."""
+    """Write noise in MNIST's format: a third of MNIST's training images, and 10 test images."""
     folder.mkdir()
     random = np.random.default_rng(0)
     for part, count in {"train": 20_000, "t10k": 10}.items():
@@ -106,7 +107,7 @@ def _write_mnist(folder: Path) -> None:
 def _images_per_second(uri: str) -> float:
     config = Config(data=uri, batch_size=BATCH, epochs=1)
     batches = train_batches(config, load(config), rank=0, ranks=1)
-    # What is read ahead of the first batch is not counted, nor is the time that it takes.
+    # Do not count the prefetched batches, nor the time before them.
     for batch in itertools.islice(batches, 64 // BATCH):
         assert batch.samples
     started, images = time.perf_counter(), 0
@@ -150,7 +151,7 @@ def _environment(server: Server) -> Iterator[None]:
 
 
 def _variables(server: Server) -> dict[str, str]:
-    """Return what the chart sets in a pod for S3."""
+    """Return the environment variables that the chart sets in a pod for S3."""
     return {
         "AWS_ENDPOINT_URL_S3": server.endpoint,
         "AWS_REGION": "us-east-1",

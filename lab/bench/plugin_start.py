@@ -1,7 +1,7 @@
 """Measure how long the plugin takes to start, compared with a Python that does nothing.
 
-The plugin is the packaged one in its own environment, run as Helm runs it. Each figure is a ratio of medians; its
-programs take turns, so other load on the machine slows all of them down alike.
+The plugin is the packaged one in its own Python environment, run as Helm runs it. Each figure is a ratio of medians.
+The programs run in turns, so that other load on the machine slows all of them down equally.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lab.builds.installed import installed
 from lab.paths import REPOSITORY
 
 ROUNDS = 20
-# What each may take, in starts of Python.
+# The limit of each command, in starts of Python.
 LIMITS = {"--help": 4, "completion": 4, "derive": 15}
 GIVEN = REPOSITORY / "tests" / "plugin" / "golden" / "given.yaml"
 PYTHON = "python -I -c pass"
@@ -51,7 +51,7 @@ def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> 
             started = time.perf_counter()
             subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
             seconds[name].append(time.perf_counter() - started)
-    # The first round finds nothing in the page cache.
+    # Drop the first round, as the page cache is empty then.
     return {name: statistics.median(each[1:]) for name, each in seconds.items()}
 
 

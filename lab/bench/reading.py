@@ -72,7 +72,7 @@ def main() -> None:
         program = str(installed(Path(folder)) / "bin" / "distrain")
         cpu = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
         gpu = _manifest(Path(folder) / "gpu.yaml", 32, GPU_WORKER, **ON_GPU_NODES)
-        # In turns, since a machine's speed changes.
+        # Run both in turns, as the machine's speed changes.
         pairs = [(_check(program, cpu, server), _bare_reading(server)) for _ in range(RUNS)]
         _tell(f"{WORKERS} pods, all pods read", [run for run, _ in pairs])
         _tell_of_bare_reading([bare for _, bare in pairs], [run.seconds / bare for run, bare in pairs])
@@ -100,7 +100,7 @@ def _tell_of_bare_reading(seconds: list[float], ratios: list[float]) -> None:
 
 
 def _bare_reading(server: Server) -> float:
-    """Return the seconds that two processes take to fetch all pods, at the machine's speed of this moment."""
+    """Return the seconds that two processes take to fetch all pods at the machine's current speed."""
     command = [sys.executable, "-m", "lab.static_api.bare_reader", server.url, str(server.authority)]
     started = time.monotonic()
     subprocess.run(command, cwd=REPOSITORY, check=True)
@@ -115,7 +115,7 @@ def _check(program: str, manifest: Path, server: Server) -> Run:
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         answer = process.stdout.read()
-        # getrusage would count all children; wait4 counts this one and the processes that it waited for.
+        # getrusage would count all children. wait4 counts this child and the processes that it waited for.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started

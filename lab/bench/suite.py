@@ -1,8 +1,9 @@
-"""`make bench`: what rendering costs, how fast the plugin starts, whether data keeps the trainer fed, what checkpoints
-cost, how fast `check` reads and judges a large cluster, how long the lab takes to start, and how the trainer's speed
-grows.
+"""`make bench`: measure the plugin, the chart, the trainer and the lab.
 
-Two cores do the work of all workers here, so the last figure says what distribution costs, not what it gains.
+The figures: the time of rendering, the plugin's start, the trainer's data layer, the cost of checkpoints, the time in
+which `check` reads and judges a large cluster, the lab's start, and the trainer's speed by number of workers.
+
+Here two cores do the work of all workers, so the last figure shows what distribution costs, not what it gains.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def _rendering(helm: str) -> float:
-    """Return how much longer a Helm takes for a job than for next to nothing, each pair of runs one after the other."""
+    """Return the time of `helm template` for a job, divided by that for a chart of one ConfigMap (median of pairs)."""
     with tempfile.TemporaryDirectory() as folder:
         templates = Path(folder) / "templates"
         templates.mkdir()
@@ -93,7 +94,7 @@ def _images_per_second(framework: str, workers: int) -> float:
 
 
 def _logs() -> str:
-    """Return what all pods said; one that has not started yet says nothing."""
+    """Return the logs of all pods, or "" while a pod has not started."""
     try:
         return client.kubectl("-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/instance=run", "--tail=-1")
     except LabError:

@@ -38,13 +38,13 @@ def main() -> None:
 
 
 def _decided(nodes: list[Node], roles: Job) -> object:
-    """Decide for the job as it is, as `judge` does before it tries smaller ones."""
+    """Decide for the job at its full size, as `judge` does before it tries smaller sizes."""
     question = compact(nodes, reduced(nodes, roles, roles[-1]))
     return judge(nodes, roles, roles[-1]) if question.free_of_rules else decide(question, BUDGET)
 
 
 def _timed(work: Callable[..., T], *arguments: object) -> tuple[T, float]:
-    """Return what the work gives, and its median time in milliseconds."""
+    """Return the result of `work`, and its median time in milliseconds."""
     spent = []
     for _ in range(ROUNDS):
         started = time.perf_counter()
@@ -60,7 +60,7 @@ def _word(found: Judgement) -> str:
 
 
 def _nodes(chance: random.Random) -> list[Node]:
-    """Return nodes of 8 GPUs, on which others have taken GPUs and any amount of cpu and memory."""
+    """Return nodes of 8 GPUs on which other pods use some GPUs, CPU and memory."""
     return [
         Node(
             f"node-{number}",

@@ -1,1 +1,1 @@
-"""What the lab builds, and keeps in the cache: Go programs, container images, the plugin's archive."""
+"""Build Go programs, container images and the plugin's archive, and keep them in the cache."""

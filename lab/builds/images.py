@@ -32,7 +32,7 @@ from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
 # The chart asks for the image under its own version.
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-# What the trainer's images are built from, and the packages in it that only the last layers contain.
+# The files that the trainer's images are built from, and the packages in them that only the last layers contain.
 CONTEXT = (".dockerignore", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
 TRAINER_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
@@ -43,7 +43,7 @@ STORE = CACHE_DIR / "buildah"
 LOGS = CACHE_DIR / "logs"
 
 DEBIAN = "bookworm"
-# Manuals and translations would be a quarter of the root, and of every layer on it.
+# Without these options, manuals and translations would be a quarter of the root file system.
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",
     "--mode=root",
@@ -61,16 +61,16 @@ ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 @dataclass(frozen=True)
 class Image:
-    """A container image: the name that pods use, and the docker archive that holds it."""
+    """A container image: its reference in pods, and its docker archive."""
 
     reference: str
     archive: Path
 
 
 def trainer_image(framework: str) -> Image:
-    """Return a framework's image, building it when the cache lacks it. The first time takes about 8 minutes.
+    """Return a framework's image. Build it if it is not in the cache; the first build takes about 8 minutes.
 
-    Raises LabError when a tool is missing or the build fails.
+    Raises LabError if a tool is missing or the build fails.
     """
     reference = f"docker.io/distrain/{framework}:{VERSION}"
 
@@ -82,7 +82,7 @@ def trainer_image(framework: str) -> Image:
 
 
 def image_from(name: str, dockerfile: Path) -> Image:
-    """Return the image of a Dockerfile that copies nothing, built on the Debian root when the cache lacks it.
+    """Return the image of a Dockerfile that copies no files. Build it on the Debian root if it is not in the cache.
 
     Raises LabError as trainer_image does.
     """
@@ -96,7 +96,7 @@ def image_from(name: str, dockerfile: Path) -> Image:
 
 
 def trainer_environment(framework: str) -> str:
-    """Return the name of a framework's image without our code; `run_trainer` mounts the working tree's code into it.
+    """Return the name of a framework's image without distrain's code. `run_trainer` mounts the working tree's code.
 
     Raises LabError as trainer_image does.
     """
@@ -109,7 +109,7 @@ def trainer_environment(framework: str) -> str:
 
 
 def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[str]) -> Image:
-    """Return an image that holds only these programs: path in the image -> file on this machine."""
+    """Return an image that holds only `files`: path in the image -> file on this machine."""
     contents = {path.lstrip("/"): source.read_bytes() for path, source in sorted(files.items())}
     key = _key([reference, json.dumps(entrypoint), *(part for item in contents.items() for part in item)])
     return _build_once(reference, key, lambda archive: docker_archive.write(archive, reference, contents, entrypoint))
@@ -180,7 +180,7 @@ def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Imag
 
 @contextmanager
 def _lock() -> Iterator[None]:
-    """Let one process build at a time: two would write one archive, and remove each other's working containers."""
+    """Let one process build at a time: two would write the same archive, and remove each other's working containers."""
     ARCHIVES.mkdir(parents=True, exist_ok=True)
     with (ARCHIVES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -188,7 +188,7 @@ def _lock() -> Iterator[None]:
 
 
 def _remove_old(name: str, keep: int = 2) -> None:
-    """Remove an image's archives but the newest: every change of the trainer's code makes one of over a gigabyte."""
+    """Remove an image's old archives, as every change of the trainer's code makes a new one of over a gigabyte."""
     pattern = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tar")
     archives = [path for path in ARCHIVES.iterdir() if pattern.fullmatch(path.name)]
     for path in sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
@@ -216,7 +216,7 @@ def _push(name: str, reference: str, archive: Path) -> None:
 
 
 def _base_image() -> str:
-    """Return the name of the Debian root in buildah's store, made with mmdebstrap when it is not there."""
+    """Return the name of the Debian root in buildah's store. Make it with mmdebstrap if it is missing."""
     reference = f"localhost/distrain-base:{_base_key()}"
     if _is_in_store(reference):
         return reference
@@ -230,7 +230,7 @@ def _base_image() -> str:
 
 
 def _remove_working_containers() -> None:
-    """Remove the containers of interrupted builds: their layers take gigabytes."""
+    """Remove the containers of interrupted builds and ended processes, as their layers take gigabytes."""
     listing = _buildah("containers", "--noheading", "--format", "{{.ContainerName}}")
     names = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split()
     left = [name for name in names if "-working-container" in name or _is_of_the_dead(name)]
@@ -239,14 +239,14 @@ def _remove_working_containers() -> None:
 
 
 def _is_of_the_dead(name: str) -> bool:
-    """Tell whether the process that a container was made for has ended."""
+    """Return whether the process that made a container (see _container) has ended."""
     run = re.fullmatch(r"run-(\d+)-\d+", name)
     return run is not None and not Path("/proc", run[1]).exists()
 
 
 @contextmanager
 def _container(reference: str) -> Iterator[str]:
-    """Make a container for one command. Two commands in one container would share its /tmp, on which buildah fails."""
+    """Make a container for one command. buildah fails if two commands in one container share its /tmp."""
     name = f"run-{os.getpid()}-{next(_containers)}"
     made = subprocess.run(
         _buildah("from", "--pull-never", "--name", name, reference), capture_output=True, text=True, check=False
@@ -265,11 +265,11 @@ def _is_in_store(reference: str) -> bool:
 
 
 def _buildah(*arguments: str) -> list[str]:
-    # A store of the lab's own, so that `make clean` of a user's buildah and ours do not meet. What buildah notes about
-    # mounts must not outlive a reboot, so those notes lie under the boot's id.
+    # Use a separate store, so that the lab and the user's own buildah do not affect each other. buildah's records of
+    # mounts must not survive a reboot, so their folder's name contains the boot id.
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
     store = ["--root", str(STORE / "storage"), "--runroot", str(STORE / f"run-{boot}"), "--storage-driver", "overlay"]
-    # In namespaces of its own: its mounts, and whatever it runs, end with it, killed or not.
+    # Run in separate namespaces, so that mounts and processes end together with buildah, even if it is killed.
     unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     return [*unshare, _tool("buildah"), *store, *arguments]
 
@@ -282,7 +282,7 @@ def _tool(name: str) -> str:
 
 
 def _debian_sources() -> list[Path]:
-    """Return the host's apt source files that are Debian's own; other vendors' would need their keys in the image."""
+    """Return the host's apt source files for Debian. Those of other vendors would need their keys in the image."""
     folder = Path("/etc/apt")
     files = [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]
     files += sorted(folder.glob("sources.list.d/*.sources"))
@@ -320,7 +320,7 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Tell whether only another framework's image uses a file below trainer/: its name starts with that framework."""
+    """Return whether only another framework's image uses a file: its name starts with that framework's name."""
     others = tuple(name for name in FRAMEWORKS if name != framework)
     return "distrain_trainer" not in path.parts and path.name.startswith(others)
 

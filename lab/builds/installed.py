@@ -12,7 +12,7 @@ from lab.paths import CACHE_DIR
 
 
 def installed(folder: Path) -> Path:
-    """Unpack the plugin into a folder and set up its environment. The cache keeps the environment for the next time."""
+    """Unpack the plugin into a folder and set up its Python environment, which the cache keeps."""
     plugin, kept = unpacked(package.write(folder), folder), CACHE_DIR / "plugin-venv"
     if kept.exists():
         shutil.copytree(kept, plugin / ".venv", symlinks=True)
@@ -25,7 +25,7 @@ def installed(folder: Path) -> Path:
 def unpacked(archive: Path, folder: Path) -> Path:
     """Unpack the plugin's archive into a folder, and return the plugin's own folder there."""
     with tarfile.open(archive) as opened:
-        # Debian 12's Python has no such argument of extractall.
+        # The extractall of Debian 12's Python does not have this argument.
         opened.extraction_filter = getattr(tarfile, "data_filter", None)
         opened.extractall(folder)
     return folder / package.NAME

@@ -1,6 +1,6 @@
-"""`make package`: the plugin and its chart as one archive, dist/distrain-VERSION.tgz, for `helm plugin install`.
+"""`make package`: pack the plugin and its chart as dist/distrain-VERSION.tgz, for `helm plugin install`.
 
-The same files give the same bytes. Standard library only, so a checkout and Python are enough.
+The same files give the same bytes. Only the standard library is used, so a checkout and Python are enough.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from lab.paths import REPOSITORY
 PLUGIN = REPOSITORY / "plugin"
 DIST = REPOSITORY / "dist"
 NAME = "distrain"
-# Helm reads these at the top of an archive too.
+# Files that Helm also reads at the top of an archive.
 HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
 LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "requirements.in", "distrain.egg-info")
 
 
 def main() -> None:
-    """Write the archive, and sign it when an argument names a GnuPG key."""
+    """Write the archive. Sign it if an argument names a GnuPG key."""
     archive = write(DIST)
     print(archive.relative_to(REPOSITORY))
     for key in sys.argv[1:]:
@@ -43,7 +43,7 @@ def write(folder: Path) -> Path:
     """
     folder.mkdir(exist_ok=True)
     path = folder / f"{NAME}-{_version()}.tgz"
-    # Without a name and a time, which gzip would store.
+    # No file name and no time, which gzip would store.
     with (
         path.open("wb") as file,
         gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
@@ -81,7 +81,7 @@ def _of_the_top(content: bytes) -> bytes:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Yield a folder and all in it in a fixed order, each folder before what is in it."""
+    """Yield a folder and its content in a fixed order, each folder before its content."""
     yield path
     if path.is_dir():
         for child in sorted(path.iterdir()):

@@ -16,7 +16,7 @@ LOCK = REPOSITORY / "requirements-scanners.txt"
 
 
 def checkov() -> Path:
-    """Return checkov's command, installing it when the cache lacks it. Raises LabError when that fails."""
+    """Return checkov's command. Install it if it is not in the cache. Raises LabError if that fails."""
     key = hashlib.sha256(LOCK.read_bytes() + platform.python_version().encode()).hexdigest()[:12]
     folder = CACHE_DIR / "scanners" / key
     if not (folder / "complete").exists():

@@ -1,1 +1,1 @@
-"""The embedded Kubernetes: its components and operators, the namespaces that it runs in, and its faults."""
+"""Run the embedded Kubernetes: its components, operators and namespaces, and the faults that tests inject."""

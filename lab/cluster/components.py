@@ -1,7 +1,7 @@
 """The cluster's components: each one's configuration and command line.
 
-Only the flags that matter are set; the rest are the components' defaults, kubelet's syncFrequency among them, so that
-the lab behaves as a user's cluster does.
+Only necessary flags are set. All others, for example kubelet's syncFrequency, have the components' defaults, so that
+the lab behaves like a user's cluster.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def credentials() -> Credentials:
 
 
 def etcd(_: Credentials) -> Command:
-    # The lab's data dies with the lab, so it need not survive a power cut.
+    # The lab's data ends with the lab, so it need not survive a power failure.
     return [binary("etcd"), "--data-dir", STATE_DIR / "etcd", "--unsafe-no-fsync", "--log-level", "warn"]
 
 
@@ -87,7 +87,7 @@ def kube_apiserver(keys: Credentials) -> Command:
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={keys.service_account_key}",
         f"--service-account-signing-key-file={keys.service_account_key}",
-        # By host name, `kubectl logs` and `exec` would need the host's resolver to know the node.
+        # Use the node's address: with its name, `kubectl logs` and `exec` would need the host's resolver.
         "--kubelet-preferred-address-types=InternalIP",
         f"--kubelet-certificate-authority={keys.authority.certificate}",
         f"--kubelet-client-certificate={keys.api_server_to_kubelet.certificate}",
@@ -120,14 +120,14 @@ def kube_proxy(keys: Credentials) -> Command:
         "clusterCIDR": POD_NETWORK,
         "hostnameOverride": NODE,
         "clientConnection": {"kubeconfig": str(keys.kubeconfigs["kube-proxy"])},
-        # The limits are the host's, and not this namespace's to set.
+        # The limits belong to the host and cannot be set in this namespace.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
     return [binary("kube-proxy"), "--config", _write_yaml("kube-proxy.yaml", config)]
 
 
 def containerd(_: Credentials) -> Command:
-    """Images are kept in the cache, so that they are unpacked once; all else goes with the cluster."""
+    """Return containerd's command. Its images are kept in the cache, so that they are unpacked only once."""
     network = {
         "cniVersion": "0.4.0",
         "name": "pods",
@@ -196,7 +196,7 @@ def kubelet(keys: Credentials) -> Command:
         "clusterDomain": "cluster.local",
         "resolvConf": str(resolv_conf),
         "podLogsDir": str(STATE_DIR / "pod-logs"),
-        # The disk is the host's: its filling up is no reason to throw away images that no registry holds.
+        # The disk is the host's. If it fills up, kubelet must not delete images, as no registry holds them.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi", "imagefs.available": "500Mi"},
     }
@@ -229,7 +229,7 @@ def coredns(keys: Credentials) -> Command:
 
 
 def gpus(_: Credentials) -> Command:
-    """The device plugin of GPUs that are not there. It waits for kubelet, and registers again after a restart of it."""
+    """Return the command of the fake GPUs' device plugin. It waits for kubelet, and registers again if it restarts."""
     return [binary("gpus"), str(GPUS)]
 
 

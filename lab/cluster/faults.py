@@ -19,15 +19,15 @@ from lab.waiting import wait_for_port, wait_until
 
 
 def processes(pod_uid: str, *words: str) -> list[int]:
-    """Return the host's ids of a pod's processes whose command line holds all these words, the oldest first."""
+    """Return the pids, on the host, of a pod's processes whose command line contains all words, oldest first."""
     found = (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
     return sorted((pid for pid in found if pod_uid in _text(pid, "cgroup") and _has(pid, words)), key=_age)
 
 
 def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
-    """Send a signal to the youngest of a pod's processes with these words, and return its id.
+    """Send a signal to the youngest of a pod's processes whose command line contains all words. Return its pid.
 
-    Raises LabError when there is none.
+    Raises LabError if there is none.
     """
     pids = processes(pod_uid, *words)
     if not pids:
@@ -68,14 +68,14 @@ def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]
 
 
 def restart(component: str) -> None:
-    """Kill a component of the cluster, such as kubelet, and start it again as it was."""
+    """Kill a component of the cluster, such as kubelet, and start it again with the same command."""
     pid, registered = _started(component), _registered()
     command = _text(pid, "cmdline").rstrip("\0").split("\0")
     os.kill(pid, signal.SIGKILL)
     wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
     namespaces.start(component, command)
     if component == "kubelet":
-        # It takes no pod with GPUs before their plugin is back.
+        # kubelet admits no pod with GPUs before the device plugin has registered again.
         wait_until("the device plugin", lambda: _registered() > registered, pause=0.1)
         wait_until("the node's GPUs", lifecycle.has_gpus, pause=0.2)
 
@@ -99,7 +99,7 @@ def refusing_s3(port: int) -> Iterator[None]:
 
 
 def _started(name: str) -> int:
-    """Return the id of a process that the lab started under this name: the child of its nsenter."""
+    """Return the pid of the process that the lab started under this name: the child of its nsenter."""
     entering = namespaces.pid(name)
     children = _text(entering, f"task/{entering}/children").split() if entering else []
     if not children:
@@ -133,7 +133,7 @@ def _iptables(pid: int, *rule: str) -> None:
 
 
 def _age(pid: int) -> tuple[int, int]:
-    """Return a sort key by start time: process ids alone wrap around."""
+    """Return a sort key by start time, as pids wrap around."""
     fields = _text(pid, "stat").rpartition(")")[2].split()
     return (int(fields[19]) if fields else 0, pid)
 

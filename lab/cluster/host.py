@@ -12,7 +12,7 @@ from lab.paths import CACHE_DIR
 
 COMMANDS = ("containerd", "runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "buildah", "mmdebstrap")
 CNI_PLUGIN = "/usr/lib/cni/bridge"
-# The first time: 9 GB of programs and images, 10 GB of Go's module and build caches. Later a running cluster's 2.
+# GB of free disk. The first start needs 9 for programs and images and 10 for Go's caches, later starts 2.
 FREE_GB_COLD, FREE_GB_WARM = 20, 3
 CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 

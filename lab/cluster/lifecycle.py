@@ -43,7 +43,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
         return
     host.check_root()
     with _lock():
-        namespaces.destroy()  # what a killed start may have left
+        namespaces.destroy()  # remains of a start that was killed
         host.check()
         with _step("programs"):
             golang.build_cluster()
@@ -57,7 +57,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
 
 
 def is_ready() -> bool:
-    """Whether a start ran to its end and every component is still alive."""
+    """Return whether the cluster has started completely and every component is alive."""
     return (
         _READY.exists()
         and namespaces.exists()
@@ -66,7 +66,7 @@ def is_ready() -> bool:
 
 
 def down() -> None:
-    """Remove the cluster: processes, mounts, namespaces, rules and its folder. The cache stays."""
+    """Remove the cluster: its processes, mounts, namespaces, iptables rules and folder. The cache stays."""
     with _lock():
         namespaces.destroy()
 
@@ -151,7 +151,7 @@ def _node_is_ready() -> bool:
 
 
 def has_gpus() -> bool:
-    """Whether the node offers the GPUs of the lab's device plugin."""
+    """Return whether the node offers the GPUs of the lab's device plugin."""
     return _allocatable_gpus() == str(components.GPUS)
 
 

@@ -1,7 +1,7 @@
-"""The namespaces that the whole cluster lives in, and the processes inside them.
+"""Create the namespaces in which the whole cluster runs, and run processes in them.
 
-One `pause` process holds a network, mount and process namespace. All else of the cluster runs inside, so ending that
-process ends every other one, and every mount, link and iptables rule goes with its namespace.
+One `pause` process holds a network, a mount and a PID namespace. All other processes of the cluster run inside. When
+`pause` ends, the kernel ends all of them, and removes the mounts, links and iptables rules with their namespaces.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def create() -> None:
-    """Make the namespaces, the link between them and the host, and the cgroup that the pods run under."""
+    """Create the namespaces, the network link between them and the host, and the pods' cgroup."""
     LOG_DIR.mkdir(parents=True)
     KUBELET_DIR.mkdir(exist_ok=True)
     _start_holder()
     _make_cgroup()
-    # kubelet keeps its device plugins' socket there whatever its root folder is, and the host may run a kubelet too.
+    # kubelet always keeps its device plugins' socket in KUBELET_DIR, and the host may run a kubelet too. So mount a
+    # separate folder there.
     kubelet_dir = STATE_DIR / "kubelet"
     kubelet_dir.mkdir()
     run("mount", "--bind", str(kubelet_dir), str(KUBELET_DIR))
@@ -43,20 +44,20 @@ def create() -> None:
 
 
 def exists() -> bool:
-    """Whether the process that holds the namespaces is alive."""
+    """Return whether the process that holds the namespaces is alive."""
     return _holder_pid() is not None
 
 
 def destroy() -> None:
-    """End every process of the cluster, and with them their mounts, links and rules; then remove its folder."""
+    """End every process of the cluster, and with them the mounts, links and iptables rules. Then remove its folder."""
     pid = _holder_pid()
     if pid:
         os.kill(pid, signal.SIGKILL)
         _wait_until_gone(Path(f"/proc/{pid}"))
-        # The kernel takes a namespace's links down after the last process, in its own time.
+        # The kernel removes a namespace's links some time after its last process has ended.
         _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
     _remove_cgroup()
-    with contextlib.suppress(OSError):  # not ours when it holds something
+    with contextlib.suppress(OSError):  # If it is not empty, it belongs to the host.
         KUBELET_DIR.rmdir()
     shutil.rmtree(STATE_DIR, ignore_errors=True)
 
@@ -64,7 +65,7 @@ def destroy() -> None:
 def start(
     name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a long-running process inside; its output goes to <LOG_DIR>/<name>.log."""
+    """Start a long-running process inside the namespaces. Its output goes to <LOG_DIR>/<name>.log."""
     with (LOG_DIR / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
             [*_enter(), *map(str, command)],
@@ -79,12 +80,12 @@ def start(
 
 
 def is_running(name: str) -> bool:
-    """Whether the process that `start` made under this name is alive."""
+    """Return whether the process that `start` has started under this name is alive."""
     return pid(name) is not None
 
 
 def pid(name: str) -> int | None:
-    """Return the id of the process that `start` made under this name, None when it has ended."""
+    """Return the pid of the process that `start` has started under this name, or None if it has ended."""
     return _alive(STATE_DIR / f"{name}.pid")
 
 
@@ -94,7 +95,7 @@ def last_words(name: str) -> str:
 
 
 def run(*command: str) -> str:
-    """Run a command inside to its end and return its output. Raises LabError with its words."""
+    """Run a command inside the namespaces, and return its output. Raises LabError with its message if it fails."""
     return _finish([*_enter(), *command])
 
 
@@ -120,7 +121,7 @@ def _start_holder() -> None:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back: a holder whose pid is not written down could never be ended."""
+    """Delay Ctrl-C: a holder whose pid has not been recorded could never be ended."""
     held: list[int] = []
     previous = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
     try:
@@ -159,14 +160,14 @@ def _connect_to_host() -> None:
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{NODE_ADDRESS}/30", "dev", "eth0")
     run("ip", "link", "set", "eth0", "up")
-    # kubelet and kube-proxy want a default route to tell the node's address by; nothing answers behind it.
+    # kubelet and kube-proxy find the node's address by the default route. The gateway forwards nothing.
     run("ip", "route", "add", "default", "via", HOST_ADDRESS)
     run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
 
 
 def _make_cgroup() -> None:
     for controller in _cgroup_roots():
-        if controller.name != "unified":  # version 2 beside version 1 has no controllers
+        if controller.name != "unified":  # cgroup v2 mounted beside v1 has no controllers
             (controller / CGROUP).mkdir(exist_ok=True)
 
 
@@ -178,14 +179,14 @@ def _remove_cgroup() -> None:
 
 
 def _cgroup_roots() -> list[Path]:
-    """The mounted hierarchies: one per controller in version 1, one in all in version 2."""
+    """Return the mounted cgroup hierarchies: one per controller in cgroup v1, a single one in v2."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
     return [folder for folder in _CGROUPS.iterdir() if folder.is_dir() and not folder.is_symlink()]
 
 
 def _identity(pid: int) -> str:
-    """A process's pid and start time, which together never come again. Raises ProcessLookupError when it has ended."""
+    """Return a process's pid and start time, which together are unique. Raises ProcessLookupError if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:

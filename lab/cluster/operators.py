@@ -1,7 +1,7 @@
-"""The operators of the cluster: the Kubeflow ones, each as its own project installs it, and a gang scheduler.
+"""Install the Kubeflow operators, each with its project's own manifests, and a gang scheduler.
 
-Both MPI operators' CRDs have one name, so a cluster has one version of MPIJob: mpi-operator's v2beta1 or, instead,
-training-operator's v1 or the old mpi-operator's v1alpha2. `switch` changes a running cluster.
+The MPIJob CRDs of all operators have the same name, so a cluster has only one version of MPIJob: v2beta1 of
+mpi-operator, v1 of training-operator, or v1alpha2 of the old mpi-operator. `switch` changes a running cluster.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Manifest = dict[str, Any]
 MPIJOB_VERSIONS = ("v2beta1", "v1", "v1alpha2")
 GANG_SCHEDULER = "scheduler-plugins-scheduler"
 BUSYBOX = Path("/bin/busybox")
-# busybox's own shell takes its own nslookup before any other.
+# busybox's shell would run its built-in nslookup instead of the one in the image.
 SHELL = Path("/bin/bash-static")
 BUSYBOX_IMAGE = "docker.io/distrain/busybox:lab"
 KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery:lab"
-# The older operator's also waits for the workers.
+# The old operator's kubectl-delivery also waits for the workers.
 OLD_KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery-0.3:lab"
 _INSTALLED = STATE_DIR / "operators.json"
 
 
 @dataclass(frozen=True)
 class Operators:
-    """What a cluster has: one version of MPIJob or "" for none, training-operator's other kinds, gang scheduling."""
+    """The choice of operators: a version of MPIJob or "", training-operator's other kinds, and gang scheduling."""
 
     mpijob: str = "v2beta1"
     training: bool = True
@@ -50,7 +50,7 @@ DEFAULT = Operators()
 
 @dataclass(frozen=True)
 class _Operator:
-    """A Deployment of one program: its installation, its image, and the arguments that a choice asks for."""
+    """An operator: its Deployment's name, image and program, its manifests, and its arguments for a choice."""
 
     name: str
     namespace: str
@@ -62,7 +62,7 @@ class _Operator:
 
 
 def install(chosen: Operators) -> None:
-    """Install what is chosen, into a cluster that has none of it. Raises LabError when one does not become ready."""
+    """Install the chosen operators into a cluster without operators. Raises LabError if one does not become ready."""
     if chosen.gang:
         _install_scheduler_plugins()
     operators = _operators(chosen)
@@ -78,12 +78,12 @@ def install(chosen: Operators) -> None:
 
 
 def installed() -> Operators | None:
-    """Return what was installed last; None where that did not come to its end, or no cluster runs."""
+    """Return the installed operators, or None if the last installation was not completed or no cluster runs."""
     return Operators(**json.loads(_INSTALLED.read_text())) if _INSTALLED.exists() else None
 
 
 def switch(chosen: Operators) -> None:
-    """Make a running cluster one with these operators. Every job of theirs ends, as their CRDs go."""
+    """Replace a running cluster's operators by the chosen ones. All jobs end, as their CRDs are removed."""
     remove()
     install(chosen)
 
@@ -103,7 +103,7 @@ def remove() -> None:
 
 
 def status(name: str) -> str:
-    """Return how many of an operator's pods are ready, or that the cluster does not have it."""
+    """Return how many of an operator's pods are ready, as text, or "not installed"."""
     path = "jsonpath={.items[0].status.readyReplicas} of {.items[0].spec.replicas} ready"
     field = f"--field-selector=metadata.name={name}"
     found = kubectl("get", "deployments", "--all-namespaces", field, "--ignore-not-found", "-o", "name")
@@ -122,7 +122,7 @@ def _operators(chosen: Operators) -> list[_Operator]:
 
 
 def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Manifest:
-    """Give an operator's Deployment the image built here, and have it looked at every second rather than every 15."""
+    """Set an operator's Deployment to the image built here, and its readiness probe to once a second."""
     if manifest["kind"] == "Deployment":
         (container,) = manifest["spec"]["template"]["spec"]["containers"]
         container |= {"image": operator.image, "command": [operator.entrypoint], "args": operator.arguments(chosen)}
@@ -132,12 +132,12 @@ def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Mani
 
 
 def _mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
-    """Yield mpi-operator's own standalone installation, less the roles that aggregate into Kubeflow's."""
+    """Yield mpi-operator's standalone manifests, except the roles that aggregate into Kubeflow's."""
     yield from _kustomize("mpi-operator", "github.com/kubeflow/mpi-operator")
 
 
 def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
-    """Yield the old mpi-operator's installation for v1alpha2, with the CRD of that release for today's Kubernetes."""
+    """Yield the old mpi-operator's manifests for v1alpha2, with that release's CRD for current Kubernetes versions."""
     source = module_dir("mpi-operator-0.3", "github.com/kubeflow/mpi-operator")
     installation = source / "deploy" / "v1alpha2" / "mpi-operator.yaml"
     for path in (source / "manifests" / "base" / "crd.yaml", installation):
@@ -147,7 +147,7 @@ def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
 
 
 def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
-    """Yield training-operator's own standalone installation, less the MPIJob that is another operator's."""
+    """Yield training-operator's standalone manifests, without the MPIJob CRD unless MPIJob v1 is chosen."""
     for manifest in _kustomize("training-operator", "github.com/kubeflow/training-operator"):
         name = manifest["metadata"]["name"]
         if name != "mpijobs.kubeflow.org" or chosen.mpijob == "v1":
@@ -210,7 +210,7 @@ _TRAINING_OPERATOR = _Operator(
 
 
 def _load_helper_images(chosen: Operators) -> None:
-    """Load what the operators start beside a job's own containers, and would pull from a registry."""
+    """Load the images of the init containers that operators add to jobs, and that would be pulled from a registry."""
     applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
     with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}
     copy = "cp /bin/kubectl /opt/kube/kubectl"
@@ -225,7 +225,7 @@ def _load_helper_images(chosen: Operators) -> None:
 
 
 def _install_scheduler_plugins() -> None:
-    """Install coscheduling as a second scheduler, from scheduler-plugins' own chart."""
+    """Install coscheduling as a second scheduler, from the chart of scheduler-plugins."""
     source = module_dir("scheduler-plugins", "sigs.k8s.io/scheduler-plugins") / "manifests"
     images = {"scheduler": "docker.io/scheduler-plugins/kube-scheduler:v0.33.5"}
     images["controller"] = "docker.io/scheduler-plugins/controller:v0.33.5"

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits as the four MNIST-format idx .gz files: small, real and never downloaded."""
+"""Write scikit-learn's handwritten digits as the four idx .gz files of MNIST. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED = 0
 
 
 def upload_digits(s3: Any, bucket: str) -> None:
-    """Put the four files under digits/ of a bucket, through a boto3 client."""
+    """Upload the four files to digits/ in a bucket with a boto3 client."""
     with tempfile.TemporaryDirectory() as folder:
         write_digits(Path(folder))
         for file in sorted(Path(folder).iterdir()):
@@ -25,7 +25,7 @@ def upload_digits(s3: Any, bucket: str) -> None:
 
 
 def write_digits(folder: Path) -> None:
-    """Write 1437 training and 360 test images of 8x8, their pixels spread from 0..16 to 0..255."""
+    """Write 1437 training and 360 test images of 8x8 pixels. The values 0..16 are scaled to 0..255."""
     digits = load_digits()
     images = np.rint(digits.images * 255 / 16).astype(np.uint8)
     train_images, test_images, train_labels, test_labels = train_test_split(

@@ -13,13 +13,13 @@ from PIL import Image
 
 
 def numbered(count: int, *, size: int = 8, classes: int = 3) -> Iterator[tuple[bytes, int]]:
-    """Yield PNG images with a class each. An image's colour is its number."""
+    """Yield PNG images and their classes. An image's color encodes its number."""
     for number in range(count):
         yield encode(np.full((size, size, 3), number, dtype=np.uint8), "PNG"), number % classes
 
 
 def photographs(count: int, *, size: int, classes: int, seed: int = 0) -> Iterator[tuple[bytes, int]]:
-    """Yield JPEG images as large as real ones of that size: smooth noise in colours."""
+    """Yield JPEG images of smooth colored noise, whose files are as large as those of photographs of the same size."""
     random = np.random.default_rng(seed)
     for _ in range(count):
         coarse = Image.fromarray(random.integers(0, 256, (size // 8, size // 8, 3), dtype=np.uint8))
@@ -33,7 +33,7 @@ def encode(pixels: npt.NDArray[np.uint8], kind: str) -> bytes:
 
 
 def write_image_folder(folder: Path, samples: Iterator[tuple[bytes, int]], suffix: str = ".png") -> None:
-    """Write class-<class>/<number>.png and the like."""
+    """Write the images as class-<class>/<number> with the suffix."""
     for number, (content, label) in enumerate(samples):
         path = folder / f"class-{label}" / f"{number:05}{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def write_image_folder(folder: Path, samples: Iterator[tuple[bytes, int]], suffi
 def write_shards(
     folder: Path, samples: Iterator[tuple[bytes, int]], sizes: Sequence[int], suffix: str = ".png"
 ) -> dict[str, int]:
-    """Write shard-000000.tar and so on, of the given sizes, and return what sizes.json says of them."""
+    """Write shard-000000.tar and following, of the given sizes. Return the content of sizes.json."""
     folder.mkdir(parents=True, exist_ok=True)
     numbered_samples = enumerate(samples)
     written = {}

@@ -1,7 +1,7 @@
-"""`make demo`: one real distributed run, from a bare machine or on the cluster of $KUBECONFIG, told as it goes.
+"""`make demo`: run a distributed training on the lab's cluster or on that of $KUBECONFIG, and explain each step.
 
-main() is the story. It returns 0 only when the run went on at another size and succeeded, its accuracy is right, and
-model and log are in S3.
+main() lists the steps. It succeeds only if the run was resumed with another number of workers and finished, the
+accuracy is high enough, and the model and the log are in S3.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ RELEASE = "demo"
 WANTED_ACCURACY = 0.95
 # One more than values/mnist.yaml has.
 MORE_WORKERS = 3
-# Enough for the third worker to come. Other machines may be many times faster than two cores, and where pods may not be
-# patched, kubelet takes a minute and a half to tell of it.
+# Enough epochs for the third worker to join. Other machines may be many times faster than two cores, and if pods may
+# not be patched, kubelet takes a minute and a half to pass a change on.
 EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
 STEP = re.compile(r"\d+\timages/sec: ")
 RESUMED = re.compile(r"resumed from .*")
 VALUES = REPOSITORY / "values" / "mnist.yaml"
-# By framework: the job that values/mnist.yaml becomes, the pod whose log tells of it, and the model's file.
+# By framework: the kind of the job from values/mnist.yaml, the pod whose log shows the training, and the model's file.
 LAUNCHER = "app.kubernetes.io/component=launcher"
 WORKER_0 = "app.kubernetes.io/component=worker,training.kubeflow.org/replica-index=0"
 RUNS = {
@@ -48,7 +48,7 @@ HELM_DATA = CACHE_DIR / "helm-data"
 
 @dataclass(frozen=True)
 class Site:
-    """Where the demo runs: a framework's image, a cluster, an S3 server's bucket, and the Secret with its keys."""
+    """The place where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with its keys."""
 
     framework: str
     kubeconfig: str
@@ -80,7 +80,7 @@ class Site:
 
 
 def main() -> None:
-    """Run the demo. Raises LabError where it does not end as it should."""
+    """Run the demo. Raises LabError if it does not end as expected."""
     framework = os.environ.get("FRAMEWORK") or "tensorflow"
     if framework not in RUNS:
         raise LabError(f"FRAMEWORK: {framework} is none of {', '.join(RUNS)}")
@@ -128,7 +128,7 @@ def _is_user_cluster() -> bool:
 
 
 def _user_site(framework: str) -> Site:
-    """Describe the cluster of $KUBECONFIG from the environment, and ask before anything is done there."""
+    """Describe the cluster of $KUBECONFIG from the environment. Ask the user before anything is changed there."""
     missing = [name for name in ("IMAGE_REPOSITORY", "S3_ENDPOINT", "S3_SECRET") if not os.environ.get(name)]
     if missing:
         raise LabError(
@@ -182,7 +182,7 @@ def _make_bucket(site: Site) -> None:
 
 def _install_plugin(site: Site) -> None:
     plugin = REPOSITORY / "plugin"
-    # Helm links a plugin that it installs from a folder, so an old link leads to the new plugin.
+    # Helm installs a plugin from a folder as a link, so an existing link to this folder is up to date.
     if (HELM_DATA / "plugins" / plugin.name).resolve() == plugin:
         _run(site, [str(plugin / "bin" / "setup")])
     else:
@@ -191,7 +191,7 @@ def _install_plugin(site: Site) -> None:
 
 
 def _remove_last_run(site: Site) -> None:
-    """Uninstall what an earlier demo left, and its files, so that none of it can pass for this one's."""
+    """Remove the release and the files of an earlier demo, so that they cannot be mistaken for this one's."""
     _helm(site, "uninstall", RELEASE, "--ignore-not-found", "--wait")
     for folder in ("models", "checkpoints"):
         for key in _stored(site, folder):
@@ -199,9 +199,9 @@ def _remove_last_run(site: Site) -> None:
 
 
 def _follow(site: Site) -> str:
-    """Show the run's log until it ends, and ask for another worker once it trains; wait for the operator's verdict.
+    """Show the run's log until it ends, and add a worker after the training has begun. Wait for the job's result.
 
-    Returns the line with which the run went on at the new size.
+    Return the log line with which the run resumed at the new size.
     """
     kind, pod, _ = RUNS[site.framework]
     selector = f"app.kubernetes.io/instance={RELEASE},{pod}"
@@ -278,7 +278,7 @@ Clean up:
 
 
 def _tool(site: Site, name: str, build: str) -> str:
-    """Return the lab's own program, which fits the lab; elsewhere the user's, where there is one."""
+    """Return the lab's program in the lab. Elsewhere return the user's program if there is one, else the lab's."""
     users = None if site.is_lab else shutil.which(name)
     return users or str(golang.binary(build))
 
@@ -302,7 +302,7 @@ def _run(site: Site, command: Sequence[str]) -> None:
 
 
 def _environment(site: Site) -> dict[str, str]:
-    """Point Helm at the site, and at plugins of the demo's own: the user's are not touched."""
+    """Return Helm's environment: the site's cluster, and a separate plugin folder, so the user's plugins stay as is."""
     return {**os.environ, "KUBECONFIG": site.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
 
 

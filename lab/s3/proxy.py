@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that delays, cuts, stalls and refuses requests.
+"""Run a proxy in front of an S3 server that delays, cuts, stalls and refuses requests.
 
 The program is lab/builds/go/s3-proxy; its fault.go lists the faults.
 """
@@ -16,13 +16,13 @@ from lab.builds import golang
 from lab.waiting import free_port, wait_for_port
 
 HOST = "127.0.0.1"
-# What happens to requests, by the names that fault.go gives it.
+# A parameter of a fault; fault.go defines their names.
 Fault = float | str | bool
 
 
 @dataclass
 class Proxy:
-    """Where the proxy listens, and where it takes faults."""
+    """A proxy. `endpoint` is its S3 URL, `control` the URL that sets faults."""
 
     endpoint: str
     control: str
@@ -31,7 +31,7 @@ class Proxy:
 
     @classmethod
     def of(cls, upstream: str) -> Proxy:
-        """Describe a proxy before an S3 server, at free ports of loopback."""
+        """Describe a proxy in front of an S3 server, on free ports of loopback."""
         listen, control = (f"{HOST}:{free_port()}" for _ in range(2))
         program = str(golang.binary("s3-proxy"))
         options = ["--listen", listen, "--control", control, "--upstream", upstream]
@@ -43,18 +43,18 @@ class Proxy:
             wait_for_port(HOST, int(url.rpartition(":")[2]))
 
     def stop(self) -> None:
-        """End it: connections to it are refused then."""
+        """End the proxy. Connections to it are then refused."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(timeout=10)
             self.process = None
 
     def set(self, **fault: Fault) -> None:
-        """Have this happen to requests from now on; nothing without a fault."""
+        """Inject a fault into requests from now on. Without arguments, stop injecting faults."""
         self._ask("PUT", fault)
 
     def faulted(self) -> int:
-        """Return to how many requests something has happened since the fault was set."""
+        """Return the number of requests with the fault since it was set."""
         return self._ask("GET")["faulted"]
 
     @contextmanager
@@ -74,7 +74,7 @@ class Proxy:
 
 @contextmanager
 def proxy_before(upstream: str) -> Iterator[Proxy]:
-    """Run a proxy before an S3 server."""
+    """Run a proxy in front of an S3 server."""
     proxy = Proxy.of(upstream)
     proxy.start()
     try:

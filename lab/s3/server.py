@@ -1,4 +1,4 @@
-"""The S3 server of the lab and of the tests: versitygw over a folder."""
+"""Run the S3 server of the lab and the tests: versitygw over a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.waiting import free_port, wait_for_port
 
 @dataclass(frozen=True)
 class Server:
-    """Where the server listens, and its root user's keys."""
+    """The server's address, and its root user's keys."""
 
     endpoint: str
     access_key: str
@@ -45,7 +45,7 @@ class Server:
         return [golang.binary("versitygw"), "--quiet", "--port", listen, "posix", "--sidecar", metadata, data]
 
     def environment(self) -> dict[str, str]:
-        """Return the server's keys as it takes them, off the command line that every user can read."""
+        """Return the server's keys as environment variables: every user can read a command line."""
         return {"ROOT_ACCESS_KEY_ID": self.access_key, "ROOT_SECRET_ACCESS_KEY": self.secret_key}
 
     def boto3_client(self) -> Any:
@@ -62,7 +62,7 @@ class Server:
 
 @contextmanager
 def on_loopback(folder: Path) -> Iterator[Server]:
-    """Serve a folder that is made, at a free port of loopback."""
+    """Create a folder, and serve it on a free port of loopback."""
     server = Server.new(f"127.0.0.1:{free_port()}")
     command, environment = server.command(folder), server.environment()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

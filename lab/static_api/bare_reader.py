@@ -1,7 +1,7 @@
-"""Measure the least time that reading all pods takes: two processes fetch every other page as protobuf, undecoded.
+"""Read all pods with the least work, as a lower limit: two processes fetch every other page of protobuf undecoded.
 
-`python -m lab.static_api.bare_reader URL AUTHORITY` asks `lab.static_api.server`, where pages need no continue token of
-the page before.
+`python -m lab.static_api.bare_reader URL AUTHORITY` reads from `lab.static_api.server`, where a page does not need the
+continue token of the previous page.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _pass_over(url: str, authority: str, number: int) -> None:
 
 
 def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
-    """Yield the bodies of the pages that begin with these pods, each good until the next."""
+    """Yield the bodies of the pages that begin at the pods `starts`. A body is valid until the next one."""
     server = urlsplit(url)
     buffer = memoryview(bytearray(LARGEST_PAGE))
     context = ssl.create_default_context(cafile=authority)
@@ -59,7 +59,7 @@ def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
                 pass
             size = 0
             while length := int(file.readline(), 16):
-                # With its line's end, which the next chunk takes the place of.
+                # Read the chunk with its line end, which the next chunk overwrites.
                 file.readinto(buffer[size : size + length + 2])
                 size += length
             file.readline()

@@ -1,7 +1,7 @@
-"""The objects of a large cluster, as its API server would send them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
+"""Generate the objects of a large cluster as its API server sends them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
 
-They are written once into the cache, already as chunks of an HTTP/1.1 body, one chunk per item as Kubernetes 1.33 and
-later sends them. So the server that sends them has almost nothing to do. Pods are written as protobuf too.
+They are written once into the cache as chunks of an HTTP/1.1 body, one chunk per item as in Kubernetes 1.33 and later.
+So the server that sends them has almost no work. Pods are written as protobuf too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Items:
-    """A file of chunks, one per item, and the offset of each; the last offset is the end of the file.
+    """A file of chunks, one per item, and the offset of each chunk. The last offset is the end of the file.
 
     `sizes` holds the total bytes of the items before each item, without the chunks' framing.
     """
@@ -40,12 +40,12 @@ class Items:
 
 
 def nodes() -> Items:
-    """Return the nodes as JSON, each with its comma."""
+    """Return the nodes as JSON, each followed by a comma."""
     return _stored("nodes", (_node(number) + b"," for number in range(NODES)))
 
 
 def pods() -> Items:
-    """Return the pods as JSON, each with its comma, in the order of their nodes."""
+    """Return the pods as JSON, each followed by a comma, in the order of their nodes."""
     return _stored("pods", (pod + b"," for pod in _pods(list(map(_json, _templates())))))
 
 
@@ -67,7 +67,7 @@ def _stored(name: str, objects: Iterator[bytes]) -> Items:
 
 
 def _key() -> str:
-    """Hash what the files are made of: their counts, a node with GPUs and one without, and the pods' templates."""
+    """Hash what determines the files: the counts, a node with and one without GPUs, and the pods' templates."""
     parts = [repr((NODES, GPU_NODES, PODS_PER_NODE)).encode(), _node(0), _node(GPU_NODES), *map(_json, _templates())]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
@@ -128,7 +128,7 @@ def _node(number: int) -> bytes:
 
 
 def _pods(templates: list[bytes]) -> Iterator[bytes]:
-    """Yield the pods of Deployments: a Deployment's template with each pod's own values put in."""
+    """Yield the pods of Deployments: each is the Deployment's template with the pod's own values."""
     for node in range(NODES):
         for number in range(PODS_PER_NODE):
             text = templates[(node + number) % len(templates)]

@@ -27,7 +27,7 @@ DISCOVERY = {
     f"/apis/{GROUP}": {"versions": [{"groupVersion": f"{GROUP}/{VERSION}"}]},
     f"/apis/{GROUP}/{VERSION}": {"resources": [{"name": "pytorchjobs", "kind": "PyTorchJob"}]},
 }
-# Answers when the first question came since it was asked last, by the clock that all processes share.
+# Returns the monotonic time of the first other request since the last call of this path.
 FIRST = "/first-question"
 
 
@@ -51,7 +51,7 @@ class Listing:
         yield _chunk(head.encode())
         if start < stop:
             yield self._between(start, stop - 1)
-            # The last one of a page has no comma.
+            # The last item of a page has no comma.
             yield _chunk(bytes(self._between(stop - 1, stop)).partition(b"\r\n")[2].removesuffix(b",\r\n"))
         yield _chunk(b"]}\n")
 
@@ -83,12 +83,12 @@ class Server(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # As in kube-apiserver: else the end of an answer waits for the other side to confirm its beginning.
+    # As in kube-apiserver. Otherwise the end of a response waits until the client has acknowledged its beginning.
     disable_nagle_algorithm = True
     server: Server
 
     def setup(self) -> None:
-        # Here and not where connections are accepted, which one slow handshake would hold up.
+        # Do the TLS handshake in this thread: in the accept loop a slow one would delay all other connections.
         self.request = self.server.tls.wrap_socket(self.request, server_side=True)
         super().setup()
 
@@ -127,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.lists[path]
 
     def _selected(self, count: int, selector: str) -> tuple[int, int]:
-        """Return the positions that a field selector leaves; none of the pods has ended, or has no node."""
+        """Return the range of items that a field selector matches. All pods are running and have a node."""
         for term in selector.split(","):
             if term.startswith("spec.nodeName="):
                 number = self.server.numbers.get(term.partition("=")[2])
