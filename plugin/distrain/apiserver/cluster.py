@@ -1,7 +1,7 @@
-"""Read a Kubernetes cluster. What is posted are questions; the few methods that write say so, and have no callers but
-those that change a release.
+"""Read a Kubernetes cluster; methods that change it have docstrings that begin with "Write:".
 
-Answers are decoded with msgspec straight into `kube`'s structs.
+Only code that changes releases calls these methods. Other POST requests are reviews, which change nothing. Responses
+are decoded with msgspec directly into the structs of `kube`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from distrain.kube.pods import CountedPod
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.resource import Resource
 
-# How many lists are asked for at once, where there are many small ones.
+# The number of parallel connections for many small lists.
 CONNECTIONS = 4
-# The groups whose served versions decide what the chart renders.
+# API groups whose served versions affect what the chart renders.
 GROUPS = ("kubeflow.org", "monitoring.coreos.com")
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 ANY = "*/*"
@@ -40,14 +40,14 @@ T = TypeVar("T")
 
 
 class Capabilities(Struct, frozen=True):
-    """What the chart asks of a cluster: its version, and the APIs of GROUPS as `group/version` and with `/Kind`."""
+    """The cluster's version, and the APIs of GROUPS as `group/version` and `group/version/Kind`, for Helm."""
 
     version: str
     apis: tuple[str, ...]
 
 
 class Cluster:
-    """A cluster reached with the user's kubeconfig, or as the pod that we run in."""
+    """A cluster, reached with the user's kubeconfig or from a pod in it."""
 
     def __init__(self, target: Target) -> None:
         self._access = access(target)
@@ -57,9 +57,9 @@ class Cluster:
 
     @property
     def _connection(self) -> Connection:
-        """The thread's own connection."""
+        """Return this thread's connection."""
         if self._nodes:
-            # Whoever asks for the nodes has it until the answer is there.
+            # `begin_nodes` uses the connection until the nodes have been read.
             self._nodes.result()
         if not hasattr(self._own, "connection"):
             self._own.connection = Connection(self._access)
@@ -77,11 +77,11 @@ class Cluster:
         return Capabilities(self.version(), tuple(api for group in GROUPS for api in self.served(group)))
 
     def served(self, group: str) -> list[str]:
-        """Return the group's APIs as `group/version` and with `/Kind`; none where the cluster lacks the group."""
+        """Return the group's APIs as `group/version` and `group/version/Kind`; none if the cluster lacks the group."""
         return list(self._served(group))
 
     def begin_nodes(self) -> None:
-        """Ask for the nodes while the caller does something else."""
+        """Start to read the nodes in the background; `nodes` waits for them."""
         connection = self._connection
         self._nodes = Ahead(self._read_nodes, connection)
 
@@ -94,20 +94,20 @@ class Cluster:
         return again(lambda: list(self._listing("/api/v1/nodes", kube.Node, "nodes", {}).items(connection)))
 
     def over_pods(self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None) -> Sum:
-        """Return what `use` makes of every pod, of all namespaces, that has not ended, whichever comes first.
+        """Pass all pods that have not ended, of all namespaces and in no fixed order, to `use`; return its result.
 
-        With `nodes` it is of the pods on those nodes, and of the ones that have none. The pods of a large cluster
-        are shared with a second process, and the sum is returned of what both made of theirs. A list that expires on
-        the way is read from the start, and `use` called anew: no pod counts twice.
+        With `nodes`, only pods on those nodes and pods without a node are read. For a large cluster, a second process
+        handles a part of the pods, and the sum of both results is returned. If a list expires while it is read, reading
+        starts again and `use` is called again, so no pod counts twice.
         """
         if nodes is not None:
             return again(lambda: use(self._pods_on(nodes)))
         return again(lambda: self._pods(NOT_ENDED).used((self._connection, Connection(self._access)), use))
 
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
-        """Ask per node, which a server answers from its memory; an empty name stands for the pods without a node."""
+        """List the pods per node, which the API server answers from its cache; "" lists pods without a node."""
         names = iter([*nodes, ""])
-        # Each connection takes a name after the other.
+        # The connections take names from one shared iterator.
         asked = [Ahead(self._pods_of, connection, names) for connection in self._several()]
         for ahead in asked:
             yield from ahead.result()
@@ -139,11 +139,14 @@ class Cluster:
         return self._get(f"/api/v1/namespaces/{name}", kube.Named, f"namespace {name}")
 
     def user(self) -> str:
-        """Return who the cluster takes us for; Kubernetes before 1.28 does not tell, a NotFoundError."""
+        """Return the user's name in the cluster; Kubernetes before 1.28 does not tell it (NotFoundError)."""
         return self._review("authentication", "SelfSubjectReview", {}, "your user").user_info.username
 
     def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
-        """Tell whether we may; a subresource stands after a slash, and an empty namespace is all of them."""
+        """Tell whether RBAC allows the user this verb.
+
+        A subresource follows a slash in `resource`. An empty namespace means all namespaces.
+        """
         plural, _, subresource = resource.partition("/")
         names = {"resource": plural, "subresource": subresource, "group": group}
         attributes = {**names, "verb": verb, "namespace": namespace}
@@ -151,7 +154,7 @@ class Cluster:
         return self._review("authorization", "SelfSubjectAccessReview", spec, "your rights").allowed
 
     def read_list(self, path: str, item: type[T], what: str) -> list[T]:
-        """Return the objects of a list; `what` names them in a message."""
+        """Return the objects of a list; `what` names them in messages."""
         return self._list(path, item, what)
 
     def read_one(self, path: str, answer: type[T], what: str) -> T:
@@ -159,7 +162,7 @@ class Cluster:
         return self._get(path, answer, what)
 
     def read_metadata(self, path: str, what: str) -> kube.Named:
-        """Return an object's metadata alone: of a Secret no key is sent."""
+        """Return only an object's metadata; a Secret's content is not sent."""
         return decoded(
             self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named).decode, what, self.server
         )
@@ -170,7 +173,7 @@ class Cluster:
         return self._get(path, kube.Workload, f"{kind} {name}")
 
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
-        """Return a namespace's objects of one kind that makes pods; none where the cluster does not know the kind."""
+        """Return a namespace's objects of a kind that creates pods; none if the cluster does not know the kind."""
         plural = f"{kind.lower()}s"
         try:
             return self._list(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
@@ -193,7 +196,7 @@ class Cluster:
         return self._list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
 
     def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
-        """Return a namespace's objects of one kind; none where the cluster does not know the kind."""
+        """Return a namespace's objects of one kind; none if the cluster does not know the kind."""
         root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
         try:
             return self._list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
@@ -209,7 +212,7 @@ class Cluster:
         return bytes(answer.body).decode(errors="replace")
 
     def create_namespace(self, name: str) -> str | None:
-        """Write: make a namespace, as Helm would, and return its uid, or None when it is there already."""
+        """Write: create a namespace, as Helm would; return its uid, or None if it exists already."""
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}}
         answer = self._write("POST", "/api/v1/namespaces", made)
         if answer.status == 409:
@@ -217,14 +220,17 @@ class Cluster:
         return decoded(answer, msgspec.json.Decoder(kube.Named).decode, f"namespace {name}", self.server).metadata.uid
 
     def delete_namespace(self, name: str, uid: str) -> None:
-        """Write: delete this very namespace; one that is gone already is fine."""
+        """Write: delete the namespace with this uid; ignore one that does not exist."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         answer = self._write("DELETE", f"/api/v1/namespaces/{name}", options)
         if answer.status not in (200, 202, 404):
             raise refusal(answer, f"namespace {name}", self.server)
 
     def delete_workload(self, resource: Resource, namespace: str) -> str | None:
-        """Write: delete it, so that it is gone once its pods are; return its uid, None where there was none."""
+        """Write: delete a workload in the foreground, so that it exists until its pods are gone.
+
+        Returns its uid, or None if it does not exist.
+        """
         try:
             found = self.workload(resource.api_version, resource.kind, namespace, resource.name)
         except NotFoundError:
@@ -242,7 +248,7 @@ class Cluster:
         return uid
 
     def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
-        """Write: give a pod annotations; one that is gone is fine."""
+        """Write: add annotations to a pod; ignore one that does not exist."""
         answer = self._write(
             "PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", {"metadata": {"annotations": annotations}}
         )
@@ -271,7 +277,7 @@ class Cluster:
         return Listing(self.server, path, item, what, query)
 
     def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> ReviewStatus:
-        """Ask the cluster about ourselves. It keeps nothing of such a review."""
+        """Post a review of the user's identity or rights; the API server stores nothing."""
         version = f"{group}.k8s.io/v1"
         question = {"apiVersion": version, "kind": kind, "spec": spec}
         return self._ask(f"/apis/{version}/{kind.lower()}s", Review, what, question).status
@@ -285,5 +291,5 @@ class Cluster:
 
 
 def connect(target: Target) -> Cluster:
-    """Prepare to read the target's cluster; raises UnreachableError when its kubeconfig cannot be used."""
+    """Prepare to read the target's cluster; raise UnreachableError if its kubeconfig cannot be used."""
     return Cluster(target)

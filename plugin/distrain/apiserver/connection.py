@@ -1,6 +1,6 @@
-"""One connection to an API server: kept open, made anew when it breaks, patient with answers that say "later".
+"""Hold one connection to an API server: keep it open, reconnect when it breaks, and retry on overload.
 
-It stands on http.client, since a library on top costs half of the time in which a check is to ask its first question.
+It uses http.client: an HTTP library on top would take half of the time before the first request.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from distrain.kube.encoding import BEGINNING
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 10
-# What a server answers that has too much to do, restarts, or is not there behind its load balancer.
+# Status codes of a server that is overloaded or restarting, or missing behind its load balancer.
 LATER = (429, 500, 502, 503, 504)
-# The pauses between tries: half a minute in all, with the tries 40 s, in which a control plane of one node restarts.
+# Pauses between tries in seconds: 30 s in all, 40 s with the tries. A control plane of one node restarts within that
+# time.
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 14.0)
 LONGEST = 40.0
-# A pause of this length is worth a line.
+# Pauses of at least this many seconds are logged.
 WORTH_TELLING = 1.0
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 BUFFER = 2**20
@@ -39,7 +40,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 class Answer(Struct, frozen=True):
-    """An HTTP answer. The body is good until the connection is asked twice more: somebody may read on meanwhile."""
+    """An HTTP response. Its body stays valid until the second request after it on the same connection."""
 
     status: int
     body: memoryview
@@ -47,7 +48,7 @@ class Answer(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """An HTTP request; `hear` is called with the beginning of each answer 200 that comes in chunks."""
+    """An HTTP request; `hear` is called with the beginning of each chunked 200 response."""
 
     method: str
     path: str
@@ -57,18 +58,21 @@ class Question(Struct, frozen=True):
 
 
 class BrokenError(Exception):
-    """The connection broke after it was made; the same question may be answered by the next one."""
+    """The connection broke after it was established; a retry may succeed."""
 
 
 class Patience:
-    """How long one question may be tried again: a schedule without chance, and an end."""
+    """The retry schedule of one request: fixed pauses and a limit for the total time."""
 
     def __init__(self, pauses: Sequence[float] = PAUSES) -> None:
         self._pauses = list(pauses)
         self._left = LONGEST
 
     def wait(self, reason: str, spent: float, retry_after: str | None = None) -> bool:
-        """Wait, and tell why where that takes long; False when there was enough of it, the time spent included."""
+        """Wait before a retry; return False if no retry is left. Long pauses are logged with the reason.
+
+        `spent` is the time of the last try in seconds. `retry_after` is the response's header.
+        """
         self._left -= spent
         if not self._pauses:
             return False
@@ -83,12 +87,12 @@ class Patience:
         return True
 
 
-# Of what is tried once.
+# For requests that are not retried.
 IMPATIENT = Patience(())
 
 
 class Connection:
-    """A connection for one thread. Opened when it is first asked."""
+    """A connection for one thread, opened at the first request."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -106,11 +110,11 @@ class Connection:
         accept: str = JSON,
         hear: Callable[[Answer], None] | None = None,
     ) -> Answer:
-        """Return the answer, which may be a refusal; raises UnreachableError when there is none.
+        """Send a request and return the response, which may be an error status; raise UnreachableError without one.
 
-        What changes something has a method of its own, and no patience: it is not to be done twice. Any other question
-        with a body is one about ourselves, which may be asked twice. `hear` gets the beginning of a good answer while
-        the rest is on its way, and again where it breaks off.
+        Requests that change the cluster pass `method` and IMPATIENT, because they must not be repeated. A request with
+        a body but without `method` is a review of the user, and may be repeated. `hear` gets the beginning of a 200
+        response while the rest is being received, and again after a retry.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
         patience = patience or Patience()
@@ -138,7 +142,7 @@ class Connection:
             self._http = None
 
     def _once(self, question: Question, renewed: bool) -> Answer:
-        # First of all: an exec plugin may give a certificate, which the connection needs.
+        # Headers come first: an exec plugin may return a client certificate that the connection needs.
         headers = self._access.headers(renewed=renewed)
         http = self._http or self._open()
         self._buffer, self._other_buffer = self._other_buffer, self._buffer
@@ -149,11 +153,11 @@ class Connection:
         except (HTTPException, OSError) as error:
             self.close()
             if "ALERT" in str(getattr(error, "reason", "")):
-                # With TLS 1.3 a server says only after the handshake that it does not take our certificate.
+                # With TLS 1.3 a server rejects the client certificate only after the handshake.
                 raise self._unreachable(error) from error
             raise BrokenError(_cause(error)) from error
         except BaseException:
-            # Ctrl-C: half an answer is on its way.
+            # After Ctrl-C, part of a response may still be in the connection.
             self.close()
             raise
         if response.will_close:
@@ -168,7 +172,7 @@ class Connection:
             http.close()
             if self._was_open:
                 raise BrokenError(_cause(error)) from error
-            # What never answered will hardly do so in a moment.
+            # A server that has never answered is not retried.
             raise self._unreachable(error) from error
         self._http, self._was_open = http, True
         return http
@@ -177,9 +181,9 @@ class Connection:
         return UnreachableError(f"the cluster at {self._access.server} cannot be reached: {_cause(error)}; {NEXT_STEP}")
 
     def _read(self, response: HTTPResponse, hear: Callable[[Answer], None] | None) -> int:
-        """Read the body into the buffer, and return its size.
+        """Read the body into the buffer, and return its size in bytes.
 
-        http.client would copy each piece twice more, of which a large list has one per item.
+        http.client would copy each chunk twice more, and a large list has one chunk per item.
         """
         file = response.fp
         if not response.chunked or file is None:
@@ -188,7 +192,7 @@ class Connection:
             return len(body)
         size, view = 0, self._room(0)
         while length := _chunk_length(file.readline()):
-            # With its CRLF, which the next chunk takes the place of.
+            # Including the chunk's CRLF, which the next chunk overwrites.
             end = size + length + 2
             if end > len(view):
                 view = self._room(end)
@@ -205,13 +209,13 @@ class Connection:
 
     def _room(self, size: int) -> memoryview:
         if size > len(self._buffer):
-            # A new one: the old one may still be looked at.
+            # A new buffer: the caller may still read the old one.
             self._buffer = self._buffer + bytes(max(size, 2 * len(self._buffer)) - len(self._buffer))
         return memoryview(self._buffer)
 
 
 class _Response(HTTPResponse):
-    """An answer whose file has a buffer for many records of TLS, not for half of one."""
+    """A response with a read buffer for many TLS records instead of half a record."""
 
     def __init__(self, sock: socket.socket, *arguments: object, **options: object) -> None:
         super().__init__(sock, *arguments, **options)  # type: ignore[arg-type]
@@ -220,7 +224,7 @@ class _Response(HTTPResponse):
 
 
 class _Http(HTTPConnection):
-    """HTTP to the server, through its proxy if there is one, and within TLS."""
+    """An HTTP connection to the server, through its proxy and with TLS if configured."""
 
     response_class = _Response
 
@@ -253,7 +257,7 @@ class _Http(HTTPConnection):
         self.putheader("Accept", question.accept)
         self.putheader("User-Agent", f"distrain/{__version__}")
         for name, value in headers:
-            # http.client would send it as Latin-1. A byte of the environment that is no UTF-8 stays what it is.
+            # http.client would encode a str as Latin-1. Bytes from the environment that are not UTF-8 are kept.
             self.putheader(name, value.encode(errors="surrogateescape"))
         if body is not None:
             self.putheader("Content-Type", MERGE_PATCH if question.method == "PATCH" else JSON)
@@ -267,14 +271,14 @@ class _Http(HTTPConnection):
 
 def _chunk_length(line: bytes) -> int:
     try:
-        # After a semicolon, which no API server writes, something of no use to us.
+        # Chunk extensions follow a semicolon. API servers send none.
         return int(line.partition(b";")[0] if b";" in line else line, 16)
     except ValueError as error:
         raise IncompleteRead(line) from error
 
 
 def _cause(error: BaseException) -> str:
-    """Return the innermost reason, in a line."""
+    """Return the innermost cause of an error, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, ssl.SSLCertVerificationError):

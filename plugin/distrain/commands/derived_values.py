@@ -1,4 +1,4 @@
-"""Complete the user's values before rendering: spread a total of GPUs over workers and derive what follows from it."""
+"""Complete the user's values before rendering: split a total of GPUs over workers and derive the dependent values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 
 def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool = True) -> Source:
-    """Return what to render: the source itself where it leaves nothing open, else its completed values, on stdin.
+    """Return the source to render: the given one if it is complete, otherwise its completed values on stdin.
 
-    `merged` are the source's values with the chart's defaults, which the schema has accepted. `ask` gives the nodes,
-    and is called only where a total is to be spread and nothing else states them. `is_final`: the values are to be
-    installed so, and not only judged. Says what the user should know of the split. Raises ValuesError for a total that
-    cannot be spread.
+    `merged` are the source's values with the chart's defaults, which passed the schema. `ask` returns the nodes, and is
+    called only if the GPUs must be split and nothing else states the nodes. `is_final` tells that the values will be
+    installed, not only judged. Notes on the split are printed. Raises ValuesError if the GPUs cannot be split.
     """
     if not _leaves_open(given.helm.given_values(given.source), merged, given.texts, is_final=is_final):
         return given.source
@@ -36,15 +35,15 @@ def derived_source(given: Given, merged: Mapping[str, Any], ask: Measure, *, is_
 
 
 def given(options: argparse.Namespace, helm: Helm, source: Source) -> Given:
-    """Return what there is to derive from; --node-gpus and --snapshot, where a command has them, state the nodes."""
+    """Return the input for `derive`; --node-gpus and --snapshot, where a command has them, state the nodes."""
     return Given(helm, source, tuple(texts_of(source)), _stated(options))
 
 
 def asker(options: argparse.Namespace) -> Measure:
-    """Return the reader of the nodes of the cluster that the arguments name."""
+    """Return a function that reads the nodes of the cluster in the arguments."""
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        # Late: a cluster is asked only where nothing else says what a node has.
+        # Imported here: the cluster is read only if nothing else states the nodes.
         from distrain.commands.kube_flags import connected
         from distrain.derive.measured import measured_in
 
@@ -60,7 +59,7 @@ def asker(options: argparse.Namespace) -> Measure:
 
 
 def _leaves_open(own: Mapping[str, Any], merged: Mapping[str, Any], texts: Sequence[str], *, is_final: bool) -> bool:
-    """Tell whether there is something to derive: a total to spread, lines that follow it, and /dev/shm."""
+    """Tell whether a value is to be derived: a split, a line marked as derived, or the size of /dev/shm."""
     workers = own.get("workers") or {}
     if any(MARK in text for text in texts):
         return True

@@ -23,9 +23,9 @@ from distrain.workload.manifest import Job, from_manifest
 
 
 class CheckRequest(Struct, frozen=True):
-    """A job in a namespace, to be checked against a live cluster or, if `cluster` is None, a file or assumed nodes.
+    """A job to check in a namespace of a live cluster or, if `cluster` is None, of a file or assumed nodes.
 
-    `gpu_resource` is None where no value names it. `in_cluster`: the check runs in a pod of the cluster.
+    `gpu_resource` is None if no value names it. `in_cluster` tells that the check runs in a pod of the cluster.
     """
 
     job: Job
@@ -36,7 +36,7 @@ class CheckRequest(Struct, frozen=True):
 
     @property
     def gpus(self) -> str:
-        """Return the resource name of the job's GPUs, guessed where no value names it."""
+        """Return the resource name of the job's GPUs; guess it if no value names it."""
         return self.gpu_resource or gpus_of(self.job)
 
 
@@ -88,6 +88,6 @@ def _examined(
 
 
 def _running(options: argparse.Namespace) -> str | None:
-    """Return the release's name, whether or not it runs already: its pods tell."""
+    """Return the release's name; its pods, if there are any, count as free."""
     name: str | None = options.release or options.name
     return name

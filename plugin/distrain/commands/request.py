@@ -29,7 +29,7 @@ from distrain.workload.manifest import Job, from_manifest
 
 
 class Place(Struct, frozen=True):
-    """Where a job is to run: the target, its cluster and what that can do, and the Helm that changes it."""
+    """Where to run a job: the target, its cluster and the cluster's capabilities, and Helm."""
 
     target: Target
     cluster: Cluster
@@ -48,19 +48,22 @@ class RequestedJob(Struct, frozen=True):
     values: dict[str, Any]
 
     def report(self, running: str | None = None) -> Report:
-        """Judge the job; the pods of the release named `running` make room for it."""
+        """Judge the job; the pods of the release named `running` count as free."""
         gpu_resource = self.value("workers", "gpuResource")
         namespace = self.release.target.namespace
         return check(self.cluster, self.job, namespace, gpu_resource, running)
 
     @property
     def is_queued(self) -> bool:
-        """Tell whether somebody holds the job back until there is room for all of it."""
+        """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
         return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
 
     @property
     def checks_itself(self) -> bool:
-        """Tell whether the chart has a check of its own, which would ask the same again, and refuse what we let."""
+        """Tell whether the chart's preflight check is enabled.
+
+        That check would repeat the plugin's, and refuse jobs that --allow-busy admits.
+        """
         return bool((self.values.get("preflight") or {}).get("enabled"))
 
     def value(self, section: str, key: str) -> str:
@@ -71,7 +74,7 @@ class RequestedJob(Struct, frozen=True):
 
 
 def requested_job(options: argparse.Namespace, name: str, *, new: bool = False) -> RequestedJob:
-    """Go from arguments to a job, the cheap refusals first: values, then the cluster, then the chart's own rules."""
+    """Resolve the arguments to a job, with cheap refusals first: values, then the cluster, then the chart's rules."""
     source, helm = source_of(options), find()
     merged = checked_values(helm, source)
     place = place_of(options, helm)
@@ -81,7 +84,7 @@ def requested_job(options: argparse.Namespace, name: str, *, new: bool = False) 
 
 
 def checked_values(helm: Helm, source: Source) -> dict[str, Any]:
-    """Return the values with the chart's defaults; raises ValuesError where they break a rule or make no job."""
+    """Return the values with the chart's defaults; raise ValuesError if they are invalid or disable the job."""
     merged = helm.merged_values(source)
     if (merged.get("job") or {}).get("enabled") is False:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
@@ -102,9 +105,10 @@ def completed(
     is_final: bool = True,
     running: str | None = None,
 ) -> RequestedJob:
-    """Return the job of these values with what follows from them, where they leave any of it open.
+    """Return the job of these values; derive what they leave open.
 
-    `is_final`: they are to be installed so, and not only judged. The pods of the release named `running` count as free.
+    `is_final` tells that the values will be installed, not only judged. The pods of the release named `running` count
+    as free.
     """
     namespace = place.target.namespace
 
@@ -131,12 +135,12 @@ def check_request(options: argparse.Namespace, name: str) -> CheckRequest:
 
 
 def _rendered(options: argparse.Namespace, name: str, namespace: str) -> CheckRequest:
-    """Render the job for no cluster, with the newest version of its kind."""
+    """Render the job without a cluster, with the newest API version of its kind."""
     source, helm = source_of(options), find()
     merged = helm.merged_values(source)
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        """Without a file, which would state the nodes, there are those that are assumed."""
+        """Return the capacity of the assumed nodes; a snapshot file would replace this function."""
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
 
     complete = derived_source(given(options, helm, source), merged, ask, is_final=False)

@@ -1,4 +1,4 @@
-"""The command `upgrade`: the plan, the question, and the upgrade itself; `rescale` is one, too."""
+"""Run the command `upgrade`: print the plan, ask the user, upgrade. The command `rescale` uses it, too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def change(options: argparse.Namespace, place: Place, current: Current, source: Source) -> int:
-    """Say what an upgrade of the release to these values does, and do it once the user has said yes."""
+    """Print the plan of an upgrade to these values, and carry it out once the user has agreed."""
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
     merged = checked_values(place.helm, source)
@@ -61,18 +61,18 @@ def change(options: argparse.Namespace, place: Place, current: Current, source: 
 
 
 def refuse_without_answer(options: argparse.Namespace) -> None:
-    """Raise ValuesError where nobody can be asked."""
+    """Raise ValuesError if a confirmation is needed and there is no terminal to ask at."""
     if not (options.yes or options.dry_run or console.can_ask()):
         raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
 
 
 def _carry_out(options: argparse.Namespace, found: RequestedJob, planned: Plan) -> int:
     followed = followed_job(found, options.timeout) if options.wait else None
-    # The chart's hooks check the same again, and end the job that is ended here.
+    # The chart's hooks would repeat the check, and would end the job that the plugin itself ends.
     hooks = not (found.checks_itself or planned.ends)
     operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=options.history_max)
     tools = tools_of(found)
-    # A program that reads the plan gets nothing else on stdout.
+    # With --output json, stdout gets only the plan.
     tools = replace(tools, answer=console.say) if options.output == "json" else tools
     upgrade(tools, found.release, operation, planned, followed=followed)
     if planned.resizes and not planned.replaces:
@@ -95,14 +95,14 @@ def _before(place: Place, name: str, current: Current) -> Before:
 
 
 def _priced(planned: Plan, before: Before, report: Report | None, found: RequestedJob, current: Current) -> Plan:
-    """Return the plan with what it costs, where another job takes the running one's place or it gets another size."""
+    """Return the plan with its costs, if the job is replaced or resized."""
     if report is None:
         return planned
     lost = None
     if current.runs and planned.replaces:
         lost = training(found.cluster, current, found.release.target.namespace)
         if not _checkpoints(found.values) == _checkpoints(before.values) != "":
-            # In the pods alone, or elsewhere than where the new job looks.
+            # Without the same checkpoint.uri before and after, the new job cannot find the old checkpoints.
             lost = replace(lost, saved=None)
     return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
 

@@ -1,6 +1,6 @@
-"""Find the Helm program, run several of them at the same time, and turn their failures into errors.
+"""Find the Helm program, run several Helm processes in parallel, and convert their failures to errors.
 
-A failure has Helm's message without the parts that only a chart's author needs.
+An error has Helm's message without the parts that only chart authors need.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 OLDEST = "3.17.0"
 # Helm 4 prints log lines before its message.
 MESSAGE = re.compile(r"^Error: (.*)", re.DOTALL | re.MULTILINE)
-# `fail` in a template: Helm names the file and the place, which a user of the chart has no use for.
+# Output of `fail` in a template. Helm adds the file and line, which do not help a user of the chart.
 TEMPLATE_REFUSAL = re.compile(r"execution error at \([^)]*\): (.*)", re.DOTALL)
-# The first is said by who came late, the second by who lost the race.
+# The first message means that the name existed before, the second that another process created it meanwhile.
 NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use|release: already exists")
 NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
-# A rendering is over before its garbage would matter; to collect it takes a fifth of the time.
+# Go garbage collection takes a fifth of a rendering's time, and Helm exits before the memory matters.
 WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
 
 
 class Source(NamedTuple):
-    """A chart's folder and Helm's own flags for values, as given; `stdin` is what `-f -` stands for."""
+    """A chart's folder and Helm's flags for values, as given. `stdin` is the content of `-f -`."""
 
     chart: Path
     flags: tuple[str, ...]
@@ -42,13 +42,13 @@ class Source(NamedTuple):
 
 
 class Runs:
-    """Runs of one Helm, begun at the same time, each with the same stdin; none of them changes anything."""
+    """Helm processes that run in parallel with the same stdin. None of them changes the cluster."""
 
     def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
         environment = {**WITHOUT_COLLECTION, **os.environ}
         self._processes = []
         for command in commands:
-            # A file, which each can read before anyone waits for the first.
+            # A file as stdin: each process can read it before another one is waited for.
             with tempfile.TemporaryFile() as given:
                 given.write(stdin or b"")
                 given.seek(0)
@@ -57,7 +57,7 @@ class Runs:
                 self._processes.append(process)
 
     def outputs(self) -> list[str]:
-        """Wait for all and return what they print; raises what `failure` makes of the first that fails."""
+        """Wait for all processes and return their outputs; raise the error of the first that failed."""
         ended = [process.communicate() for process in self._processes]
         for process, (_, error) in zip(self._processes, ended, strict=True):
             if process.returncode:
@@ -66,7 +66,7 @@ class Runs:
 
 
 def executable() -> str:
-    """Return the Helm that runs us, else the one on the PATH; raises HelmError when there is none."""
+    """Return the Helm that runs the plugin, otherwise the one on PATH; raise HelmError if there is none."""
     named = os.environ.get("HELM_BIN") or "helm"
     found = shutil.which(named)
     if found is None:
@@ -75,15 +75,15 @@ def executable() -> str:
 
 
 def refuse_old(program: str) -> None:
-    """Raise HelmError for a Helm that is too old, or does not tell how old it is."""
+    """Raise HelmError if Helm is older than OLDEST or does not print its version."""
     version = version_of(program)
     if version < OLDEST:
         raise HelmError(f"helm: {program} is {version}; distrain needs {OLDEST} or newer")
 
 
 def version_of(program: str) -> semver.Version:
-    """Return the version that a Helm prints; raises HelmError when it does not."""
-    # Late: rendering does without it.
+    """Return the version that Helm prints; raise HelmError if it prints none."""
+    # Imported here, because rendering does not need it.
     import semver
 
     command = [program, "version", "--template", "{{.Version}}"]
@@ -96,7 +96,7 @@ def version_of(program: str) -> semver.Version:
 
 
 def failure(error: str) -> DistrainError:
-    """Tell a refusal by the chart, and what the user can mend, from other failures of Helm."""
+    """Convert Helm's stderr to an error: ValuesError or NameInUseError for what the user can fix, else HelmError."""
     if refusal := TEMPLATE_REFUSAL.search(_message(error)):
         return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
     words = words_of(error)
@@ -108,13 +108,13 @@ def failure(error: str) -> DistrainError:
 
 
 def words_of(error: str) -> str:
-    """Return Helm's message in one line, without its log lines, its prefixes and its advice to debug."""
+    """Return Helm's message in one line, without log lines, prefixes and the advice to debug."""
     line = " ".join(_message(error).split())
     return line.removeprefix("INSTALLATION FAILED: ").removeprefix("UPGRADE FAILED: ")
 
 
 def _message(error: str) -> str:
-    """Return Helm's message without its log lines and its advice to debug."""
+    """Return Helm's message without log lines and the advice to debug."""
     text = error.partition("\n\nUse --debug")[0]
     message = MESSAGE.search(text)
     return message[1] if message else text

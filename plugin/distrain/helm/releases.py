@@ -17,12 +17,12 @@ from distrain.apiserver.target import Target
 from distrain.errors import HelmError
 from distrain.helm.program import Source, failure, words_of
 
-# A label that Helm keeps beside a revision, by which who made it knows it again.
+# A label that Helm stores with a revision; it tells which operation made the revision.
 OPERATION = "distrain-operation"
-# Every status that a release can have: Helm 3 lists some alone, and Helm 4 has no --all.
+# Flags for every status: Helm 3 lists some only on request, and Helm 4 has no --all.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
-# A terminal sends Ctrl-C to our whole process group. What Helm has begun is ours to finish or to take back, so it runs
-# in a group of its own.
+# Runs Helm in its own process group. A terminal sends Ctrl-C to the plugin's whole group, but the plugin must finish or
+# undo what Helm has started.
 APART = "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 # pyhelm3 logs each failed command as a warning, which Python would print.
@@ -30,7 +30,7 @@ logging.getLogger("pyhelm3").addHandler(logging.NullHandler())
 
 
 class Revision(Struct, frozen=True):
-    """A release as Helm has recorded it; `values` are the user's own, without the chart's defaults."""
+    """A release's last revision; `values` are the user's own, without the chart's defaults."""
 
     number: int
     status: str
@@ -42,7 +42,7 @@ class Revision(Struct, frozen=True):
 class Operation(Struct, frozen=True):
     """How to change a release.
 
-    `name` marks the revision that comes of it. Without `hooks` the chart's own check is left out.
+    `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run.
     """
 
     name: str
@@ -67,7 +67,7 @@ class _Apart(Command):  # type: ignore[misc]
 
 
 class Releases:
-    """What a Helm program knows of releases, and does to them."""
+    """Read and change releases with one Helm program."""
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
@@ -83,10 +83,10 @@ class Releases:
         return str(status["info"]["status"])
 
     def revision(self, name: str, target: Target) -> Revision | None:
-        """Return the release's last revision, or None when there is no such release."""
+        """Return the release's last revision, or None if the release does not exist."""
 
         def get(what: str, *form: str) -> str:
-            # Not `helm status`, which looks up each of the objects, too.
+            # `helm status` would also look up every object of the release.
             command = ["get", what, name, "--namespace", target.namespace, *form]
             output: bytes = asyncio.run(self._command(target).run(command))
             return output.decode()
@@ -107,34 +107,35 @@ class Releases:
             raise HelmError(f"helm get {name}: {words_of(str(error))}") from error
 
     def all_values(self, name: str, target: Target) -> dict[str, Any]:
-        """Return a release's values with the defaults of the chart that it was made of."""
+        """Return a release's values merged with the defaults of its chart."""
         where = ["--namespace", target.namespace, "--output", "json"]
         values: dict[str, Any] = json.loads(self._run(["get", "values", name, "--all", *where], target))
         return values
 
     def has_made(self, name: str, operation: Operation, target: Target) -> bool:
-        """Tell whether the release's last revision came of this operation."""
+        """Tell whether this operation made the release's last revision."""
         selector = ["--selector", f"name={name},{OPERATION}={operation.name}"]
         where = ["--namespace", target.namespace, "--output", "json"]
         return bool(json.loads(self._run(["list", *selector, *ANY_STATUS, *where], target)))
 
     def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
-        """Install a new release, never upgrade one, and return its notes."""
-        # pyhelm3's own install is `helm upgrade --install`, which would change a release that someone made meanwhile.
+        """Install a new release and return its notes; never upgrade an existing one."""
+        # pyhelm3's install runs `helm upgrade --install`, which would change a release that another user made
+        # meanwhile.
         return self._notes(["install", name, str(source.chart), *operation.flags], source, target)
 
     def upgrade(self, name: str, source: Source, target: Target, operation: Operation) -> str:
-        """Make another revision of a release, of these values and no others, and return its notes."""
+        """Upgrade a release to exactly these values, and return its notes."""
         more = ["--reset-values", "--history-max", str(operation.history_max)]
         return self._notes(["upgrade", name, str(source.chart), *more, *operation.flags], source, target)
 
     def rollback(self, name: str, number: int, target: Target, operation: Operation) -> None:
-        """Make the release again what this revision was, and create what is missing of it."""
+        """Roll the release back to a revision, and create objects that are missing."""
         more = ["--no-hooks", "--history-max", str(operation.history_max), "--namespace", target.namespace]
         self._change(["rollback", name, str(number), *more], target)
 
     def uninstall(self, name: str, target: Target) -> None:
-        """Remove a release; one that is gone already is fine."""
+        """Uninstall a release; ignore one that does not exist."""
         try:
             asyncio.run(self._apart(target).uninstall(name, namespace=target.namespace))
         except ReleaseNotFoundError:
@@ -169,7 +170,10 @@ class Releases:
 
 
 def _notes_in(output: str) -> str:
-    """Return the notes in what Helm prints of a release; none where it prints something else: the release is made."""
+    """Return the notes in Helm's output.
+
+    Other output gives an empty string and no error, because the release already exists.
+    """
     try:
         release = json.loads(output[output.index("{") :])
         return str(release["info"].get("notes") or "").strip("\n")
@@ -178,9 +182,9 @@ def _notes_in(output: str) -> str:
 
 
 def _place(target: Target) -> dict[str, Any]:
-    """Return what pyhelm3 has to know of a target."""
+    """Return pyhelm3's arguments for a target."""
     if target.in_cluster:
         return {}
-    # Several paths joined are for the environment alone; --kubeconfig takes one.
+    # --kubeconfig takes only one path; Helm reads joined paths from the environment.
     kubeconfig = None if os.pathsep in target.kubeconfig else target.kubeconfig
     return {"kubeconfig": kubeconfig, "kubecontext": target.context}

@@ -1,7 +1,7 @@
-"""Merge values and render the chart with Helm, so that the job that is checked is the job that Helm would install.
+"""Merge values and render the chart with Helm, so that the checked job is the job that Helm would install.
 
-A command spends most of its time waiting for Helm. So Helm processes that do not need each other run at the same time,
-and pyhelm3, whose import takes longer than a rendering, is imported where it is used.
+A command spends most of its time waiting for Helm. So independent Helm processes run in parallel, and pyhelm3, whose
+import takes longer than a rendering, is imported only where it is used.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from distrain.apiserver.cluster import Capabilities
     from distrain.helm.releases import Releases
 
-# A cluster has this API and `helm template` alone does not claim it: the chart tells the two apart by it.
+# Every cluster has this API, but plain `helm template` does not list it. The chart uses it to tell the two apart.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
 SCHEMA = "values.schema.json"
-# Prints the values of a chart that consists of it, those of two files beside it, and whether this Helm is recent.
+# The template of a chart that prints its merged values, two values files, and whether Helm is new enough.
 VALUES_TEMPLATE = """\
 {{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
 {{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
@@ -36,7 +36,7 @@ VALUES_TEMPLATE = """\
 
 
 class Values(NamedTuple):
-    """Values as Helm merges them: all of them, what flags and files say, what the files say, and the chart's own."""
+    """Merged values: of everything, of flags and files, of the files alone, and of the chart's defaults alone."""
 
     merged: dict[str, Any]
     given: dict[str, Any]
@@ -45,9 +45,10 @@ class Values(NamedTuple):
 
 
 class _ValuesRun:
-    """Values on their way. Helm has no command that prints them: a chart of the defaults and one template does it.
+    """Helm processes that compute the values.
 
-    What the flags alone say, if they are more than a file, is told by another chart, without the defaults.
+    Helm has no command that prints merged values, so a chart with the defaults and one template prints them. A second
+    chart without defaults prints the given values, unless these are a single file.
     """
 
     def __init__(self, helm: str, source: Source) -> None:
@@ -60,12 +61,12 @@ class _ValuesRun:
             bare = _values_chart(Path(self._folder.name, "bare"), source.chart)
             commands += [_printing(bare, source.flags), _printing(bare, _files(source))]
         else:
-            # Nothing is to be merged: the same run reads it.
+            # With one file there is nothing to merge, so the first process also reads the file.
             (full / "given.yaml").write_bytes(only)
         self._runs = Runs(helm, commands, source.stdin)
 
     def values(self) -> Values:
-        """Wait for the values; raises ValuesError where Helm cannot read them or the chart's schema refuses them."""
+        """Wait for the values; raise ValuesError if Helm cannot read them or the chart's schema refuses them."""
         try:
             with self._folder:
                 outputs = self._runs.outputs()
@@ -76,7 +77,7 @@ class _ValuesRun:
         return Values(full["values"], given, files, full["defaults"])
 
     def _refusal(self, error: HelmError) -> ValuesError:
-        """Say what is wrong: Helm's own words for the schema's rules are pointers and patterns."""
+        """Return an error in plain words: Helm's messages for schema rules are JSON pointers and patterns."""
         from distrain.values.schema import check
 
         source = self._source
@@ -90,25 +91,25 @@ class _ValuesRun:
         except HelmError as unreadable:
             error = unreadable
         if not str(error):
-            # No Helm fails without a word.
+            # An empty message means a Helm that is too old.
             refuse_old(self._helm)
         return ValuesError(f"values: {error}; correct the file or the flag")
 
 
 class Rendering:
-    """A manifest on its way: there is time for something else."""
+    """A running Helm process that renders the manifest."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
 
     def manifest(self) -> str:
-        """Wait for the manifest; raises ValuesError where the chart refuses the values, HelmError where Helm fails."""
+        """Wait for the manifest; raise ValuesError if the chart refuses the values, HelmError if Helm fails."""
         [manifest] = self._runs.outputs()
         return manifest
 
 
 class Helm:
-    """One Helm program."""
+    """Run one Helm program to merge values and to render."""
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
@@ -116,22 +117,22 @@ class Helm:
         self._values: dict[Source, Values] = {}
 
     def begin_values(self, source: Source) -> None:
-        """Begin what `values` returns for this source, to be waited for only there."""
+        """Start to compute the values of this source; `values` waits for the result."""
         self._begun[source] = _ValuesRun(self._executable, source)
 
     def values(self, source: Source) -> Values:
-        """Return the values in all their parts, without a cluster; raises ValuesError where the schema refuses them."""
+        """Return the merged values, without a cluster; raise ValuesError if the schema refuses them."""
         if source not in self._values:
             run = self._begun.pop(source, None) or _ValuesRun(self._executable, source)
             self._values[source] = run.values()
         return self._values[source]
 
     def merged_values(self, source: Source) -> dict[str, Any]:
-        """Return the values as the chart's templates would see them; raises ValuesError as `values` does."""
+        """Return the values that the chart's templates see; raise ValuesError as `values` does."""
         return self.values(source).merged
 
     def given_values(self, source: Source) -> dict[str, Any]:
-        """Return what the flags alone say, merged as Helm merges them, without the chart's defaults."""
+        """Return the values of the flags and files, merged as Helm does, without the chart's defaults."""
         return self.values(source).given
 
     def render(
@@ -144,10 +145,11 @@ class Helm:
         has_valid_values: bool = False,
         has_test: bool = True,
     ) -> Rendering:
-        """Begin the manifest for a cluster of these capabilities, or for none; needs no permission in it.
+        """Start to render the manifest for a cluster with these capabilities, or for none.
 
-        `has_valid_values`: the schema has accepted them before, and a third of the time is saved. A fifth of the rest
-        is saved without the job of `helm test`, which none of the judged pods belongs to.
+        Rendering needs no rights in the cluster. `has_valid_values` skips the schema's validation, which saves a third
+        of the time. Without `has_test` the job of `helm test` is left out, which saves a fifth of the rest; a check
+        does not judge that job's pods.
         """
         command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags]
         if not has_test:
@@ -161,23 +163,23 @@ class Helm:
 
     @cached_property
     def releases(self) -> Releases:
-        """What changes and reads releases."""
-        # Late: rendering does without pyhelm3.
+        """Return the reader and changer of releases, with the same Helm."""
+        # Imported here, because rendering does not need pyhelm3.
         from distrain.helm.releases import Releases
 
         return Releases(self._executable)
 
 
 def find() -> Helm:
-    """Return the Helm that runs us, else the one on the PATH; raises HelmError when it is missing.
+    """Return the Helm that runs the plugin, otherwise the one on PATH; raise HelmError if there is none.
 
-    One that is too old is told when it first prints values.
+    The first values that it prints reveal a version that is too old.
     """
     return Helm(executable())
 
 
 def version() -> semver.Version:
-    """Return the version of the Helm that `find` returns; raises HelmError when there is none."""
+    """Return the version of the Helm that `find` returns; raise HelmError if there is none."""
     return version_of(executable())
 
 
@@ -187,7 +189,7 @@ def _files(source: Source) -> tuple[str, ...]:
 
 
 def _only_file(source: Source) -> bytes | None:
-    """Return what the one file holds that is all there is to the values, if it is so."""
+    """Return the content of the values file if it is the only flag; empty without flags, otherwise None."""
     if not source.flags:
         return b""
     name = source.flags[1] if len(source.flags) == 2 and source.flags[0] == "--values" else ""
@@ -197,7 +199,10 @@ def _only_file(source: Source) -> bytes | None:
 
 
 def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
-    """Write a chart that prints its values, with these files of another; its defaults are a plain file in it too."""
+    """Write a chart that prints its values, with these files of another chart.
+
+    The other chart's values.yaml is copied a second time as a plain file, defaults.yaml.
+    """
     (folder / "templates").mkdir(parents=True)
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: values\nversion: 0.0.0\n")
     (folder / "templates" / "values.yaml").write_text(VALUES_TEMPLATE)
@@ -213,7 +218,7 @@ def _printing(chart: Path, flags: Sequence[str]) -> list[str]:
 
 
 def _parsed(helm: str, output: str) -> Any:
-    """Return what a chart of _values_chart printed; raises HelmError when the Helm is too old."""
+    """Parse the output of a chart from `_values_chart`; raise HelmError if Helm is too old."""
     found = json.loads(next((line for line in output.splitlines() if line.startswith("{")), "{}"))
     if not found.get("isRecent"):
         refuse_old(helm)

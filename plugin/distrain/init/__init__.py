@@ -1,1 +1,1 @@
-"""A values file to start from."""
+"""Write a first values file for `helm distrain init`."""

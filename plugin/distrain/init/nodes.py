@@ -15,14 +15,17 @@ from distrain.check.gpus import GPU
 from distrain.doctor.gpus import offered, takes_pods
 from distrain.scheduler.taint_toleration import untolerated
 
-# As the chart's own default has it.
+# The default of workers.gpuResource in the chart.
 NVIDIA = "nvidia.com/gpu"
 # Two workers show that a run is distributed.
 NODES = 2
 
 
 class SuggestedNodes(Struct, frozen=True):
-    """The GPUs of the largest nodes and how many nodes have so many; `left_out` are the taints of nodes not counted."""
+    """The GPUs per largest node, and how many nodes have that many.
+
+    `left_out` are the taints of nodes that were not counted.
+    """
 
     gpu_resource: str
     node_gpus: int
@@ -32,17 +35,17 @@ class SuggestedNodes(Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """Return the total of a first run: two whole nodes, or the one there is."""
+        """Return the GPUs of a first run: two whole nodes, or one if there is only one."""
         return self.node_gpus * min(NODES, self.nodes)
 
 
 def stated(node_gpus: int, gpu_resource: str = NVIDIA) -> SuggestedNodes:
-    """Return what is usual, for nodes of so many GPUs."""
+    """Return a suggestion for nodes with this many GPUs, with the usual toleration."""
     return SuggestedNodes(gpu_resource, node_gpus, NODES, (_toleration(gpu_resource),))
 
 
 def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
-    """Read them from nodes; of several resources the one with the most GPUs is taken."""
+    """Suggest values from a cluster's nodes; of several GPU resources, take the one with the most GPUs."""
     taking = [node for node in nodes if takes_pods(node)]
     totals: dict[str, int] = {}
     for node in taking:
@@ -52,7 +55,7 @@ def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
         return SuggestedNodes(NVIDIA, 0, len(taking), ())
     resource = max(sorted(totals), key=lambda name: totals[name])
     with_gpus = [node for node in taking if resource in offered(node)]
-    # A taint that is not about GPUs keeps nodes for somebody. Where all have one, there is nothing else to run on.
+    # A taint that is not about GPUs reserves a node for other users. If every GPU node has such a taint, all are used.
     usable = [node for node in with_gpus if all(map(_is_about_gpus, _taints(node)))] or with_gpus
     taints = sorted({taint for node in usable for taint in _taints(node)})
     left_out = {taint for node in with_gpus for taint in _taints(node)} - set(taints)

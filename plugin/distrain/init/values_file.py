@@ -1,7 +1,7 @@
-"""The values file that `init` writes, before `derive` completes it.
+"""Write the values file of `init`, before `derive` completes it.
 
-A key's comment is the one above it in the chart's values.yaml, else its description in the schema. How a model is
-commonly trained stands here alone.
+A key's comment comes from the chart's values.yaml, otherwise from the schema's description. Only this module knows how
+each model is commonly trained.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from distrain.values import commented_yaml
 WIDTH = 110
 SECRET = "s3-credentials"
 VOLUME = "training-data"
-# A run on random data measures speed, and needs no more steps.
+# A run on random data only measures speed and needs no more steps.
 STEPS = 100
 
-# Rates are for 256 samples. ResNet50's rate and epochs are those of Goyal et al. 2017, VGG16's those of Simonyan and
-# Zisserman 2014, whose rate is that of their batch of 256.
+# Learning rates for a batch of 256. ResNet50's rate and epochs are from Goyal et al. 2017. VGG16's are from Simonyan
+# and Zisserman 2014, who also used a batch of 256.
 TRAINING: Mapping[str, Mapping[str, Any]] = {
     "mnist": {"batchSize": 64, "learningRate": 0.05, "epochs": 5},
     "resnet50": {"batchSize": 64, "learningRate": 0.1, "warmup": 500, "epochs": 90},
@@ -34,7 +34,7 @@ OWN_MODEL: Mapping[str, Any] = {"batchSize": 32, "learningRate": 0.01, "epochs":
 
 
 class Wish(Struct, frozen=True):
-    """What the user wants to train, and where its parts lie; `data` and `image` may be empty, `kind` may be auto."""
+    """What the user wants to train; `data` and `image` may be empty, and `kind` may be auto."""
 
     framework: str
     strategy: str
@@ -47,7 +47,7 @@ class Wish(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """A value of the file; `change` says what the user has to put there."""
+    """A value of the file; `change` tells the user what to fill in."""
 
     path: tuple[str, ...]
     value: Any
@@ -55,12 +55,12 @@ class Setting(Struct, frozen=True):
 
 
 def models() -> list[str]:
-    """Return the trainer's own models."""
+    """Return the names of the trainer's built-in models."""
     return sorted(SHAPES)
 
 
 def text(wish: Wish, suggested: SuggestedNodes, chart: commented_yaml.Section, schema: Mapping[str, Any]) -> str:
-    """Return the file; `chart` is the chart's values.yaml."""
+    """Return the file's text; `chart` is the chart's values.yaml."""
     section = commented_yaml.Section(head=list(_head(wish)))
     for setting in _settings(wish, suggested):
         section.set(setting.path, setting.value)
@@ -129,7 +129,7 @@ def _trainer(wish: Wish) -> Iterator[Setting]:
     if wish.data and "warmup" in usual:
         yield Setting(("trainer", "warmup"), usual["warmup"])
     if wish.data and "224x224" in SHAPES.get(wish.model, ""):
-        # Photographs have many sizes: their shorter side is scaled, and the rest cropped.
+        # Photographs differ in size: the trainer scales the shorter side and crops the rest.
         yield Setting(("trainer", "extraArgs"), ["--image-size=224"])
 
 

@@ -1,8 +1,8 @@
-"""What controllers add to the pod templates of a job, as far as the scheduler or the API server reads it.
+"""Add to a job's pod templates what its controllers add, as far as the scheduler or the API server reads it.
 
 Taken from the source of mpi-operator v0.8.0 (MPIJob v2beta1) and v0.3.0 (v1alpha2), training-operator v1.8.1 (MPIJob,
 PyTorchJob, TFJob and MXJob v1), mxnet-operator v1.1.0 (MXJob v1beta1) and Kubernetes v1.34.4 (Job, StatefulSet).
-Volumes that they add are left out: these contain only ConfigMaps and Secrets that the controller itself creates.
+Volumes are left out: the controllers add only volumes of ConfigMaps and Secrets that they create themselves.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ ObjectName = tuple[str, str]
 OPERATOR_NAME, JOB_NAME, JOB_ROLE, REPLICA_TYPE, REPLICA_INDEX = (
     f"training.kubeflow.org/{key}" for key in ("operator-name", "job-name", "job-role", "replica-type", "replica-index")
 )
-# Set by an operator that was started for gang scheduling with scheduler-plugins, which no manifest tells.
+# Set by an operator that runs with gang scheduling by scheduler-plugins. The manifest does not show that flag.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
-# Whom the pods of a job with a schedulingPolicy go to if they name no scheduler: it is a flag of the operator's.
+# The scheduler of pods without a schedulerName if the job has a schedulingPolicy. A flag of the operator sets its name.
 GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 # mpi-operator v0.3.0 pkg/controllers/v1alpha2/mpi_job_controller.go and training-operator pkg/controller.v1/mpi/
@@ -42,7 +42,10 @@ INIT_PYTORCH = kube.Container(
 
 
 class DefaultPort(Struct, frozen=True):
-    """A port of the container of this name, else of the first one; under hostNetwork it is one of the node's."""
+    """A default port of the container with this name, otherwise of the first container.
+
+    Under hostNetwork it is a port of the node.
+    """
 
     container: str
     name: str
@@ -57,10 +60,10 @@ MXNET_PORT = DefaultPort("mxnet", "mxjob-port", 9091)
 
 
 class Added(Struct, frozen=True):
-    """What the pods of one role have beside their template; `scheduler` if they name none themselves.
+    """What a controller adds to the pods of one role; `scheduler` applies to pods that name none.
 
-    `labels` win over the template's. `varying` are keys of labels that differ from pod to pod, or that nobody knows
-    before the pods are there. `creates` are the objects that the controller makes for them.
+    `labels` override the template's. `varying` are keys of labels whose values differ between pods or are unknown
+    before the pods exist. `creates` are objects that the controller creates for the pods.
     """
 
     labels: dict[str, str] = field(default_factory=dict)
@@ -71,7 +74,7 @@ class Added(Struct, frozen=True):
     creates: frozenset[ObjectName] = frozenset()
 
     def to(self, spec: Spec) -> Spec:
-        """Return the pod with what its spec gets."""
+        """Return the pod spec with these additions."""
         containers = list(spec.containers or ())
         if self.port and containers:
             names = [container.name for container in containers]
@@ -90,9 +93,9 @@ def _with_port(container: kube.Container, port: DefaultPort) -> kube.Container:
 
 
 class PodOwner(Struct, frozen=True):
-    """A resource for which pods are made, and its roles in lower case, such as launcher and worker.
+    """A resource whose controller creates pods, and its roles in lower case, such as launcher and worker.
 
-    `in_gang`: a Kubeflow resource that asks for all its pods at once.
+    `in_gang` tells that a Kubeflow resource requests gang scheduling.
     """
 
     api_version: str
@@ -103,7 +106,7 @@ class PodOwner(Struct, frozen=True):
 
 
 def added(owner: PodOwner, role: str = "") -> Added:
-    """Return what the owner's controller adds to the pods of this role, which is one of the owner's."""
+    """Return what the owner's controller adds to the pods of this role; `role` is one of the owner's roles."""
     made = RULES.get((owner.api_version, owner.kind), _nothing)(owner, role)
     return replace(made, scheduler=GANG_SCHEDULER) if owner.in_gang else made
 
@@ -173,7 +176,7 @@ def _trained(controller: str, owner: PodOwner, role: str, masters: Collection[st
     if role in masters:
         labels[JOB_ROLE] = "master"
     elif role == "worker" and not set(masters) & set(owner.roles):
-        varying.add(JOB_ROLE)  # Worker 0 stands in for the master that the job lacks.
+        varying.add(JOB_ROLE)  # Worker 0 replaces the missing master.
     return Added(labels, frozenset(varying))
 
 
@@ -215,8 +218,8 @@ RULES: dict[tuple[str, str], Callable[[PodOwner, str], Added]] = {
     ("apps/v1", "StatefulSet"): _stateful_set,
 }
 
-# Fields of a pod that an operator drops, since the release of Kubernetes' API that it was built with lacks them. A dot
-# leads into a map, or into each item of a list. `overhead` is none of them: the pod's RuntimeClass brings it back.
+# Pod fields that an operator drops, because the Kubernetes API version that it was built with lacks them. A dot leads
+# into a map, or into each item of a list. `overhead` is not listed: the pod's RuntimeClass sets it again.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
 ]
@@ -237,7 +240,7 @@ DROPPED = {
 
 
 def understood(item: dict[str, Any]) -> dict[str, Any]:
-    """Return a resource without the fields of its pods that its operator does not know."""
+    """Return a resource without the pod fields that its operator does not know."""
     for path in DROPPED.get((str(item.get("apiVersion")), str(item.get("kind"))), ()):
         item = _without(item, ["spec", "*", "*", "template", "spec", *path.split(".")])
     return item

@@ -1,6 +1,6 @@
-"""The defaults that the API server sets in a new pod, as far as the scheduler reads them.
+"""Set the defaults that the API server sets in a new pod, as far as the scheduler reads them.
 
-Requests that follow from limits are handled in kube/pod_requests.py.
+kube/pod_requests.py handles requests that default to limits.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def stored(spec: Spec) -> Spec:
-    """Return the pod as the API server keeps it."""
+    """Return the pod spec as the API server stores it."""
     spec = replace(spec, tolerations=[*(spec.tolerations or ()), *_tolerations(spec)])
     return _with_host_ports(spec) if spec.host_network else spec
 
 
 def _tolerations(spec: kube.PodSpec) -> Iterator[kube.Toleration]:
-    """Yield those of a node that is lost, for which a pod waits five minutes; whatever speaks of the taint stands."""
+    """Yield the tolerations for unreachable and not-ready nodes, unless the pod already tolerates these taints.
+
+    Kubernetes lets a pod wait five minutes on such a node.
+    """
     for taint in LOST:
         if not any(_speaks_of(taint, toleration) for toleration in spec.tolerations or ()):
             yield kube.Toleration(taint, "Exists", effect="NoExecute")

@@ -1,6 +1,6 @@
-"""Read a job from a rendered manifest: the objects that own its pods, and the pods by role.
+"""Read a job from a rendered manifest: the resources that own its pods, and the pods by role.
 
-The pods have what the operators and the API server will add to them.
+The pods include what the operators and the API server will add.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOOK = "helm.sh/hook"
 HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
-# Kubeflow's own names in lower case, in the order in which a report lists them: who does the work comes last.
+# Kubeflow's role names in lower case, in the order of a report; the main role comes last.
 ROLES = (KEYGEN, "launcher", "chief", "scheduler", "server", "ps", "evaluator", MASTER, WORKER)
 REPLICAS = {
     "MPIJob": "mpi_replicas",
@@ -46,11 +46,11 @@ KINDS = "MPIJob, PyTorchJob, MXJob, TFJob, Job, StatefulSet or Pod"
 
 
 class PodRole(Struct, frozen=True):
-    """Pods of the job that are alike, as their controller will make them.
+    """Equal pods of a job, as their controller will create them.
 
-    `component` is their label app.kubernetes.io/component. `varying` are keys of labels that differ from pod to pod, or
-    that nobody knows before the pods are there; `labels` has none of them. `namespace` is empty where the manifest
-    leaves it out.
+    `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
+    pods or are unknown before the pods exist; `labels` has none of these. `namespace` is empty if the manifest does not
+    set it.
     """
 
     name: str
@@ -63,18 +63,18 @@ class PodRole(Struct, frozen=True):
     varying: frozenset[str] = frozenset()
 
     def pods(self, number: int) -> str:
-        """Say so many pods of this role: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
+        """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
         if self.name not in ROLES:
             return f"{number} pod{'s' if number != 1 else ''} of {self.name}"
         return f"{number} {self.name}{'s' if number != 1 and self.name != 'ps' else ''}"
 
 
 class Job(Struct, frozen=True):
-    """A job. `from_chart`: its pods are distrain's, so that its figures are found among the chart's values.
+    """A job: its resources and roles.
 
-    The first resource is the one whose end is the job's end. `creates` are the objects by kind and name that come with
-    it, the manifest's and those that operators make. `slots` are the ranks of each worker, None where the job leaves
-    them to the program.
+    The job ends when the first resource ends. `from_chart` tells that distrain's chart made the pods, so that messages
+    can name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
+    `slots` is the number of ranks per worker, None if the program decides it.
     """
 
     resources: tuple[Resource, ...]
@@ -85,7 +85,7 @@ class Job(Struct, frozen=True):
 
     @property
     def main(self) -> PodRole:
-        """Return the role of which there are many: the workers, else whatever has the most pods."""
+        """Return the main role: the workers, otherwise the role with the most pods."""
         workers = [role for role in self.roles if role.name == WORKER]
         return workers[0] if workers else max(reversed(self.roles), key=lambda role: role.replicas)
 
@@ -95,14 +95,14 @@ class Job(Struct, frozen=True):
 
     @property
     def ranks_beside(self) -> int:
-        """Return how many pods train beside the main role's: a PyTorchJob's Master is one of workers.replicas."""
+        """Return the number of ranks outside the main role: a PyTorchJob's Master counts in workers.replicas."""
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
 
 def from_manifest(manifest: str, origin: str) -> Job:
-    """Find the job's pods among rendered resources; `origin` is the flag that a message names.
+    """Read the job from rendered resources; `origin` is the flag that messages name.
 
-    Helm's hooks are left out: they run before or after the job. Raises ValuesError when there is no job, or when
+    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, or if
     Kubernetes would refuse it.
     """
     items = list(_items(manifest, origin))
@@ -138,20 +138,20 @@ def _holds_pods(item: dict[str, Any]) -> bool:
 
 
 def _hook(item: dict[str, Any]) -> str | None:
-    """Return when Helm makes a resource that is a hook, such as "pre-install,pre-upgrade"."""
+    """Return the events of a resource that is a Helm hook, such as "pre-install,pre-upgrade", otherwise None."""
     hook: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(HOOK)
     return hook
 
 
 def _created(items: Iterable[dict[str, Any]]) -> Iterator[ObjectName]:
-    """Name the objects that are there before the job is."""
+    """Yield the manifest's objects that exist before the job starts."""
     for item in items:
         if "pre-install" in (_hook(item) or "pre-install"):
             yield str(item.get("kind")), str((item.get("metadata") or {}).get("name"))
 
 
 def _made(resource: Resource, workload: kube.Workload) -> Iterator[ObjectName]:
-    """Name the objects that the job's controller makes for its pods."""
+    """Yield the objects that the job's controller creates for its pods."""
     owner, replicas = _owner(resource, workload)
     for role in replicas:
         yield from controllers.added(owner, role).creates
@@ -172,7 +172,7 @@ def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]
 
 
 def _with_workers(resource: Resource, workload: kube.Workload, origin: str) -> kube.Workload:
-    """Refuse an MPIJob that leaves the number of its workers out, which its operators take for none."""
+    """Raise ValuesError for an MPIJob without a number of workers; its operators would create none."""
     worker = (workload.spec.mpi_replicas or {}).get("Worker")
     if worker and worker.replicas is None:
         where = f"{resource.kind} {resource.name}: spec.mpiReplicaSpecs.Worker.replicas"
@@ -188,11 +188,11 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
-    """Return who the pods belong to, and what is said of each role; the one role of other kinds has no name."""
+    """Return the pods' owner and the spec of each role; other kinds have one role without a name."""
     spec = workload.spec
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(spec), spec.template)}
     if resource.kind in REPLICAS:
-        # Operators take the roles' names in any case.
+        # Operators ignore upper and lower case in role names.
         replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
     in_gang = bool(spec.run_policy and spec.run_policy.scheduling_policy)
     return PodOwner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas
@@ -212,7 +212,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:
-    """Return the ranks of each worker: what mpirun, torchrun or TensorFlow is told."""
+    """Return the number of ranks per worker, as mpirun, torchrun or TensorFlow gets it."""
     resource, workload = next(iter(found.items()))
     match resource.kind:
         case "MPIJob":
@@ -226,21 +226,24 @@ def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]
 
 
 def _slots_of_hosts(item: dict[str, Any]) -> int | None:
-    """Return the slots that a hostfile for mpirun gives each host."""
+    """Return the slots per host in a ConfigMap's hostfile, None without one or if hosts differ."""
     hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
     slots = {int(number) for number in SLOTS.findall(str(hostfile))}
     return slots.pop() if len(slots) == 1 else None
 
 
 def _number(spec: kube.WorkloadSpec) -> int:
-    """Return how many pods run at once: of a StatefulSet, of a Job, which may need fewer, or the one Pod."""
+    """Return how many pods of a StatefulSet, Job or Pod run at the same time.
+
+    A Job with fewer completions than its parallelism runs only that many.
+    """
     wanted = spec.replicas if spec.parallelism is None else spec.parallelism
     pods = 1 if wanted is None else wanted
     return pods if spec.completions is None else min(pods, spec.completions)
 
 
 def _distinct(roles: Sequence[tuple[Resource, PodRole]]) -> Iterator[PodRole]:
-    """Name roles of the same name after their resources, too."""
+    """Add the resource's name to roles whose names are not unique."""
     times = Counter(role.name for _, role in roles)
     for resource, role in roles:
         yield role if times[role.name] == 1 else replace(role, name=f"{resource.name}/{role.name}")
@@ -251,7 +254,7 @@ def _place(role: PodRole) -> int:
 
 
 def _follows(resource: Resource) -> bool:
-    """Tell the job's own resource from those that only serve it: the Kubeflow kind, or the launcher's Job."""
+    """Return False for the job's main resource, a Kubeflow job or the launcher's Job, so that it sorts first."""
     return resource.kind not in REPLICAS and not resource.name.endswith("-launcher")
 
 

@@ -1,4 +1,4 @@
-"""Name a job's pods and figures in messages: by the path of the chart's value that decides them, else by the role."""
+"""Name a job's pods and figures in messages: by the path of the chart's value, otherwise by the role."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from distrain.kube.quantities import text
 from distrain.workload.manifest import MASTER, Job, PodRole
 
-# The section of the chart's values that holds a role's figures.
+# The section of the chart's values for each role.
 SECTIONS = {
     "launcher": "launcher",
     "chief": "launcher",
@@ -33,22 +33,22 @@ def asked(role: PodRole) -> str:
 
 
 class Wording(Struct, frozen=True):
-    """Words about one job."""
+    """Phrases about one job for messages."""
 
     job: Job
     gpu_resource: str
 
     def section(self, role: PodRole) -> str | None:
-        """Return the section of the values that holds the role's figures; None where there is none."""
+        """Return the values section for the role, None if the job is not from the chart."""
         return SECTIONS.get(role.name) if self.job.from_chart else None
 
     def place(self, role: PodRole, key: str = "") -> str:
-        """Return a value's path, or the role's name where no value decides."""
+        """Return the path of a role's value, or the role's name if no value sets it."""
         section = self.section(role)
         return f"{section}.{key}" if section and key else section or role.name
 
     def amount(self, role: PodRole, resource: str) -> tuple[str, str]:
-        """Return what a sentence about an amount begins with, and how it calls what is to be lowered."""
+        """Return the subject of a message about a requested amount, and the name of what to lower."""
         keys = {"cpu": "cpu", "memory": "memory"} | ({self.gpu_resource: "gpus"} if self._trains(role) else {})
         if self.section(role) and resource in keys:
             path = self.place(role, keys[resource])
@@ -56,14 +56,14 @@ class Wording(Struct, frozen=True):
         return self.place(role), "the request"
 
     def size(self, role: PodRole) -> tuple[str, str]:
-        """Return the same about the number of pods."""
+        """Return the subject of a message about the number of pods, and the name of what to lower."""
         if self.section(role) in ("workers", "servers"):
             path = self.place(role, "replicas")
             return path, path
         return role.name, "the number"
 
     def size_of(self, pods: int) -> int:
-        """Return so many pods of the main role as a size of the job, which counts a Master among the workers."""
+        """Convert a number of main pods to the size in the values, which counts a PyTorchJob's Master as a worker."""
         return pods + (self.job.ranks_beside if self.job.from_chart else 0)
 
     def main_pods(self) -> str:
