@@ -1,6 +1,6 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench.reading` prints times, memory, when the first request comes, and how long reading alone takes. The
+`python -m lab.bench.reading` prints times, memory, the time of the first request, and the time of reading alone. The
 plugin is the packaged one, installed as Helm installs it.
 """
 

@@ -161,7 +161,7 @@ def _is_confirmed() -> bool:
         return True
     try:
         return input("Train there? [y/N] ").strip().lower() == "y"
-    except EOFError:  # nobody to ask
+    except EOFError:  # stdin is closed, so no user can answer
         print()
         return False
 

@@ -147,7 +147,7 @@ def end_rank(error: BaseException) -> NoReturn:
 
 
 class Told:
-    """Whether a signal has told this process to end."""
+    """The flag `to_end`: whether this process has received a signal to end."""
 
     to_end = False
 

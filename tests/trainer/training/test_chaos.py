@@ -21,7 +21,7 @@ SECONDS_BETWEEN = 0.1
 
 
 def cases() -> list[Any]:
-    """Return the cases; those of programs that KILLS does not name are for the full matrix."""
+    """Return the cases. Programs that are not in KILLS run only in the full matrix."""
     return [pytest.param(case, marks=() if case.name in KILLS else pytest.mark.full, id=str(case)) for case in CASES]
 
 

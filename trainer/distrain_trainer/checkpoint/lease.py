@@ -47,7 +47,7 @@ class Lease:
 
     @property
     def is_asked_for(self) -> bool:
-        """Tell whether another job waits for this one to stop."""
+        """Whether another job waits for this one to stop."""
         return self.head.successor is not None
 
     def change(self, **to: Any) -> None:
@@ -80,7 +80,7 @@ class Lease:
                 f"longer by generation {self.head.generation}; this job is over"
             )
             raise FencedError(self.fenced_by)
-        # Another job has asked for the run: only that changes HEAD without a new generation.
+        # Another job has asked for the run: no other process changes HEAD within a generation.
         self.head, self._tag = found
 
     def beat(self) -> None:

@@ -60,8 +60,8 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
     The optimizer's state has keys of its own, so that workers can push and pull it.
 
     With dist_sync a server makes one update per step, with dist_async one per worker and step: `pushes` updates per
-    step. An update gets the sum of the gradients of `ranks` ranks. It is divided by `ranks`, and the learning rate is
-    that of `ranks` batches.
+    step. An update receives the sum of the gradients of `ranks` ranks and divides it by `ranks`. The learning rate is
+    that for a global batch of `ranks` ranks.
     """
 
     def __init__(
