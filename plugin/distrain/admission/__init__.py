@@ -1,1 +1,1 @@
-"""The admission plugins of the API server that refuse or change pods, a module for each."""
+"""Reimplement the API server's admission plugins that change or refuse pods, each in its own module."""

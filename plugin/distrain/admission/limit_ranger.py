@@ -1,4 +1,4 @@
-"""LimitRanger: a namespace's LimitRanges give containers defaults, and refuse pods outside their limits."""
+"""LimitRanger: a namespace's LimitRanges set container defaults, and refuse pods outside their limits."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from distrain.workload.wording import Wording
 
 
 def applied(job: Job, ranges: Sequence[LimitRange]) -> Job:
-    """Return the job with the defaults of the LimitRanges in its containers."""
+    """Return the job with the LimitRanges' defaults in its containers."""
     defaults = [limit for each in ranges for limit in each.spec.limits or () if limit.type == "Container"]
     return replace(job, roles=tuple(_with_defaults(role, defaults) for role in job.roles)) if defaults else job
 
 
 def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each limit that a job breaks; the job has the defaults already."""
+    """Yield a refusal for each limit that the job breaks; the job already has the defaults."""
     for each in ranges:
         for role in job.roles:
             for limit in each.spec.limits or ():

@@ -18,7 +18,7 @@ UNRESTRICTED = (KUBECTL_DELIVERY.name, INIT_PYTORCH.name)
 
 
 def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each role whose operator adds such a container; `labels` are the namespace's."""
+    """Yield a refusal for each role whose operator adds such a container; `labels` are those of the namespace."""
     for role in job.roles if labels.get(ENFORCED) == "restricted" else ():
         added = [each.name for each in role.spec.init_containers or () if _is_unrestricted(each)]
         if added and role.replicas:

@@ -1,4 +1,4 @@
-"""Priority: the priority that a pod gets from its PriorityClass."""
+"""Priority: find the priority that a pod gets from its PriorityClass."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 
 
 def priority_classes_of(job: Job) -> list[str]:
-    """Name the PriorityClasses of the job's pods, without those of the system."""
+    """Return the names of the job's PriorityClasses, without the system's."""
     names = {role.spec.priority_class_name for role in job.roles if role.spec.priority_class_name}
     return sorted(names - set(SYSTEM_PRIORITIES))
 
 
 def priority_of(role: PodRole, classes: Classes | None) -> int:
-    """Return the priority of the role's pods; 0 where it is not known."""
+    """Return the priority of the role's pods, 0 if it is not known."""
     name = role.spec.priority_class_name
     if not name:
         default = [each.value for each in (classes or {}).values() if each.global_default]
@@ -32,7 +32,7 @@ def priority_of(role: PodRole, classes: Classes | None) -> int:
 
 
 def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each PriorityClass that does not exist; none where the classes could not be read."""
+    """Yield a refusal for each PriorityClass that does not exist; none if the classes could not be read."""
     for name in priority_classes_of(job) if classes is not None else ():
         if name not in (classes or {}):
             path = "priorityClassName" if job.from_chart else say.place(job.main, "priorityClassName")

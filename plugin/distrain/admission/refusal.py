@@ -1,4 +1,4 @@
-"""What refuses a job's pods, besides the room on the nodes."""
+"""Define a refusal of a job's pods for another reason than free capacity."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from distrain.verdict import Verdict
 class Refusal(Struct, frozen=True):
     """A refusal of some of the job's pods.
 
-    The verdict is `busy` if the refusal ends once other pods end, else `impossible`. `reason` has the words of the
-    component that refuses, and `next` says what the user can do. `everywhere`: the scheduler refuses, on every node;
-    other components refuse before the scheduler sees the pods.
+    The verdict is `busy` if the refusal ends when other pods end, otherwise `impossible`. `reason` quotes the component
+    that refuses, and `next` is the user's next step. `everywhere` tells that the scheduler refuses the pods on every
+    node; other components refuse pods before scheduling.
     """
 
     verdict: Verdict

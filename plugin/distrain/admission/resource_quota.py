@@ -1,4 +1,4 @@
-"""ResourceQuota: whether the namespace's quotas admit all of a job's pods, by the rules of the pod evaluator."""
+"""ResourceQuota: tell whether the namespace's quotas admit all of a job's pods, by Kubernetes' pod evaluator."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
-# Where a quota counts one of these, each container has to say it.
+# If a quota limits one of these, each container must set it.
 REQUIRED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 
 
 def refusals(job: Job, quotas: Sequence[ResourceQuota], say: Wording, own: Units) -> Iterator[Refusal]:
-    """Yield a refusal for each quota that the job exceeds; `own`, the requests of the run's pods, count as free."""
+    """Yield a refusal for each quota that the job exceeds; `own`, the requests of the release's pods, count as free."""
     for quota in quotas:
         roles = [role for role in job.roles if role.replicas and _matches(quota, role.spec)]
         yield from _unspecified(quota, roles, say)
@@ -28,7 +28,7 @@ def refusals(job: Job, quotas: Sequence[ResourceQuota], say: Wording, own: Units
 
 
 def not_judged(job: Job, quotas: Sequence[ResourceQuota]) -> Iterator[str]:
-    """Name the resources that the quotas limit and this module does not count, such as Secrets."""
+    """Yield the quotas' resources that this module does not count, such as Secrets."""
     for quota in quotas:
         known = _total(job, job.roles)
         rest = sorted(name for name in _hard(quota) if name not in known and not _is_of_pods(name))
@@ -86,7 +86,7 @@ def _has_pod_level(spec: kube.PodSpec) -> bool:
 
 
 def _total(job: Job, roles: Sequence[PodRole]) -> Units:
-    """Return what the pods of these roles use of a quota, and the objects that own them."""
+    """Return the quota usage of these roles' pods and of the resources that own them."""
     total: Units = {}
     for role in roles:
         for name, amount in _usage(role.request, pod_limits(role.spec)).items():
@@ -119,13 +119,13 @@ def _resource(name: str) -> str:
 
 
 def _is_of_pods(name: str) -> bool:
-    """Tell whether only the requests of pods count for this resource of a quota."""
+    """Tell whether only pods use this resource of a quota."""
     storage = name == "requests.storage" or ".storageclass." in name
     return not storage and (name in (*COMPUTE, "pods") or name.startswith(("requests.", "limits.", "hugepages-")))
 
 
 def _matches(quota: ResourceQuota, spec: kube.TemplateSpec) -> bool:
-    """Tell whether the quota counts pods of this spec: all of its scopes have to match."""
+    """Tell whether the quota counts pods of this spec: all of the quota's scopes must match."""
     scopes = [ScopedRequirement(name, "Exists") for name in quota.spec.scopes or ()]
     selector = quota.spec.scope_selector
     return all(_in_scope(scope, spec) for scope in (*scopes, *((selector and selector.match_expressions) or ())))

@@ -1,4 +1,4 @@
-"""What an API server's answer says, or why it is of no use."""
+"""Decode an API server's responses, and convert error responses to exceptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ T = TypeVar("T")
 
 
 def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server: str) -> T:
-    """Return what was asked for, which `what` names in a message; raises the refusal where it was refused."""
+    """Decode a response's body; raise the matching error for an error status.
+
+    `what` names the requested object in messages.
+    """
     if answer.status not in (200, 201):
         raise refusal(answer, what, server)
     try:
@@ -36,7 +39,7 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
 
 
 def _message(body: bytes) -> str:
-    """Return the words of a Kubernetes Status, or the start of whatever a proxy in between answered."""
+    """Return the message of a Kubernetes Status, or the first 200 bytes of another body, as from a proxy."""
     try:
         return msgspec.json.decode(body, type=Status).message or "no reason given"
     except msgspec.DecodeError:

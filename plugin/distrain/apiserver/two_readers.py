@@ -1,7 +1,7 @@
-"""Share a long list between two processes: each reads, decodes and sums up every other page.
+"""Read a long list with two processes: each reads, decodes and sums up every other page.
 
-Reading from TLS and decoding each take more than a second per gigabyte, and within one process Python lets only one
-thread of the two go on at a time.
+Reading from TLS and decoding each take more than one second per gigabyte. Within one Python process, only one of the
+two could run at a time.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NextToken = Callable[[Answer], "str | None"]
 def shared(
     first: Answer, asks: tuple[Ask, Ask], next_token: NextToken, use: Callable[[Iterator[Answer]], T]
 ) -> tuple[T, T]:
-    """Return what `use` makes of the first page and every other one, and what it makes of the rest in a process.
+    """Return the results of `use` for the odd pages, in this process, and for the even pages, in a child process.
 
-    A page's token stands in the head of the page before, so the two tell each other. The second of `asks` is the
-    process's, as nobody else may use its connection. Raises what either raises.
+    A page's token is at the beginning of the page before, so the processes send each other the tokens. The child
+    process uses the second of `asks`, and no other code may use that connection. Raises the errors of both processes.
     """
     ours, theirs = get_context("fork").Pipe()
     process = get_context("fork").Process(target=_work, args=(ours, theirs, asks[1], next_token, use), daemon=True)
@@ -42,7 +42,7 @@ def shared(
 
 
 class _Turn:
-    """Passes the next page's token on to the other process, as soon as it is known."""
+    """Send the next page's token to the other process as soon as it is known."""
 
     def __init__(self, pipe: Pipe, next_token: NextToken) -> None:
         self._pipe, self._next_token = pipe, next_token
@@ -50,17 +50,17 @@ class _Turn:
         self.following: str | None = None
 
     def pass_on(self, page: Answer) -> None:
-        """Take the token from a page or its beginning. One that broke off and comes again has it once more."""
+        """Read the token from a page or its beginning; a page that is read again after an error is ignored."""
         if not self._has_passed:
             self.following = self._next_token(page)
-            # One that ended has told why, which is received next.
+            # If the other process has ended, the reason is received next.
             with suppress(OSError):
                 self._pipe.send(self.following)
             self._has_passed = True
 
 
 def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, first: Answer | None = None) -> Iterator[Answer]:
-    """Yield every other page, each good until the next."""
+    """Yield every other page; each is valid until the next one."""
     while first or (token := _received(pipe)):
         turn = _Turn(pipe, next_token)
         page = first or ask(token, turn.pass_on)
@@ -72,7 +72,7 @@ def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, first: Answer | None = N
 
 
 def _received(pipe: Pipe) -> Any:
-    """Return what the other process sends; raises what it failed with."""
+    """Receive an object from the other process; raise it if it is an error."""
     try:
         found = pipe.recv()
     except (EOFError, OSError) as error:
@@ -83,12 +83,12 @@ def _received(pipe: Pipe) -> Any:
 
 
 def _work(parent: Pipe, pipe: Pipe, ask: Ask, next_token: NextToken, use: Callable[[Iterator[Answer]], object]) -> None:
-    """Be the process. Whoever began it ends it, at Ctrl-C, too."""
+    """Run the child process. The parent ends it, also after Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent.close()
     try:
         found = use(_pages(pipe, ask, next_token))
     except DistrainError as error:
         found = error
-    with suppress(OSError):  # Whoever wanted it has gone, too.
+    with suppress(OSError):  # The parent has ended.
         pipe.send(found)

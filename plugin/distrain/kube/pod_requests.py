@@ -1,7 +1,7 @@
-"""Sum up the requests and limits of a pod as the API server and the scheduler do.
+"""Sum up a pod's requests and limits as the API server and the scheduler do.
 
-The amounts of a pod are added in thousandths: the API server rounds each quantity up to thousandths when it stores the
-pod, and the scheduler rounds the pod's sum.
+Amounts are added in thousandths. The API server rounds each quantity up to thousandths when it stores the pod, and the
+scheduler rounds the pod's sum.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from distrain import kube
 from distrain.kube.pods import Kind
 from distrain.kube.quantities import Units, add, all_thousandths, whole
 
-# Resources that a pod may set for itself as a whole (spec.resources), in place of its containers' sums.
+# Resources that spec.resources can set for the whole pod, instead of the containers' sum.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 
 def pod_request(spec: kube.PodSpec) -> Units:
-    """Return what a pod that is yet to be made takes on a node, its slot among the node's pods (`pods`) included."""
+    """Return the request of a pod that does not exist yet, including one of `pods`, in the units of Units."""
     return _whole_request(_request(spec, {}, is_infeasible=False))
 
 
 @lru_cache(maxsize=2**16)
 def held(kind: Kind) -> Mapping[str, int]:
-    """Return what a pod of the cluster takes on a node: a resized one, until kubelet is done, the larger of both."""
+    """Return the usage of an existing pod on its node.
+
+    While kubelet resizes the pod, the larger of the old and new amounts counts.
+    """
     spec = kube.PodSpec(
         containers=kind.containers,
         init_containers=kind.init_containers,
@@ -36,7 +39,7 @@ def held(kind: Kind) -> Mapping[str, int]:
 
 
 def pod_limits(spec: kube.PodSpec) -> Units:
-    """Return the pod's limits, which only a quota or a LimitRange counts; a container without one adds nothing."""
+    """Return the pod's limits, as quotas and LimitRanges count them; a container without a limit adds 0."""
     total = _with_init(spec, lambda container: _limited(container.resources))
     total.update(_of_the_pod(_limited(spec.resources)))
     for resource, amount in all_thousandths(spec.overhead).items():
@@ -46,7 +49,7 @@ def pod_limits(spec: kube.PodSpec) -> Units:
 
 
 def requested(resources: kube.Resources | None) -> kube.Amounts:
-    """Return the requests; a limit without a request is one, as the API server fills it in."""
+    """Return the requests; a limit without a request also is the request, as the API server sets it."""
     if resources is None:
         return {}
     return {**(resources.limits or {}), **(resources.requests or {})}
@@ -66,10 +69,10 @@ def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], *,
 
 
 def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -> Units:
-    """Sum up what the containers need.
+    """Sum up the containers' needs.
 
-    A sidecar (an init container that restarts) stays and adds to the sum. Other init containers run one at a time
-    beside the sidecars started before them, so the pod needs the larger of both.
+    A sidecar (an init container with restartPolicy Always) runs on and adds to the sum. Other init containers run one
+    at a time beside the sidecars that started before them. The pod needs the larger of the two sums.
     """
     total: Units = {}
     for container in spec.containers or ():
@@ -99,7 +102,7 @@ def _limited(resources: kube.Resources | None) -> Units:
 
 
 def _held(container: kube.Container, status: kube.ContainerStatus | None, infeasible: bool) -> Units:
-    """Return what a container on a node holds: until kubelet has resized it, the larger of the old and new figures."""
+    """Return a container's usage on its node; during a resize, the larger of the old and new amounts."""
     need = _asked(container)
     if status is None or status.resources is None:
         return need
@@ -111,16 +114,16 @@ def _held(container: kube.Container, status: kube.ContainerStatus | None, infeas
 
 
 def _running(spec: kube.PodSpec, statuses: Sequence[kube.ContainerStatus]) -> dict[str, kube.ContainerStatus]:
-    """Return the statuses that say what a container holds, by name; an init container that ends has none."""
+    """Return the container statuses with resources, by name, except those of init containers that end."""
     ending = {each.name for each in spec.init_containers or () if each.restart_policy != "Always"}
     return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
 
 
 def _pod_level(spec: kube.PodSpec, resources: kube.Resources) -> Units:
-    """Return what the pod asks for as a whole.
+    """Return the requests that the pod sets as a whole.
 
-    Where it has limits, or its containers huge pages, its other requests are the containers' sums, as they were when
-    the pod was created; and a limit is one only if no container asks.
+    If the pod has limits, or its containers request huge pages, the pod's other requests are the containers' sums from
+    when the pod was created. A limit then counts as a request only if no container requests the resource.
     """
     asked = _of_the_pod(all_thousandths(resources.requests))
     limits = _of_the_pod(all_thousandths(resources.limits))

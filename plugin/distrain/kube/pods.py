@@ -1,7 +1,7 @@
-"""The parts of a pod that decide what it uses of its node, whatever its encoding.
+"""Define the parts of a pod that decide its usage of a node, for both encodings.
 
-A large cluster has more than a hundred thousand pods, and most of them are alike: their common part, the `Kind`, is
-decoded once.
+A large cluster has more than a hundred thousand pods, and most are alike. Their common part, the `Kind`, is decoded
+once.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Protocol
 from distrain import kube
 
 DAEMON_SET = "DaemonSet"
-# Only a static pod has this annotation: it stands for a file on its node.
+# Only the mirror pod of a static pod has this annotation; the pod's manifest is a file on the node.
 MIRROR = "kubernetes.io/config.mirror"
 INFEASIBLE = ("PodResizePending", "Infeasible")
 
 
 class Kind(kube.Kube, eq=False):
-    """What the pods of a controller have in common, and all that tells what one of them takes.
+    """The common part of a controller's pods, with everything that decides a pod's usage.
 
-    `stays`: whether it stays on its node whatever ends, as a DaemonSet's does and a static one.
-    `is_infeasible`: whether kubelet has said that it cannot be resized as it is asked to.
+    `stays` tells that the pod is a DaemonSet's or a static pod, which stays after every other pod has ended.
+    `is_infeasible` tells that kubelet cannot resize the pod as requested.
     """
 
     stays: bool = False
@@ -49,7 +49,7 @@ class Condition(Protocol):
 
 
 class CountedPod(Protocol):
-    """A pod; what it does not have is empty. Nobody may keep it longer than the page that it stands on."""
+    """A pod of the cluster; missing fields are empty. It is valid only as long as its page of the list."""
 
     @property
     def namespace(self) -> str: ...
@@ -68,10 +68,10 @@ class CountedPod(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """Worked out anew each time where the pod is JSON."""
+        """Return the pod's kind; a pod in JSON computes it at each access."""
 
 
 def is_infeasible(conditions: Iterable[Condition]) -> bool:
-    """Tell from a pod's conditions whether it cannot be resized as it is asked to."""
+    """Tell from a pod's conditions whether kubelet cannot resize the pod as requested."""
     pending = [each for each in conditions if each.type == INFEASIBLE[0]]
     return bool(pending) and pending[0].reason == INFEASIBLE[1]

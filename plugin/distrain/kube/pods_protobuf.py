@@ -1,4 +1,4 @@
-"""Pods in the encoding of Kubernetes' own components: shorter than JSON, and passed over at a fraction of the cost."""
+"""Decode pods in protobuf, which is shorter than JSON and much faster to skip over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distrain.kube.encoding import BEGINNING, MAGIC
 from distrain.kube.pods import DAEMON_SET, MIRROR, Kind, is_infeasible
 from distrain.kube.protobuf import ALL, FEW
 
-# Fields of an Unknown, and of a list, in the order in which they are written.
+# Numbers of fields of an Unknown and of a list, in the order in which the API server writes them.
 TYPE_META, RAW, METADATA = 1, 2, 1
 
 
@@ -25,7 +25,7 @@ class ProtobufPod:
     __slots__ = ("_labels", "_volumes", "is_leaving", "is_resized", "kind", "namespace", "node_name")
 
     def __init__(self, pod: Any) -> None:
-        """Take a message of FEW, which has no unknown fields, for its own: what is left of it others have, too."""
+        """Take over a message of FEW without unknown fields, and clear the fields that differ between alike pods."""
         metadata, spec = pod.metadata, pod.spec
         self.namespace: str = metadata.namespace
         self.node_name: str = spec.nodeName
@@ -45,13 +45,13 @@ class ProtobufPod:
 
     @property
     def volumes(self) -> Sequence[kube.Volume]:
-        # Everywhere else a volume's source stands beside its name.
+        # In JSON and in `kube.Volume`, a volume's source is inline beside its name.
         sources = [ALL["Volume"].FromString(volume).volumeSource for volume in self._volumes]
         return [msgspec.convert(_plain(source), kube.Volume) for source in sources]
 
 
 def pods(page: memoryview) -> Iterator[ProtobufPod]:
-    """Yield the pods of a page; raises msgspec.DecodeError when it is no list of pods."""
+    """Yield the pods of a page; raise msgspec.DecodeError unless it is a list of pods."""
     text = bytes(page[len(MAGIC) :])
     found = _read("Unknown", text).raw
     found.DiscardUnknownFields()
@@ -70,7 +70,7 @@ def _pods(found: Any, text: bytes) -> Iterator[ProtobufPod]:
 
 
 def next_token(page: memoryview) -> str | None:
-    """Return the token of the next page, from a page's beginning; raises msgspec.DecodeError when that is no list's."""
+    """Return the next page's token from the beginning of a page; raise msgspec.DecodeError unless it is a list."""
     start = bytes(page[:BEGINNING])
     _, end = _field(start, len(MAGIC), TYPE_META)
     begin, _ = _field(start, end, RAW)
@@ -86,7 +86,7 @@ def _read(name: str, text: bytes) -> Any:
 
 
 def _field(message: bytes, position: int, number: int) -> tuple[int, int]:
-    """Return where the body of the field that stands there begins and ends."""
+    """Return the start and end of the body of the field at this position."""
     if message[position : position + 1] != bytes([number << 3 | 2]):
         raise msgspec.DecodeError(f"field {number} is missing")
     length = shift = 0
@@ -100,7 +100,7 @@ def _field(message: bytes, position: int, number: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=2**16)
 def _kind(text: bytes) -> tuple[Kind, bool]:
-    """Return a pod's kind, and whether a container of it has something else than it asks for."""
+    """Return a pod's kind, and whether a container's actual resources differ from its spec."""
     pod = FEW["Pod"].FromString(text)
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     is_static = any(annotation.key == MIRROR for annotation in metadata.annotations)
@@ -152,7 +152,7 @@ def _container_status(message: Any) -> kube.ContainerStatus:
     )
 
 
-# Containers of many kinds ask for the same.
+# Containers of many kinds have equal requests.
 @lru_cache(maxsize=2**12)
 def _resources(text: bytes) -> kube.Resources:
     found = ALL["ResourceRequirements"].FromString(text)
@@ -179,7 +179,7 @@ def _anti_affinity(affinity: Any) -> kube.PodAffinity | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return what a field says as it stands in JSON."""
+    """Convert a protobuf field to the form that it has in JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, Message):

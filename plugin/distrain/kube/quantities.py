@@ -1,4 +1,4 @@
-"""Quantities of the API as numbers: thousandths for cpu, whole units for every other resource."""
+"""Convert Kubernetes quantities to integers: thousandths for cpu, whole units for every other resource."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUFFIXES = {
     },
     **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
 }
-# Kubernetes keeps larger ones as this.
+# Kubernetes stores larger quantities as this number.
 LARGEST = 2**63 - 1
 
 
@@ -34,16 +34,16 @@ def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
 
 @lru_cache(maxsize=4096)
 def units(resource: str, quantity: kube.Quantity) -> int:
-    """Return a quantity such as "1500m" or "2Gi" as a whole number.
+    """Return a quantity such as "1500m" or "2Gi" as an integer: millicores for cpu, otherwise whole units.
 
-    Raises ValueError for what is no quantity.
+    Raises ValueError for anything else than a quantity.
     """
     return whole(resource, thousandths(quantity))
 
 
 @lru_cache(maxsize=4096)
 def thousandths(quantity: kube.Quantity) -> int:
-    """Return a quantity in thousandths, rounded up; raises ValueError for what is none."""
+    """Return a quantity in thousandths, rounded up; raise ValueError for anything else than a quantity."""
     found = QUANTITY.fullmatch(str(quantity))
     if not found:
         raise ValueError(f"{quantity} is no quantity")
@@ -54,7 +54,7 @@ def thousandths(quantity: kube.Quantity) -> int:
 
 
 def text(resource: str, amount: int) -> str:
-    """Return an amount as a person would write it in values, without loss."""
+    """Return an amount as a quantity for values files, without loss."""
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     suffix, size = next((each for each in _suffixes(resource) if amount and amount % each[1] == 0), ("", 1))
@@ -62,7 +62,7 @@ def text(resource: str, amount: int) -> str:
 
 
 def rounded_down(resource: str, amount: int) -> str:
-    """Return an amount in a short form that does not exceed it, to be typed into values."""
+    """Return an amount as a short quantity for values files, rounded down."""
     suffix, size = next((each for each in _suffixes(resource) if amount >= each[1]), ("", 1))
     if not suffix:
         return text(resource, amount)
@@ -74,12 +74,12 @@ def all_units(quantities: kube.Amounts | None) -> Units:
 
 
 def allocatable(node: kube.Node) -> Units:
-    """Return what the node gives to pods."""
+    """Return the node's allocatable resources."""
     return all_units(_given(node))
 
 
 def allocatable_of(node: kube.Node, resource: str) -> int:
-    """Return what the node gives to pods of one resource."""
+    """Return the node's allocatable amount of one resource."""
     return units(resource, (_given(node) or {}).get(resource, 0))
 
 
@@ -88,7 +88,7 @@ def all_thousandths(quantities: kube.Amounts | None) -> Units:
 
 
 def whole(resource: str, amount: int) -> int:
-    """Return an amount of thousandths as a whole number, rounded up."""
+    """Convert thousandths to whole units, rounded up; cpu stays in thousandths."""
     return amount if resource == "cpu" else -(-amount // 1000)
 
 
@@ -98,6 +98,6 @@ def _suffixes(resource: str) -> tuple[tuple[str, int], ...]:
 
 
 def _given(node: kube.Node) -> kube.Amounts | None:
-    """The capacity counts only where the node does not say at all what is allocatable."""
+    """Return the node's allocatable amounts, or its capacity if it reports no allocatable amounts."""
     status = node.status
     return status.capacity if status.allocatable is None else status.allocatable

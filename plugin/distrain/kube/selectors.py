@@ -1,4 +1,4 @@
-"""Match labels as the API server does: expressions over one label, and label selectors."""
+"""Match labels as the API server does, with label requirements and label selectors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def holds(requirement: kube.Requirement, value: str | None) -> bool:
 
 
 def selects(selector: kube.LabelSelector | None, labels: Labels) -> bool:
-    """Tell whether a selector selects an object with these labels. An empty selector selects all, None selects none."""
+    """Tell whether a selector matches labels. An empty selector matches every object, None matches no object."""
     if selector is None:
         return False
     pairs = (selector.match_labels or {}).items()
@@ -49,7 +49,7 @@ def is_empty(selector: kube.LabelSelector | None) -> bool:
 def with_label_keys(
     selector: kube.LabelSelector | None, keys: Sequence[str] | None, operator: str, labels: Labels
 ) -> kube.LabelSelector | None:
-    """Add a requirement for the pod's own value of each of these labels; a label that the pod lacks is skipped."""
+    """Add a requirement with the pod's own value for each of these labels; skip labels that the pod lacks."""
     if selector is None or not keys:
         return selector
     more = [kube.Requirement(key, operator, [labels[key]]) for key in keys if key in labels]
@@ -64,7 +64,7 @@ def _compares(operator: str, value: str | None, wanted: list[str]) -> bool:
 
 
 def _integer(text: str | None) -> int | None:
-    """Return the 64-bit integer that the text is, or None."""
+    """Parse a 64-bit integer; return None for any other text."""
     if text is None or not INTEGER.fullmatch(text):
         return None
     number = int(text)
