@@ -1,6 +1,6 @@
-"""Who we are to a cluster: a token, a password, or what an exec plugin gives for a while.
+"""Get the user's credentials: a token, a password, or what an exec plugin returns.
 
-Such a plugin is a program that a kubeconfig names, such as `aws eks get-token`; it follows client-go's
+An exec plugin is a program in the kubeconfig, such as `aws eks get-token`. It follows client-go's
 client.authentication.k8s.io.
 """
 
@@ -24,12 +24,12 @@ from distrain.apiserver.kubeconfig import Exec
 from distrain.errors import UnreachableError
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-# What is about to expire may have expired when it arrives.
+# A token that expires this soon may expire before the request arrives.
 MARGIN = timedelta(seconds=10)
 
 
 class Credentials(Struct, frozen=True):
-    """The value of the header Authorization, and how long it serves."""
+    """The value of the Authorization header, and when it expires."""
 
     authorization: str = ""
     expires: datetime | None = None
@@ -63,7 +63,10 @@ class ExecCredential(Struct, rename="camel"):
 
 
 def from_exec(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Callable[[bool], Credentials]:
-    """Return what runs the plugin when it is first asked, and again when what it gave has expired or is refused."""
+    """Return a function that runs the exec plugin and caches its credentials.
+
+    The function runs the plugin again if the credentials have expired, or if its argument says that they were refused.
+    """
     if plugin.api_version not in VERSIONS:
         words = f'apiVersion "{plugin.api_version}" of the exec plugin is none of {" and ".join(VERSIONS)}'
         raise UnreachableError(f"KUBECONFIG: {words}; update the kubeconfig")
@@ -83,7 +86,7 @@ def _run(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Credenti
     info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
     environment = {**os.environ, **{it.name: it.value for it in plugin.env or ()}}
     try:
-        # What it has to say to the user goes to the terminal.
+        # The plugin's stderr goes to the user's terminal.
         done = subprocess.run(
             [plugin.command, *(plugin.args or ())],
             env={**environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},

@@ -1,6 +1,6 @@
 """List objects page by page.
 
-The pods of a large cluster take a gigabyte. No page is kept; the caller sums up the items as they come.
+The pods of a large cluster take a gigabyte. No page is kept; the caller processes the items as they arrive.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from distrain.kube.encoding import BEGINNING, MAGIC, PROTOBUF
 from distrain.kube.pods import CountedPod
 
 PAGE_SIZE = 500
-# A list is kept for minutes by its server; one that expires this often is read too slowly.
+# The API server keeps a list's state for minutes. A list that expires this often is read too slowly.
 TRIES = 3
-# A list ends its metadata before its items begin.
+# In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['
 
 Item = TypeVar("Item")
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Summable(Protocol):
-    """What two processes have made of a list's halves can be added."""
+    """The results for a list's two halves, from two processes, can be added."""
 
     def __add__(self, other: Any, /) -> Any: ...
 
@@ -46,7 +46,7 @@ Sum = TypeVar("Sum", bound=Summable)
 
 
 class Head(msgspec.Struct):
-    """What stands before the items of a list."""
+    """The header of a list: everything before its items."""
 
     metadata: PageMetadata = msgspec.field(default_factory=PageMetadata)
 
@@ -55,16 +55,16 @@ HEAD = msgspec.json.Decoder(Head)
 
 
 class ExpiredError(UnreachableError):
-    """The server no longer has the state of which it gave the first pages of a list."""
+    """The API server no longer has the state from which the first pages of a list came."""
 
 
 class Listing(Generic[Item]):
-    """The list at a path of an API server; `what` names it in a message.
+    """The list at a path of an API server; `what` names it in messages.
 
-    The state that the first page tells of is that of all; raises ExpiredError when the server has it no more.
+    All pages show the state of the first page. Raises ExpiredError if the server no longer has this state.
     """
 
-    # What pages after the first may be, best first.
+    # The content types of pages after the first one, best first.
     _accept_more = JSON
 
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
@@ -73,11 +73,11 @@ class Listing(Generic[Item]):
         self._patience = Patience()
 
     def items(self, connection: Connection) -> Iterator[Item]:
-        """Yield the items, while the next page is read."""
+        """Yield the items; the next page is read in parallel."""
         return self._following(connection, self._ask(connection))
 
     def used(self, connections: tuple[Connection, Connection], use: Callable[[Iterator[Item]], Sum]) -> Sum:
-        """Return what `use` makes of all items, none of which it may keep: a long list's in two processes."""
+        """Return the result of `use` for all items; two processes share a long list. `use` may keep no item."""
 
         def use_pages(pages: Iterator[Answer]) -> Sum:
             return use(item for page in pages for item in self._items(page))
@@ -86,7 +86,8 @@ class Listing(Generic[Item]):
         first = one()
         if not self._next_token(first) or not _has_processors():
             return use(self._following(connections[0], first))
-        # Imports take 75 ms, and most clusters are small. The second process finds here what is imported now.
+        # Imported here: these imports take 75 ms, and most clusters are small. The child process inherits the imported
+        # modules.
         _protobuf()
         from distrain.apiserver.two_readers import shared
 
@@ -118,7 +119,7 @@ class Listing(Generic[Item]):
         return self._decoded(answer, self._decoder.decode).items or ()
 
     def _next_token(self, answer: Answer) -> str | None:
-        """Return the token of the next page, which stands in a list's head: the whole of it is yet to be decoded."""
+        """Return the next page's token from the list's header, before the items are decoded."""
         if answer.status != 200:
             raise refusal(answer, self._what, self._server)
         return self._decoded(answer, _next_token)
@@ -128,7 +129,7 @@ class Listing(Generic[Item]):
 
 
 class PodListing(Listing[CountedPod]):
-    """The list of pods. A long one comes in protobuf after its first page, if the server speaks it."""
+    """The list of pods, in protobuf after the first page if the server supports it."""
 
     _accept_more = f"{PROTOBUF},{JSON}"
 
@@ -155,12 +156,12 @@ def _protobuf() -> ModuleType:
 
 
 def _kept(answer: Answer) -> Answer:
-    """Copy a page: parts of its items stay text, and may be kept longer than the connection keeps it."""
+    """Copy a page: its items keep undecoded parts, which must outlive the connection's buffer."""
     return replace(answer, body=memoryview(bytes(answer.body)))
 
 
 def again(read: Callable[[], T]) -> T:
-    """Read, from the start where the list expired in the middle."""
+    """Call `read`; call it again if the list expired before its end."""
     for _ in range(TRIES - 1):
         try:
             return read()
@@ -170,13 +171,13 @@ def again(read: Callable[[], T]) -> T:
 
 
 def _has_processors() -> bool:
-    """Tell whether there is a second processor; elsewhere than on Linux a process cannot always be forked safely."""
+    """Tell whether a second process can help: there are two processors, and forking is safe (Linux)."""
     return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
 
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep Python from looking for cycles, of which decoded JSON has none, after every few hundred objects."""
+    """Pause Python's search for reference cycles: decoded objects have none."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

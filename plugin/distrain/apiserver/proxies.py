@@ -1,4 +1,4 @@
-"""Which proxy stands between us and a server: the cluster's own `proxy-url`, else the environment's, as Go reads it."""
+"""Find the proxy for an API server: the kubeconfig's `proxy-url`, otherwise the environment's, as Go reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain.errors import UnreachableError
 
 
 def proxy_of(server: str, own: str | None) -> str | None:
-    """Return the proxy's URL, None for a direct connection; raises UnreachableError for a kind that we do not speak."""
+    """Return the proxy's URL, None for a direct connection; raise UnreachableError for an unsupported proxy."""
     proxy, origin = (own, "proxy-url") if own else _from_environment(server)
     if not proxy:
         return None
@@ -39,7 +39,10 @@ def _is_direct(host: str, port: int) -> bool:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """An entry is *, a network, an address, or a domain with all that is below it; a port narrows it."""
+    """Tell whether a NO_PROXY entry matches a host and port.
+
+    An entry is *, a network, an address, or a domain with its subdomains; it may end with a port.
+    """
     if entry == "*":
         return True
     try:

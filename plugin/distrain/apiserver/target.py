@@ -1,7 +1,7 @@
-"""Which cluster and namespace a command is about: decided once, for Helm and for our own reading alike.
+"""Choose the cluster and the namespace of a command, both for Helm and for the plugin's own requests.
 
-Helm hands a plugin its flags in the environment; run as `python -m distrain`, --namespace, --kube-context and
---kubeconfig stand as flags, and the parser puts the others there, too.
+Helm passes its flags to a plugin in the environment. With `python -m distrain`, --namespace, --kube-context and
+--kubeconfig are arguments, and the parser puts Helm's other flags into the environment.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from msgspec import Struct
 from distrain.apiserver import kubeconfig as config
 from distrain.errors import UnreachableError, ValuesError
 
-# Where a pod finds who it is.
+# Environment variables and files that describe a pod's cluster and its ServiceAccount.
 SERVICE_HOST, SERVICE_PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 OWN_NAMESPACE = TOKEN.with_name("namespace")
-# As Go reads a bool.
+# Texts that Go parses as true.
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 
 
 class Overrides(Struct, frozen=True):
-    """What Helm's flags say in place of the kubeconfig, such as --kube-apiserver."""
+    """Values of Helm's flags that override the kubeconfig, such as --kube-apiserver."""
 
     server: str = ""
     token: str = ""
@@ -34,15 +34,15 @@ class Overrides(Struct, frozen=True):
     insecure: bool = False
 
     def __repr__(self) -> str:
-        # Without the token, and without the server, whose URL may hold a password.
+        # The token is left out, and the server, whose URL may contain a password.
         return f"Overrides(user={self.user!r})"
 
 
 class Target(Struct, frozen=True):
-    """A kubeconfig (one path, or several joined as in KUBECONFIG), a context of it and a namespace.
+    """A kubeconfig (one path, or several joined as in KUBECONFIG), one of its contexts, and a namespace.
 
-    Without kubeconfig it is the server of the overrides, else the cluster that we run in, as the pod's own
-    ServiceAccount.
+    Without a kubeconfig, the target is the overrides' server. Without that, it is the cluster of the pod in which the
+    plugin runs, with the pod's ServiceAccount.
     """
 
     kubeconfig: str
@@ -56,10 +56,10 @@ class Target(Struct, frozen=True):
 
 
 def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None) -> Target:
-    """Settle the target from flags, else Helm's environment, else the kubeconfig's own current context.
+    """Choose the target from flags, then Helm's environment, then the kubeconfig's current context.
 
-    In a pod without one it is the cluster around the pod. Raises UnreachableError when there is no kubeconfig,
-    ValuesError when it has no such context.
+    In a pod without any of these, the target is the pod's own cluster. Raises UnreachableError if there is no
+    kubeconfig, ValuesError if it lacks the context.
     """
     overrides = _overrides()
     namespace = namespace or os.environ.get("HELM_NAMESPACE")
@@ -81,7 +81,7 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
 
 
 def namespace_alone(namespace: str | None) -> str:
-    """Return the namespace that flags, else Helm's environment, name, where there is no cluster."""
+    """Return the namespace from flags or Helm's environment, for commands without a cluster."""
     return namespace or os.environ.get("HELM_NAMESPACE") or "default"
 
 
@@ -101,14 +101,14 @@ def _overrides() -> Overrides:
 
 
 def _refuse_impersonation(overrides: Overrides) -> None:
-    """Helm passes over these in a pod, without a word: it would install as somebody else than we read as."""
+    """Raise ValuesError for impersonation in a pod: Helm ignores it there, and would install as another user."""
     if overrides.user or overrides.groups:
         words = "Helm heeds it only with a kubeconfig; unset it, or set KUBECONFIG"
         raise ValuesError(f"HELM_KUBEASUSER: is set, and there is no kubeconfig beside the pod's account: {words}")
 
 
 def _only_in_cluster(path: str) -> bool:
-    """Tell whether there is nothing but the ServiceAccount of a pod to go by."""
+    """Tell whether a pod's ServiceAccount is the only source of a target."""
     if any(os.environ.get(name) for name in ("KUBECONFIG", "HELM_KUBECONTEXT", "HELM_KUBEAPISERVER")):
         return False
     return SERVICE_HOST in os.environ and TOKEN.is_file() and not Path(path).is_file()

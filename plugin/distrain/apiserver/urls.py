@@ -1,4 +1,4 @@
-"""The parts of a URL that a user wrote. No message repeats one: a password may stand in it."""
+"""Split a user's URL into parts. No message repeats a URL, because it may contain a password."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 
 def split(url: str) -> SplitResult | None:
-    """Return the parts; None where there is no host, or no port where one should be."""
+    """Return the URL's parts, None if it has no host or an invalid port."""
     try:
         parts = urlsplit(url)
-        # Only reading it shows whether it is a number.
+        # Reading the port raises ValueError if it is not a number.
         _ = parts.port
     except ValueError:
         return None
@@ -17,7 +17,7 @@ def split(url: str) -> SplitResult | None:
 
 
 def login(parts: SplitResult) -> tuple[str, str] | None:
-    """Return the user and the password of a URL like https://USER:PASSWORD@HOST, None where it has no user."""
+    """Return user and password of a URL like https://USER:PASSWORD@HOST, None if it has no user."""
     if parts.username is None:
         return None
     return unquote(parts.username), unquote(parts.password or "")

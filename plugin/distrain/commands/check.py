@@ -1,6 +1,6 @@
-"""The command `check`.
+"""Run the command `check`.
 
-All that judges a job is loaded late: the cluster is asked first, and answers meanwhile.
+The modules that judge a job are imported late, while the API server answers the first request.
 """
 
 from __future__ import annotations

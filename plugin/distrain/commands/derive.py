@@ -15,7 +15,7 @@ from distrain.helm.render import find
 def run(options: argparse.Namespace) -> int:
     source, helm = source_of(options), find()
     helm.begin_values(source)
-    # Imported while Helm works: either takes as long as Python's start.
+    # Imported while Helm runs in parallel; both take as long as Python's start.
     import_msgspec()
     from distrain.commands.derived_values import asker, given
     from distrain.derive.complete import derive

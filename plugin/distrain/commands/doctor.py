@@ -1,4 +1,4 @@
-"""The command `doctor`: its arguments, and its findings as lines or JSON."""
+"""Run the command `doctor`: print its findings as lines or JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _helm() -> semver.Version | str:
 
 
 def _orphans(cluster: Cluster, target: Target) -> list[Orphan] | Unread:
-    """Return what runs and belongs to no release; Helm is asked only about releases of which something runs."""
+    """Return the orphans; ask Helm only about releases with running jobs or pods."""
 
     @cache
     def named(release: str) -> list[Resource]:
@@ -53,7 +53,7 @@ def _orphans(cluster: Cluster, target: Target) -> list[Orphan] | Unread:
         try:
             return [*from_manifest(revision.manifest, release).resources] if revision else []
         except ValuesError:
-            # It has no job by now.
+            # The release's last revision has no job.
             return []
 
     try:
@@ -63,7 +63,7 @@ def _orphans(cluster: Cluster, target: Target) -> list[Orphan] | Unread:
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Say the answer, then each section, then the YAML that grants what the caller lacks."""
+    """Yield the verdict, then each section, then YAML that grants the missing rights."""
     yield _verdict(diagnosis)
     for section, findings in groupby(diagnosis.findings, lambda finding: finding.section):
         yield from ("", section)

@@ -28,19 +28,19 @@ from distrain.init.values_file import Wish, models, text
 from distrain.values import commented_yaml
 from distrain.workload.manifest import Job
 
-# Where nothing tells how large a node is: as most GPU servers are.
+# The default number of GPUs per node, as in most GPU servers.
 NODE_GPUS = 8
 DEFAULT_MODEL = "resnet50"
-# In the order in which they are tried on a cluster, by the chart's own rules.
+# The kinds to try, in this order; the chart's rules decide.
 KINDS = ("auto", "MPIJob", "Plain")
 FRAMEWORKS = ("tensorflow", "pytorch")
-# The chart's refusals name values as Helm sets them; these have flags of their own here.
+# The chart's messages name values with --set; `init` has its own flags for these.
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
 DATA = re.compile("/.|s3://[a-z0-9]")
 
 
 class Ground(Struct, frozen=True):
-    """What the file is made for: the nodes, where they are known those of a cluster, and what that can do."""
+    """The nodes for which the file is made, and the cluster's capabilities if a cluster was read."""
 
     suggested: SuggestedNodes
     measure: Measure
@@ -48,7 +48,7 @@ class Ground(Struct, frozen=True):
 
 
 class Maker(Struct, frozen=True):
-    """Turns a wish into a file, with Helm and the chart."""
+    """Turn a Wish into a values file, with Helm and the chart."""
 
     helm: Helm
     chart: Path
@@ -60,10 +60,10 @@ class Maker(Struct, frozen=True):
         return Source(self.chart, ("--values", "-"), text(wish, self.ground.suggested, values, schema).encode())
 
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
-        """Return the first wish that the chart takes for this cluster; raises the first refusal where it takes none."""
+        """Return the first wish that the chart accepts for this cluster; raise the first refusal if there is none."""
         refusals: list[ValuesError] = []
         for wish in wishes:
-            # The size has no say in the kind, and is not spread yet.
+            # The kind does not depend on the size, which is not split yet.
             source = self.source(wish)
             sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
             try:
@@ -71,7 +71,7 @@ class Maker(Struct, frozen=True):
             except ValuesError as error:
                 refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
             except HelmError:
-                # Helm fails too where the schema refuses a value; `values` then raises it in the user's words.
+                # Helm also fails if the schema refuses a value; `values` then raises an error in plain words.
                 self.helm.values(source)
                 raise
             else:
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
-    """Raise ValuesError for what the schema would refuse later, and without the flag's name."""
+    """Raise ValuesError, with the flag's name, for values that the schema would refuse later."""
     try:
         schema = json.loads((chart / "values.schema.json").read_text())
     except OSError as error:
@@ -132,7 +132,7 @@ def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str 
 
 
 def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[Wish]:
-    """Yield what the arguments leave open in the order in which it is to be tried."""
+    """Yield the wishes to try, for every choice that the arguments leave open."""
     gpus = suggested.gpus if options.gpus is None else options.gpus
     for kind in [options.kind] if options.kind else KINDS:
         for framework in [options.framework] if options.framework else FRAMEWORKS:
@@ -149,7 +149,7 @@ def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[
 
 
 def _ground(options: argparse.Namespace) -> Ground:
-    """Take the nodes from the arguments, else from the cluster, else the usual ones; the last is said."""
+    """Take the nodes from the arguments or the cluster; otherwise assume usual nodes and say so."""
     if options.node_gpus:
         return _usual(options.node_gpus)
     if options.snapshot:
@@ -186,7 +186,7 @@ def _short(error: DistrainError) -> str:
 
 
 def _tell(wish: Wish, suggested: SuggestedNodes, options: argparse.Namespace) -> None:
-    """Say what was chosen for the user, and what only the user can mend."""
+    """Print what was chosen for the user, and which nodes were left out."""
     chosen = [] if options.framework else [f"framework {wish.framework}"]
     chosen += [] if options.model else [f"model {wish.model}"]
     chosen += [] if options.gpus is not None else [f"{wish.gpus} GPUs"]

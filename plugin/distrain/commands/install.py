@@ -36,14 +36,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def judge(found: RequestedJob, report: Report, *, allow_busy: bool) -> None:
-    """Tell whether the job fits, and refuse one that does not."""
+    """Raise DoesNotFitError unless the job fits or may wait; otherwise print the report."""
     refuse_what_does_not_fit(report, allow_busy=allow_busy or found.is_queued)
     for line in summary(report, found.job):
         console.say(line)
 
 
 def tools_of(found: RequestedJob) -> Tools:
-    """Return what changes the release. From here on a signal to stop is held back."""
+    """Return the tools for a change; from here on, SIGINT and SIGTERM are held back."""
     stays = f"{found.release.name}: Helm has made the release; only its notes cannot be printed"
     tell = partial(console.tell, otherwise=stays)
     return Tools(found.helm.releases, found.cluster, Interrupts(), console.say, tell)

@@ -1,4 +1,4 @@
-"""The command `rescale`: an upgrade of which only the size is another."""
+"""Run the command `rescale`: an upgrade that changes only the size."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _nobody(render: Callable[[], Job], gpu_resource: str) -> Room:
 
 
 def _cluster(options: argparse.Namespace) -> tuple[str, Capabilities | None]:
-    """Return the namespace and what the cluster can do; offline no kubeconfig has a say."""
+    """Return the namespace and the cluster's capabilities; --offline ignores the kubeconfig."""
     if options.offline:
         return namespace_alone(options.namespace), None
     try:
