@@ -1,1 +1,1 @@
-"""The chart's values: faults that the schema finds, and values files with their comments."""
+"""Check the chart's values against its schema, and edit values files without losing comments."""

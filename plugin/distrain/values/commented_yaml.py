@@ -1,8 +1,8 @@
-"""Values files as people write them: keys, and with each key the comment lines that stand above it.
+"""Edit values files and keep their comments: each key has the comment lines above it.
 
-PyYAML finds where each key begins and ends; its lines then move as they are. So quotes, indentation and every comment
-stay the user's, whatever is set or reordered beside them. (ruamel.yaml, which is made for this, hands the comment above
-a key to the key before it: a key that is inserted or moved takes or loses its neighbour's comment.)
+PyYAML finds where each key begins and ends; the key's lines are then moved unchanged. So quotes, indentation and every
+comment stay as the user wrote them. (ruamel.yaml, which is made for this, attaches the comment above a key to the
+previous key. A key that is inserted or moved then takes or loses its neighbour's comment.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from distrain.errors import ValuesError
 
-# What PyYAML takes for the end of a line.
+# The line ends that PyYAML recognizes.
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 INDENT = 2
 ALIAS = re.compile(r"\s*:\s*\*[^\s,\]}]+")
@@ -26,10 +26,11 @@ Schema = Mapping[str, Any]
 
 
 class Entry(Struct):
-    """A key with all its lines, indented as if it stood alone: the comments above, and its own.
+    """A key with all its lines, without the indentation of its parent: the comments above, and its own lines.
 
-    A section of the schema written as a block has its key's line under `lines`, and what is in it under `section`.
-    `is_close`: it needs an empty line above it, in a file that has these, since it is new or was the first.
+    For a mapping of the schema in block style, `lines` has the key's line and `section` the content. `is_close` tells
+    that the key is new or was the first one. It then needs an empty line above it, if the file has empty lines between
+    keys.
     """
 
     name: str
@@ -40,13 +41,16 @@ class Entry(Struct):
 
     @property
     def remark(self) -> str:
-        """Return the comment beside a value, without its #; nothing when there is none."""
+        """Return the comment beside a value, without its #; empty if there is none."""
         found = None if self.section else re.search(r"\s#\s*(.*)$", self.lines[0])
         return found[1] if found else ""
 
 
 class Section(Struct):
-    """The keys of a mapping. `head` are the comments at the top of a file that are about all of it, `tail` the last."""
+    """The keys of a mapping.
+
+    `head` are the comments at the top about the whole file, `tail` the comments after the last key.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     head: list[str] = field(default_factory=list)
@@ -63,7 +67,7 @@ class Section(Struct):
         return entry.section.find(path[1:]) if entry.section else None
 
     def set(self, path: Sequence[str], value: Any, remark: str = "") -> None:
-        """Give a value to a path; comments above it stay, the one beside it becomes the remark."""
+        """Set the value at a path; comments above the key stay, and `remark` replaces the comment beside the value."""
         entry = self.get(path[0])
         if len(path) > 1:
             if entry is None:
@@ -80,7 +84,7 @@ class Section(Struct):
             entry.lines, entry.section = [*lines, *_comments_at_end(entry.lines)], None
 
     def remove(self, path: Sequence[str]) -> None:
-        """Take a key away, and the section that it leaves empty."""
+        """Remove a key, and its section if that is then empty."""
         entry = self.get(path[0])
         if entry is None:
             return
@@ -90,7 +94,7 @@ class Section(Struct):
             self.entries.remove(entry)
 
     def merge(self, other: Section) -> None:
-        """Take over what a later file says: mappings merge, everything else is replaced, as Helm has it."""
+        """Merge a later file into this one as Helm does: mappings are merged, everything else is replaced."""
         self.tail += other.tail
         for entry in other.entries:
             mine = self.get(entry.name)
@@ -104,7 +108,7 @@ class Section(Struct):
                 self.entries[self.entries.index(mine)] = entry
 
     def sort(self, schema: Schema) -> None:
-        """Put the keys into the schema's order, those that it does not name, such as x-*, first."""
+        """Sort the keys in the schema's order; keys that the schema does not name, such as x-*, come first."""
         properties = schema.get("properties", {})
         order = list(properties)
         self.entries.sort(key=lambda entry: order.index(entry.name) if entry.name in properties else -1)
@@ -122,7 +126,7 @@ class Section(Struct):
 
 
 def parse(text: str, schema: Schema) -> Section:
-    """Read one YAML document whose top is a mapping; raises ValuesError for any other."""
+    """Parse one YAML document with a mapping at the top; raise ValuesError for anything else."""
     lines = [line for line in LINE_END.split(text.removeprefix("\ufeff")) if not re.match(r"---\s*(#|$)", line)]
     try:
         node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
@@ -142,7 +146,7 @@ def parse(text: str, schema: Schema) -> Section:
 
 
 def text(section: Section) -> str:
-    """Return the file; where keys at the top have empty lines above them, so have new ones."""
+    """Return the file's text; new keys at the top get an empty line above if other keys have one."""
     spaced = any("" in entry.above for entry in section.entries)
     for number, entry in enumerate(section.entries):
         if not number:
@@ -154,7 +158,7 @@ def text(section: Section) -> str:
 
 
 def opened(entry: Entry) -> Section:
-    """Return the entry's section, which is made of what stands on one line where it is no block yet."""
+    """Return the entry's block mapping; convert it first if it is in flow style (`{a: 1}`)."""
     if entry.section is None:
         lines = [_stubs(entry), *entry.lines]
         node = _value_node(lines)
@@ -171,7 +175,7 @@ def opened(entry: Entry) -> Section:
 
 
 def _section(node: yaml.MappingNode, lines: list[str], start: int, end: int, schema: Schema) -> Section:
-    """Cut lines start to end, which hold the mapping, into its entries."""
+    """Split the lines of a mapping, from start to end, into entries."""
     column = node.value[0][0].start_mark.column
     section = Section(indent=column)
     firsts = [key.start_mark.line for key, _ in node.value]
@@ -191,7 +195,10 @@ def _section(node: yaml.MappingNode, lines: list[str], start: int, end: int, sch
 
 
 def _end_of_entry(lines: list[str], first: int, following: int, column: int) -> int:
-    """Return where the comments above the next key begin: one indented further belongs to what it stands below."""
+    """Return the line where the comments above the next key begin.
+
+    A comment that is indented deeper belongs to the entry above it.
+    """
     end = following
     while end > first + 1:
         line = lines[end - 1]
@@ -207,13 +214,16 @@ def _is_block(node: yaml.Node | None) -> bool:
 
 
 def _unfolded(node: yaml.MappingNode, source: str) -> Section:
-    """Return the section of a mapping in braces, a line per key; comments between them stand above the next."""
+    """Convert a mapping in flow style to a section with one line per key.
+
+    A comment inside the braces moves above the next key.
+    """
     section, place = Section(), node.start_mark.index
     for key, value in node.value:
         above = re.findall(r"#.*", source[place : key.start_mark.index])
         first, place = key.start_mark.index, max(key.end_mark.index, value.end_mark.index)
         if alias := ALIAS.match(source, key.end_mark.index):
-            # Its marks are those of what it stands for.
+            # An alias node has the marks of its anchor's node.
             place = alias.end()
         words = source[first:place]
         without_value = ":" if place == key.end_mark.index else ""
@@ -223,13 +233,13 @@ def _unfolded(node: yaml.MappingNode, source: str) -> Section:
 
 
 def _value_node(lines: Sequence[str]) -> yaml.Node | None:
-    """Return what the second key has: the first one is that of _stubs."""
+    """Return the node of the second key's value; the first key is that of `_stubs`."""
     node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
     return node.value[1][1] if isinstance(node, yaml.MappingNode) else None
 
 
 def _stubs(entry: Entry) -> str:
-    """Return a line with each anchor that the entry's aliases may stand for: its own lines alone are then YAML."""
+    """Return a line that defines the anchors of the entry's aliases, so that the entry alone is valid YAML."""
     names = sorted(set(re.findall(r"\*([^\s,\]}]+)", "\n".join(entry.lines))))
     return "_: [" + ", ".join(f"&{name} 0" for name in names) + "]"
 
@@ -254,7 +264,7 @@ def _comments_at_end(lines: Sequence[str]) -> list[str]:
 
 
 def _split_head(above: list[str]) -> tuple[list[str], list[str]]:
-    """Part what is about the whole file from what is about its first key: an empty line stands between them."""
+    """Separate the comments about the whole file from those about its first key, at the last empty line."""
     cut = max((number for number, line in enumerate(above) if not line.strip()), default=-1)
     return _trimmed(above[: cut + 1]), above[cut + 1 :]
 

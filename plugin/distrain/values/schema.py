@@ -1,7 +1,7 @@
-"""Check merged values against the chart's own schema, in the user's words.
+"""Check merged values against the chart's schema, with messages in plain words.
 
-Helm checks the same schema when it renders, but names JSON pointers and regular expressions and knows no next step.
-The schema is the one home of each rule: nothing here knows a value of the chart by name.
+Helm checks the same schema when it renders, but its messages name JSON pointers and regular expressions, and no next
+step. Every rule is in the schema only: this module names no value of the chart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block 
 
 
 class Fault(Struct, frozen=True):
-    """A value that breaks a rule of the schema: where, which rule with which limit, and the schema's entry for it."""
+    """A value that violates a rule of the schema: its path, the rule with its limit, and the schema's entry."""
 
     path: str
     found: Any
@@ -45,12 +45,12 @@ class Fault(Struct, frozen=True):
 
 
 def check(values: Mapping[str, Any], chart: Path) -> None:
-    """Raise ValuesError with a line per value that the chart's schema refuses."""
+    """Raise ValuesError with one line per violation of the chart's schema."""
     path = chart / "values.schema.json"
     if not path.is_file():
         return
     schema = json.loads(path.read_text())
-    # Helm takes a schema that names no draft for 2020-12.
+    # Like Helm, assume draft 2020-12 for a schema that names no draft.
     validator = validator_for(schema, default=Draft202012Validator)(schema)
     faults = sorted((_fault(error, schema) for error in validator.iter_errors(values)), key=lambda fault: fault.path)
     messages = [message for fault in faults for message in _messages(fault, schema)]
@@ -68,7 +68,7 @@ def _fault(error: ValidationError, schema: Schema) -> Fault:
 
 
 def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
-    """Return what stands beside the $ref through which the value has its rule: its own description and examples."""
+    """Return the description, examples and default beside the $ref through which the value gets its rule."""
     at: Any = schema
     notes: dict[str, Any] = {}
     for part in error.absolute_schema_path:
@@ -118,7 +118,7 @@ def _wrong_type(fault: Fault) -> str:
 
 
 def _retype(fault: Fault, needed: Iterable[str]) -> str:
-    """Return the next step: a number in quotes, or one that --set has turned into text, is the usual slip."""
+    """Return the next step; common mistakes are a number in quotes, or a fraction that --set made a string."""
     found = fault.found
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found) and {"integer", "number"} & set(needed):
         return f". Write {found} without quotes, and with --set in place of --set-string"
@@ -138,7 +138,7 @@ def _unknown(path: str, key: str, entry: Schema, schema: Schema) -> str:
 
 
 def _namesakes(key: str, schema: Schema) -> list[str]:
-    """Return the values that end in this key: it may only stand in the wrong place."""
+    """Return the paths of values with this key: the user may have written it in the wrong section."""
     return [path for path in _paths(schema) if path.rpartition(".")[2] == key]
 
 
@@ -173,7 +173,7 @@ def _described(entry: Schema) -> str:
 
 
 def _example(entry: Schema) -> str | None:
-    """Return the last example, or else the default: the first of several is often the odd case, such as 0."""
+    """Return the last example, otherwise the default; the first example is often a special case such as 0."""
     examples = entry.get("examples") or [entry.get("default")]
     return _shown(examples[-1]) if examples[-1] else None
 
