@@ -1,9 +1,8 @@
-"""Remove CUDA from an installed PyTorch of PyPI: `python3 pytorch_without_cuda.py`, when the CPU image is built.
+"""Make an installed PyTorch of PyPI do without CUDA: `python3 pytorch_without_cuda.py`, at the image's build.
 
-PyPI's torch for Linux can train on CPUs, but it is linked against its GPU kernels (libtorch_cuda.so, 1 GB) and NVIDIA's
-libraries (another 4 GB). The dynamic loader requires them, although a run on CPUs calls nothing in them. This program
-replaces them by a stub library with each symbol that the rest of torch needs. A call of a stub prints an error and
-aborts.
+PyPI's torch for Linux computes on CPUs as well, but is linked against the kernels for GPUs (libtorch_cuda.so, 1 GB)
+and NVIDIA's libraries (another 4 GB), which the loader wants to find although a run on CPUs calls nothing in them. A
+library of stand-ins takes their place: it has each symbol that the rest of torch names, and whoever calls one is told.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from pathlib import Path
 
 LIBRARIES = Path(sysconfig.get_path("purelib"), "torch", "lib")
 STAND_IN = LIBRARIES / "libtorch_cuda.so"
-# Libraries that only libtorch_cuda.so loads.
+# Loaded by nothing but libtorch_cuda.so, or by it when it runs.
 NEEDED_BY_IT = ("libtorch_cuda_linalg.so", "libtorch_nvshmem.so", "libcaffe2_nvrtc.so")
-# NVIDIA's libraries that libtorch_python.so is linked against. The small ones that torch calls at its start stay.
+# NVIDIA's that libtorch_python.so names beside it. The small ones that torch calls at its start stay as they are.
 OF_NVIDIA = ("libcudnn.so.9", "libcusparseLt.so.0", "libcufile.so.0")
 SYMBOLS_OF_NVIDIA = re.compile("cudnn|cusparseLt|cuFile")
 
@@ -65,10 +64,7 @@ def compile_stand_in(names: set[str]) -> None:
 
 
 def definition(name: str) -> str:
-    """Return a symbol's definition in assembler: type information, a vtable, or a function that aborts.
-
-    Type information contains the class's name, which pybind11 reads.
-    """
+    """Return a symbol in assembler: a class's type with its name, which pybind11 reads, or what nobody may call."""
     if name.startswith("_ZTI"):
         of_a_class = "_ZTVN10__cxxabiv117__class_type_infoE + 16"
         kind = name.removeprefix("_ZTI")

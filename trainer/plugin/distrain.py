@@ -1,4 +1,4 @@
-"""`python3 -m distrain` in the trainer's image: run the distrain command, which has its own Python packages."""
+"""`python3 -m distrain` in the trainer's image: leaves the trainer's packages for distrain's own."""
 
 import os
 import sys
