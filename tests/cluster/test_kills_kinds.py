@@ -6,9 +6,9 @@ import contextlib
 import functools
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +35,7 @@ TRAINER = "distrain_trainer"
 # Of an elastic job's pods, torchrun and what starts it have that in theirs too.
 RANK = "-u -m distrain_trainer"
 
-Fault = Callable[[Namespace], AbstractContextManager[None]]
+Fault = functools.partial[Any]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,20 @@ def _end_run(namespace: Namespace, helm: Path) -> None:
     client.kubectl("-n", namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not namespace.get("pods"), pause=0.5)
     remove_checkpoints(namespace)
+
+
+def _wait_for_process(
+    namespace: Namespace, role: str, number: int = 0, word: str = TRAINER, other: str | None = None
+) -> None:
+    """Wait until the pod that a fault is about, and the other one, train: without a lost worker a run first goes on."""
+
+    def is_there() -> bool:
+        with contextlib.suppress(IndexError):
+            pods = [live_pod(namespace, role, number), *([live_pod(namespace, other, -1)] if other else [])]
+            return all(faults.processes(pod["metadata"]["uid"], word) for pod in pods)
+        return False
+
+    wait_until(f"{word} in {role} {number}", is_there, seconds=SECONDS, pause=0.5)
 
 
 @contextlib.contextmanager
@@ -167,6 +181,7 @@ def test_all_go_on_together_after(
     runs: Callable[[str], Namespace], kind: str, fault: Fault, request: pytest.FixtureRequest, say: Say
 ) -> None:
     run = runs(kind)
+    _wait_for_process(run, **fault.keywords)
     # It trains, whatever the fault before has left.
     before = wait_for_checkpoint(run, head(run), seconds=SECONDS)
     since = datetime.now(timezone.utc)

@@ -16,7 +16,7 @@ import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -69,7 +69,7 @@ def main() -> int:
                 file.write(json.dumps(line) + "\n")
             print(told(line), flush=True)
     lines = [line for line in read(results) if line["kills"]]
-    print("\n".join([*table(lines), "", *seconds_by_program(lines)]))
+    print("\n".join([*table(lines), "", *seconds_by_program(lines), "", *seconds_by_fault(lines)]))
     return int(not all(line["identical"] for line in lines))
 
 
@@ -151,19 +151,37 @@ def table(lines: list[Line]) -> list[str]:
 
 
 def seconds_by_program(lines: list[Line]) -> list[str]:
-    """Return a row per kind of process that was killed: of each program the seconds to the next step, and the worst."""
+    """Return the seconds to the next step while S3 works: a row per kind of killed process, a column per program."""
+    found = seconds([line for line in lines if not line["fault"]], lambda line: line["case"].partition(",")[0])
+    programs = sorted({program for _, program in found})
+    rows = [("killed", *programs), ("---",) * (1 + len(programs))]
+    for victim in sorted({victim for victim, _ in found}):
+        rows.append((victim, *(median_and_worst(found.get((victim, program), [])) for program in programs)))
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def seconds_by_fault(lines: list[Line]) -> list[str]:
+    """Return the seconds to the next step of all programs together: a row per fault of S3."""
+    found: dict[str, list[float]] = {}
+    for (_, fault), each in seconds(lines, lambda line: line["fault"] or "none").items():
+        found.setdefault(fault, []).extend(each)
+    rows = [("fault of S3", "points", "seconds"), ("---",) * 3]
+    rows += [(fault, str(len(found[fault])), median_and_worst(found[fault])) for fault in sorted(found)]
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def seconds(lines: list[Line], group: Callable[[Line], str]) -> dict[tuple[str, str], list[float]]:
+    """Map the kind of killed process and the line's group to the seconds until the next step."""
     found: dict[tuple[str, str], list[float]] = {}
     for line in lines:
         for kill in (Kill(**each) for each in line["kills"]):
             if kill.seconds_to_step is not None:
-                key = kill.victim.split()[0], line["case"].partition(",")[0]
-                found.setdefault(key, []).append(kill.seconds_to_step)
-    programs = sorted({program for _, program in found})
-    rows = [("killed", *programs), ("---",) * (1 + len(programs))]
-    for victim in sorted({victim for victim, _ in found}):
-        cells = (found.get((victim, program)) for program in programs)
-        rows.append((victim, *(f"{statistics.median(cell):.1f}, {max(cell):.1f}" if cell else "" for cell in cells)))
-    return [f"| {' | '.join(row)} |" for row in rows]
+                found.setdefault((kill.victim.split()[0], group(line)), []).append(kill.seconds_to_step)
+    return found
+
+
+def median_and_worst(found: list[float]) -> str:
+    return f"{statistics.median(found):.1f}, {max(found):.1f}" if found else ""
 
 
 def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
