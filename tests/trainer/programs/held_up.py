@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from distrain_trainer import __main__
+from distrain_trainer.checkpoint.arrays import plan
 from distrain_trainer.loop.run import Run
 
 # The first steps show the memory of the training itself. Then the buffer is allocated, and later the first checkpoint
 # is saved.
 STEPS_BEFORE, FIRST_SAVE = 3, 6
-begin, made_step, finish, prepare = Run.begin, Run.made_step, Run.finish, Run._prepare
+begin, made_step, finish = Run.begin, Run.made_step, Run.finish
 usual: list[float] = []
 
 
@@ -41,7 +42,8 @@ def make_step_and_measure(run: Run, samples: int, **named: Any) -> None:
     if run.pace.made == STEPS_BEFORE:
         usual.append(mebibytes("VmHWM"))
         if run.writer is not None:
-            prepare(run)
+            # A real run allocates the buffer in a thread, which has long ended when the first checkpoint is due.
+            run.buffer.reserve(plan(run.state.fields())[-1].end)
     made_step(run, samples, **{**named, "may_save": not is_early})
     run.pace.made += run.writer is None  # Only rank 0 has a writer, and counts in made_step.
 
