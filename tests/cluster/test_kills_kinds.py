@@ -68,7 +68,7 @@ def _end_run(namespace: Namespace, helm: Path) -> None:
 def _wait_for_process(
     namespace: Namespace, role: str, number: int = 0, word: str = TRAINER, other: str | None = None
 ) -> None:
-    """Wait until the pod that a fault is about, and the other one, train: without a lost worker a run first goes on."""
+    """Wait until the fault's pods run the process. After an earlier fault a run may first continue without a worker."""
 
     def is_there() -> bool:
         with contextlib.suppress(IndexError):

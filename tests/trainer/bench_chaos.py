@@ -152,7 +152,8 @@ def table(lines: list[Line]) -> list[str]:
 
 def seconds_by_program(lines: list[Line]) -> list[str]:
     """Return the seconds to the next step while S3 works: a row per kind of killed process, a column per program."""
-    found = seconds([line for line in lines if not line["fault"]], lambda line: line["case"].partition(",")[0])
+    working = [line for line in lines if not line["fault"]]
+    found = seconds_by(working, lambda line, kill: (kill.victim.split()[0], line["case"].partition(",")[0]))
     programs = sorted({program for _, program in found})
     rows = [("killed", *programs), ("---",) * (1 + len(programs))]
     for victim in sorted({victim for victim, _ in found}):
@@ -162,21 +163,19 @@ def seconds_by_program(lines: list[Line]) -> list[str]:
 
 def seconds_by_fault(lines: list[Line]) -> list[str]:
     """Return the seconds to the next step of all programs together: a row per fault of S3."""
-    found: dict[str, list[float]] = {}
-    for (_, fault), each in seconds(lines, lambda line: line["fault"] or "none").items():
-        found.setdefault(fault, []).extend(each)
-    rows = [("fault of S3", "points", "seconds"), ("---",) * 3]
-    rows += [(fault, str(len(found[fault])), median_and_worst(found[fault])) for fault in sorted(found)]
+    found = seconds_by(lines, lambda line, _: (line["fault"] or "none",))
+    rows: list[tuple[str, ...]] = [("fault of S3", "points", "seconds"), ("---",) * 3]
+    rows += [(*key, str(len(found[key])), median_and_worst(found[key])) for key in sorted(found)]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def seconds(lines: list[Line], group: Callable[[Line], str]) -> dict[tuple[str, str], list[float]]:
-    """Map the kind of killed process and the line's group to the seconds until the next step."""
-    found: dict[tuple[str, str], list[float]] = {}
+def seconds_by(lines: list[Line], key: Callable[[Line, Kill], tuple[str, ...]]) -> dict[tuple[str, ...], list[float]]:
+    """Group the seconds from each kill to the next step by a key. Leave out kills that no step followed."""
+    found: dict[tuple[str, ...], list[float]] = {}
     for line in lines:
         for kill in (Kill(**each) for each in line["kills"]):
             if kill.seconds_to_step is not None:
-                found.setdefault((kill.victim.split()[0], group(line)), []).append(kill.seconds_to_step)
+                found.setdefault(key(line, kill), []).append(kill.seconds_to_step)
     return found
 
 
