@@ -1,7 +1,7 @@
 """`make bench`: measure how long a checkpoint of 512 MiB stops the training of two ranks, and how much memory it uses.
 
-The memory is that beside the live state, divided by the state's size, on the rank that uses most: while it saves, and
-while it resumes.
+Each rank has a core of its own. The memory is that beside the live state, divided by the state's size, on the rank that
+uses most: while it saves, and while it resumes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.trainer.conftest import PROGRAMS, SCRIPTS, USER_MODELS_FOLDER, Run, run_in_image
+from tests.trainer.conftest import PROGRAMS, SCRIPTS, USER_MODELS_FOLDER, Run, mpirun_of, run_in_image
 
 MIB = 512
 RANKS = 2
@@ -55,7 +55,7 @@ def run(name: str, folder: Path, steps: int) -> Run:
         USER_MODELS_FOLDER / "large.py": "/models/large.py",
         folder: "/out",
     }
-    command = [*program.starter(RANKS), "/held_up.py", *arguments]
+    command = [*mpirun_of(RANKS, bind_to="core"), "/held_up.py", *arguments]
     environment = {"PYTHONPATH": "/models"}
     ended = run_in_image(program.framework, command, folder, env=environment, mounts=mounts, timeout=600)
     if ended.returncode:

@@ -24,9 +24,9 @@ USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
 Run = subprocess.CompletedProcess[str]
 
 
-def mpirun_of(ranks: int) -> list[str]:
+def mpirun_of(ranks: int, bind_to: str = "none") -> list[str]:
     # On a small machine there are more ranks than cores: do not bind ranks to cores, and do not wait in busy loops.
-    options = ["--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+    options = ["--bind-to", bind_to, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
     return ["mpirun", "-np", str(ranks), *options, "python3"]
 
 

@@ -55,6 +55,19 @@ def phased(shape: tuple[int, ...], classes: int) -> Any:
     return net(shape, classes, Phase())
 
 
+class Expanded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(1).expand(3))
+
+    def forward(self, images: Any) -> Any:
+        return images
+
+
+def expanded(shape: tuple[int, ...], classes: int) -> Any:
+    return net(shape, classes, Expanded())
+
+
 class Typed(nn.Module):
     """A model with buffers of every type that a checkpoint can hold, random on each rank.
 
@@ -70,6 +83,7 @@ class Typed(nn.Module):
         self.register_buffer("empty", torch.zeros(0, 4, dtype=torch.bfloat16))
         self.register_buffer("transposed", torch.rand(2, 3).t())
         self.register_buffer("conjugated", torch.view_as_complex(torch.rand(3, 2)).conj())
+        self.register_buffer("negated", torch.view_as_complex(torch.rand(3, 2)).conj().imag)
 
     def forward(self, images: Any) -> Any:
         if self.training and not self.is_told:

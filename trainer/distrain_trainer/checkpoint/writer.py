@@ -93,8 +93,9 @@ class Writer:
         try:
             # If the copy fails, the buffer holds no complete state.
             self._given = None
+            free = time.monotonic()
             snapshot, self._taken = take(), begun
-            self._stall = time.monotonic() - begun
+            self._stall = time.monotonic() - free
             with self._change:
                 self._given, self._is_busy = snapshot, True
                 self._change.notify_all()

@@ -282,7 +282,7 @@ class Run:
         if self.writer is not None and self.lease is not None:
             trouble = ""
             if self.writer.saved_samples != self.position.samples:
-                trouble = self.writer.save_last(self._snapshot, self.position.samples)
+                trouble = self._save_last(self.writer)
             trouble = trouble or self._let_go()
             self._tell()
             self.log.print(
@@ -295,10 +295,13 @@ class Run:
     def _save_end(self, writer: Writer) -> None:
         """Save the last state, so that a later start with more epochs can continue from it."""
         writer.seconds_left = 0.0
-        trouble = writer.save_last(self._snapshot, self.position.samples)
-        if trouble:
+        if trouble := self._save_last(writer):
             self._tell()
             self.log.print(f"checkpoint: the last state is not saved ({trouble})")
+
+    def _save_last(self, writer: Writer) -> str:
+        self.state.wait()
+        return writer.save_last(self._snapshot, self.position.samples)
 
     def _let_go(self) -> str:
         assert self.lease is not None

@@ -95,9 +95,24 @@ def field_of(name: str, array: Any) -> Field:
 
 
 def copy_to_host(array: Any, place: Any) -> None:
-    """Copy an array into host memory, as asnumpy does, but without allocating memory."""
-    pointer = place.ctypes.data_as(ctypes.c_void_p)
-    check_call(_LIB.MXNDArraySyncCopyToCPU(array.handle, pointer, ctypes.c_size_t(place.size)))
+    """Copy an array into host memory, as asnumpy does, but without allocating memory.
+
+    Between host memory NumPy copies, as MXNet takes 1.05 to 1.7 times as long.
+    """
+    if array.context.device_type == "cpu":
+        place[...] = view(array).view(place.dtype).reshape(place.shape)
+    else:
+        pointer = place.ctypes.data_as(ctypes.c_void_p)
+        check_call(_LIB.MXNDArraySyncCopyToCPU(array.handle, pointer, ctypes.c_size_t(place.size)))
+
+
+def view(array: Any) -> Any:
+    """Return the bytes of an array of the host, once it is computed. They share the array's memory."""
+    array.wait_to_read()
+    pointer = ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
+    size = array.size * np.dtype(array.dtype).itemsize
+    return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(ctypes.c_uint8)), shape=(size,))
 
 
 def to_mxnet(array: Any) -> Any:

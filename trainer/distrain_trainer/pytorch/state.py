@@ -37,7 +37,7 @@ class TorchState:
     def copy(self, into: Arrays) -> None:
         tensors = self._tensors()
         for name, place in into.items():
-            to_tensor(place, tensors[name].dtype).copy_(tensors[name])
+            copy_to_host(tensors[name], place)
 
     def load(self, arrays: Arrays) -> None:
         model = self._model.state_dict()
@@ -104,6 +104,11 @@ def require_storable(model: Any) -> None:
                 f"trainer.model: {name} in the model's state_dict() is of type {type(value).__name__}, and a "
                 "checkpoint holds tensors; return a tensor from get_extra_state, or register a buffer instead"
             )
+        if any(size > 1 and step == 0 for size, step in zip(value.shape, value.stride(), strict=True)):
+            raise ArgumentError(
+                f"trainer.model: {name} in the model's state_dict() is made by expand(), so its elements share memory "
+                "and a checkpoint cannot be loaded into it; add .clone()"
+            )
 
 
 def of_number(value: Any) -> Any:
@@ -119,10 +124,19 @@ def type_of(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
+def copy_to_host(tensor: Any, place: Any) -> None:
+    """Copy a tensor into host memory. Between host memory NumPy copies, as copy_ takes 1.2 to 2 times as long."""
+    if tensor.device.type == "cpu":
+        place[...] = to_array(tensor).view(place.dtype)
+    else:
+        to_tensor(place, tensor.dtype).copy_(tensor)
+
+
 def to_array(tensor: Any) -> Any:
+    """Return a tensor of the host as an array. It shares the tensor's memory where NumPy can show its values."""
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.uint16).numpy().view(BFLOAT16)
-    return tensor.resolve_conj().numpy()
+    return tensor.resolve_conj().resolve_neg().numpy()
 
 
 def to_tensor(array: Any, dtype: Any = torch.bfloat16) -> Any:
