@@ -37,15 +37,23 @@ def test_second_rescale_before_the_first_is_done_is_the_one_that_counts(long_run
 
 
 def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Namespace) -> None:
-    pods, starts = workers(long_run), len(RESUMED.findall(long_run.launcher_log()))
+    pods, before = workers(long_run), long_run.launcher_log()
 
     _evict(long_run, pods[0]["metadata"]["name"])
 
-    wait_until("another start", lambda: len(RESUMED.findall(long_run.launcher_log())) > starts, pause=1)
+    wait_until("another start", lambda: bool(RESUMED.search(_launcher_log_since(long_run, before))), pause=1)
     wait_for_step(long_run, ranks=len(pods))
     assert_no_step_was_lost(long_run)
-    assert "  Exit code:    143" in long_run.launcher_log()
-    assert "starting again (restart" not in long_run.launcher_log()
+    since = _launcher_log_since(long_run, before)
+    assert "  Exit code:    143" in since
+    assert "starting again (restart" not in since
+
+
+def _launcher_log_since(namespace: Namespace, before: str) -> str:
+    """Return what the same launcher logged after `before`."""
+    now = namespace.launcher_log()
+    assert now.startswith(before), "another launcher has started"
+    return now.removeprefix(before)
 
 
 def _evict(namespace: Namespace, name: str) -> None:
