@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.matrix import one_of
 from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, ProgramInImage, Run
 from tests.trainer.fixtures import saved_state
 
@@ -24,40 +26,48 @@ ARGUMENTS = (
 )
 WALKERS = ("live_pytorch.py", "live_tensorflow.py", "live_mxnet.py")
 OPTIMIZERS = ("sgd", "adam")
+STOPPED = re.compile(r"^stopped at step (\d+) .*; resumes there$", re.M)
 # Several asynchronous workers never give the same result twice (docs/training.md says how much it differs): use one.
 ONE_WORKER = "tensorflow-ps"
 
 
-def train(program: ProgramInImage, optimizer: str, folder: Path, *, stop_after: int = 0) -> Run:
+def train(
+    program: ProgramInImage,
+    optimizer: str,
+    folder: Path,
+    *,
+    ranks: int = 2,
+    stop_after: int = 0,
+    more: Sequence[str] = (),
+) -> Run:
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", f"--optimizer={optimizer}")
     mounts = {SCRIPTS / name: f"/{name}" for name in ("live_state.py", *WALKERS)}
     environment = {"STOP_AFTER": str(stop_after)}
     mounts |= {folder: "/out"}
-    ranks = 1 if program.name == ONE_WORKER else 2
-    return program(*ARGUMENTS, *places, ranks=ranks, env=environment, mounts=mounts, script="/live_state.py")
+    return program(*ARGUMENTS, *places, *more, ranks=ranks, env=environment, mounts=mounts, script="/live_state.py")
 
 
 class Runs:
     """An uninterrupted run of a program, and a run that was stopped and resumed."""
 
     def __init__(self, program: ProgramInImage, optimizer: str, folder: Path) -> None:
-        self.program, self.optimizer, self._folder = program, optimizer, folder
+        self.program, self._folder = program, folder
+        ranks = 1 if program.name == ONE_WORKER else 2
+        self._train = functools.partial(train, program, optimizer, ranks=ranks)
 
     @functools.cached_property
     def unbroken(self) -> Path:
-        run = train(self.program, self.optimizer, self._folder / "unbroken")
+        run = self._train(self._folder / "unbroken")
         assert run.returncode == 0, run.stdout + run.stderr
         return self._folder / "unbroken"
 
     @functools.cached_property
     def resumed(self) -> Path:
-        stopped = train(self.program, self.optimizer, self._folder / "resumed", stop_after=STOP_AFTER)
-        assert re.search(r"^stopped at step \d+ .*; resumes there$", stopped.stdout, re.M), (
-            stopped.stdout + stopped.stderr
-        )
-        run = train(self.program, self.optimizer, self._folder / "resumed")
+        stopped = self._train(self._folder / "resumed", stop_after=STOP_AFTER)
+        assert STOPPED.search(stopped.stdout), stopped.stdout + stopped.stderr
+        run = self._train(self._folder / "resumed")
         assert run.returncode == 0, run.stdout + run.stderr
         assert "resumed from " in run.stdout
         return self._folder / "resumed"
@@ -102,3 +112,22 @@ def test_stopped_and_resumed_run_ends_with_the_bits_of_an_unbroken_one(runs: Run
     unbroken, resumed = (saved_state.newest(each / "checkpoints") for each in (runs.unbroken, runs.resumed))
 
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
+
+
+@pytest.mark.parametrize("optimizer", one_of(OPTIMIZERS))
+def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
+    optimizer: str, digits: Path, tmp_path: Path
+) -> None:
+    program = ProgramInImage.named(ONE_WORKER, digits)
+    stopped = train(program, optimizer, tmp_path, stop_after=STOP_AFTER)
+    found = STOPPED.search(stopped.stdout)
+    assert found, stopped.stdout + stopped.stderr
+    saved = saved_state.arrays(saved_state.newest(tmp_path / "checkpoints"))
+
+    # No step is left, so the chief saves at once what it has restored on the servers.
+    resumed = train(program, optimizer, tmp_path, more=[f"--steps={found[1]}"])
+
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    restored = saved_state.newest(tmp_path / "checkpoints")
+    assert restored.name.startswith("2-")
+    assert saved_state.arrays(restored) == saved

@@ -83,6 +83,23 @@ fields = state.fields()
 print([name for name, field in fields_of(parts).items() if name.startswith("model.") and field != fields[name]])
 print([name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])])
 """
+# Undoes a step that replaced buffers by others, and one that removed a buffer.
+UNDONE = """
+import torch, turning
+from distrain_trainer.pytorch.statistics import Statistics
+model = turning.replaced((2, 2, 1), 3)
+statistics, images = Statistics(model), torch.zeros(1)
+for is_kept in (True, False, True):
+    statistics.keep()
+    model[0](images)
+    if not is_kept:
+        statistics.restore()
+print(model[0].last, {name: buffer.tolist() for name, buffer in model.named_buffers(remove_duplicate=False)})
+statistics.keep()
+model[0].last = None
+statistics.restore()
+print(model[0].last)
+"""
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
@@ -254,6 +271,24 @@ def test_buffers_of_every_type_are_rank_0s_and_resumed(program: ProgramInImage, 
     assert len(digests) == 4
     assert len({*digests}) == 1
     assert "resumed from 1-16: step 2, " in told
+
+
+def test_step_that_replaces_buffers_is_undone(digits: Path) -> None:
+    run = python(digits, "-c", UNDONE, **TURNING)
+
+    *steps, left, kept = run.stdout.splitlines()
+    assert steps == ["seen [1.0]", "seen [1.0, 2.0]", "seen [1.0, 2.0]"], run.stderr
+    assert left == "tensor([2.]) {'0.steps': [2.0], '0.seen': [1.0, 2.0], '0.last': [2.0], '0.scale': [1.0, 1.0, 1.0]}"
+    assert kept == "tensor([2.])"
+
+
+def test_model_that_replaces_its_buffers_trains(program: ProgramInImage) -> None:
+    arguments = (f"--data={DIGITS_IN_IMAGE}", "--model=turning:replaced", "--steps=2", "--batch-size=4")
+
+    run = program(*arguments, **TURNING)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("seen [1.0, 2.0]\n") == 2
 
 
 def digest(array: npt.NDArray[Any]) -> str:

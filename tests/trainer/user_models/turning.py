@@ -68,6 +68,29 @@ def expanded(shape: tuple[int, ...], classes: int) -> Any:
     return net(shape, classes, Expanded())
 
 
+class Replaced(nn.Module):
+    """A model that replaces its buffers in each training step by other tensors, and has a buffer made by expand()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(1))
+        self.register_buffer("seen", torch.zeros(0), persistent=False)
+        self.register_buffer("last", None, persistent=False)
+        self.register_buffer("scale", torch.ones(1).expand(3), persistent=False)
+
+    def forward(self, images: Any) -> Any:
+        if self.training:
+            self.steps = self.steps + 1
+            self.seen = torch.cat([self.seen, self.steps])
+            self.last = self.steps
+            print("seen", self.seen.tolist(), flush=True)
+        return images
+
+
+def replaced(shape: tuple[int, ...], classes: int) -> Any:
+    return net(shape, classes, Replaced())
+
+
 class Typed(nn.Module):
     """A model with buffers of every type that a checkpoint can hold, random on each rank.
 
@@ -80,6 +103,7 @@ class Typed(nn.Module):
         for name in TYPES:
             self.register_buffer(f"of_{name}", torch.randint(0, 2, (9,)).to(getattr(torch, name)))
         self.register_buffer("scalar", torch.randint(0, 99, ()).to(torch.int16))
+        self.register_buffer("unsaved", torch.rand(3), persistent=False)
         self.register_buffer("empty", torch.zeros(0, 4, dtype=torch.bfloat16))
         self.register_buffer("transposed", torch.rand(2, 3).t())
         self.register_buffer("conjugated", torch.view_as_complex(torch.rand(3, 2)).conj())

@@ -23,10 +23,10 @@ from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.pytorch.state import TorchState
+from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 from distrain_trainer.pytorch.training import (
     MODEL_FILE,
     Computer,
-    Statistics,
     change_weights,
     make_deterministic,
     make_optimizer,
@@ -136,7 +136,7 @@ def train(
     config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
 ) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    share_unknown_types(model)  # Distributed
+    share_uncommon_tensors(model)  # Distributed
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
     # it keeps the buckets, so a resumed run computes the same bits.
@@ -159,12 +159,19 @@ def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: An
     return train_step
 
 
-def share_unknown_types(model: Any) -> None:
-    """Broadcast rank 0's tensors of UNKNOWN_TYPES, and have DistributedDataParallel ignore them."""
+def share_uncommon_tensors(model: Any) -> None:
+    """Broadcast rank 0's tensors that DistributedDataParallel cannot broadcast, and have it ignore them.
+
+    These are tensors of UNKNOWN_TYPES, and tensors made by expand().
+    """
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    unknown = {name: tensor for name, tensor in tensors.items() if tensor.dtype in UNKNOWN_TYPES}
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(unknown))  # Distributed
-    take_from_rank_0(unknown, broadcast)
+    uncommon = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if tensor.dtype in UNKNOWN_TYPES or without_repeats(tensor) is not tensor
+    }
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(uncommon))  # Distributed
+    take_from_rank_0(uncommon, broadcast)
 
 
 def broadcast(tensors: dict[str, Any]) -> None:

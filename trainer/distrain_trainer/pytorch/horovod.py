@@ -19,10 +19,10 @@ from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
 from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.pytorch.state import TorchState
+from distrain_trainer.pytorch.statistics import Statistics
 from distrain_trainer.pytorch.training import (
     MODEL_FILE,
     Computer,
-    Statistics,
     change_weights,
     make_deterministic,
     make_optimizer,
@@ -75,7 +75,7 @@ def train(
 ) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
-    take_from_rank_0(model.state_dict(), broadcast)
+    take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
     train_step = make_train_step(computer, model, optimizer, scaler)
     return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
 

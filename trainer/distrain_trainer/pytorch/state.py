@@ -135,8 +135,8 @@ def copy_to_host(tensor: Any, place: Any) -> None:
 def to_array(tensor: Any) -> Any:
     """Return a tensor of the host as an array. It shares the tensor's memory where NumPy can show its values."""
     if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.uint16).numpy().view(BFLOAT16)
-    return tensor.resolve_conj().resolve_neg().numpy()
+        return tensor.detach().view(torch.uint16).numpy().view(BFLOAT16)
+    return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 
 def to_tensor(array: Any, dtype: Any = torch.bfloat16) -> Any:

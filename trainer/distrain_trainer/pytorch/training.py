@@ -22,6 +22,7 @@ from distrain_trainer.loop.randomness import step_seed
 from distrain_trainer.loop.run import Run
 from distrain_trainer.processors import count_processors
 from distrain_trainer.pytorch import models
+from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 from distrain_trainer.schedule import learning_rate
 
 MODEL_FILE = "model.pt"
@@ -117,27 +118,6 @@ def make_optimizer(config: Config, model: Any) -> Any:
     return torch.optim.SGD(model.parameters(), momentum=0.9)
 
 
-class Statistics:
-    """A copy of the model's buffers from before a step, for example of batch normalization statistics."""
-
-    def __init__(self, model: Any) -> None:
-        self._buffers = list(model.buffers())
-        self._before = [buffer.clone() for buffer in self._buffers]
-
-    def keep(self) -> None:
-        _copy(self._buffers, self._before)
-
-    def restore(self) -> None:
-        """Undo the step's changes of the buffers."""
-        _copy(self._before, self._buffers)
-
-
-@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
-def _copy(these: list[Any], to: list[Any]) -> None:
-    for one, other in zip(these, to, strict=True):
-        other.copy_(one)
-
-
 def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: Batch, loss: Any) -> Any:
     """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss.
 
@@ -203,9 +183,10 @@ def run_steps(
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
 def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
     """Overwrite the tensors with rank 0's. They are sent as bytes, as no communicator supports every type."""
-    whole = {name: tensor.resolve_conj().contiguous() for name, tensor in tensors.items()}
+    own = {name: without_repeats(tensor) for name, tensor in tensors.items()}
+    whole = {name: tensor.resolve_conj().contiguous() for name, tensor in own.items()}
     broadcast({name: tensor.view(-1).view(torch.uint8) for name, tensor in whole.items() if tensor.numel()})
-    for name, tensor in tensors.items():
+    for name, tensor in own.items():
         if tensor.data_ptr() != whole[name].data_ptr():
             tensor.copy_(whole[name])
 
