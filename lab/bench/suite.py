@@ -38,7 +38,7 @@ def main() -> None:
     for helm in ("helm3", "helm4"):
         print(f"{helm} template: {_rendering(helm):.2f} x a chart of one ConfigMap (median of {RENDERINGS} pairs)")
     plugin_start.main()
-    random_values = ["-m", "pytest", "-q", "tests/chart/test_random_values.py"]
+    random_values = ["-m", "pytest", "-q", "tests/chart/values/test_random_values.py"]
     subprocess.run([sys.executable, *random_values], env={**os.environ, "RANDOM_VALUES": "10000"}, check=True)
     data = {**os.environ, "PYTHONPATH": "trainer"}
     subprocess.run([sys.executable, "-m", "lab.bench.data"], cwd=REPOSITORY, env=data, check=True)

@@ -61,6 +61,16 @@ def resolved(schema: Schema) -> Schema:
     return build.resolved(schema, SCHEMA["$defs"])
 
 
+def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield each value of the chart with its entry, and those inside workers.podSpec."""
+    for name, entry in schema["properties"].items():
+        path = f"{prefix}{name}"
+        if "properties" in entry and path != "global":
+            yield from leaves(entry, f"{path}.")
+        else:
+            yield path, entry
+
+
 def places(value: Any, schema: Schema = SCHEMA, path: Path = ()) -> Iterator[Place]:
     """Yield every place of a document whose schema is known, the root included."""
     known = resolved(schema)

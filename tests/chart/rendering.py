@@ -18,6 +18,7 @@ from lab.builds import golang
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "charts" / "distrain"
 VALUES = REPOSITORY / "values"
+GOLDEN = Path(__file__).parent / "golden"
 
 Yaml = Any
 

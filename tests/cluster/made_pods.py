@@ -25,10 +25,10 @@ from distrain.kube.pod_requests import pod_request
 from distrain.kube.quantities import all_units
 from distrain.workload.manifest import INSTANCE_LABEL, ROLE_LABEL, Job, PodRole, from_manifest
 from lab.cluster import client
-from tests.chart import pods as scripts
 from tests.chart.expansion import documents, templates
 from tests.chart.many import Request, render_many
 from tests.chart.random_values import random_request
+from tests.chart.scripts import pods as scripts
 
 Object = dict[str, Any]
 

@@ -1,0 +1,150 @@
+"""distrain-launch waits for a lost worker, and goes on without a worker that does not come back."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+
+from tests.chart.scripts.launch.workers import ASKED, BOUNDARY, LIVE, LOSING, TICKING, Workers, address
+from tests.chart.scripts.launching import TRAINING, follow
+
+REFUSED = "s3.secretName: http://minio:9000 refuses the keys of this Secret (InvalidAccessKeyId)"
+# Three workers have six ranks, of which those of the third cannot read.
+UNFIT = f"""
+if test "$2" = 6; then
+    echo "distrain: {{}}: {REFUSED}"
+    exit 5
+fi
+{TRAINING}
+"""
+
+
+def test_lost_worker_that_comes_back_is_waited_for(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=10"), program=LOSING)
+
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "starting again (restart 1 of 1")
+    workers.answer(1)
+
+    assert "->" not in follow(launcher, "training on 4")
+    workers.finish(launcher)
+
+
+def test_run_goes_on_smaller_and_grows_when_the_lost_worker_is_back(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=0.3"), program=LOSING)
+
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "going on with 2 of 3 workers, without 127.0.1.2 (connection refused)")
+    follow(launcher, "3 -> 2 workers after a failure")
+    follow(launcher, "if 127 stays Failed or Unknown, have it made anew: kubectl delete pod 127")
+    follow(launcher, "2 of 3 workers answer: ")
+    follow(launcher, "training on 4")
+    workers.answer(1)
+
+    follow(launcher, ASKED + "1 more workers answer")
+    follow(launcher, f"2 -> 3 workers {BOUNDARY}")
+    follow(launcher, "training on 6")
+    workers.finish(launcher)
+
+
+def test_run_grows_while_a_lost_worker_stays_away(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=0.3"), program=LOSING)
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "training on 2")
+
+    workers.answer(2)
+    workers.list(0, 1, 2)
+
+    follow(launcher, f"1 -> 2 workers {BOUNDARY}")
+    follow(launcher, "training on 4")
+    workers.finish(launcher)
+
+
+def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=3"), program=UNFIT.format(address(2)))
+    workers.answer(2)
+    workers.list(0, 1, 2)
+
+    said = follow(launcher, "3 -> 2 workers after a failure")
+    said += follow(launcher, "training on 4")
+    assert f"going on without {address(2)} until its pod is made anew" in said
+    assert REFUSED in said
+    workers.list(0, 1, 2, 3)
+    workers.answer(3)
+    # A worker that can takes part, beside the one that still cannot.
+    said = follow(launcher, f"2 -> 3 workers {BOUNDARY}")
+    assert "starting again" not in said
+    (workers.bench.folder / "finish").touch()
+    launcher.communicate(timeout=10)
+
+
+def test_run_of_fixed_size_ends_with_the_worker_that_cannot_reach_the_storage(workers: Workers) -> None:
+    code, _ = workers.bench.run(
+        f'echo "distrain: {address(0)}: {REFUSED}"; exit 5', "--max-restarts=1", hostfile="localhost slots=2\n"
+    )
+
+    assert code == 5
+    assert f"{address(0)}: {REFUSED}" in workers.bench.cause
+
+
+def test_run_shrinks_past_a_lost_worker(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=20"), program=LOSING)
+    workers.fall_silent(2)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "starting again")
+
+    workers.list(0, 1)
+
+    follow(launcher, "3 -> 2 workers after a failure")
+    workers.finish(launcher)
+
+
+def test_failure_does_not_wait_for_workers_that_have_never_been_there(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=60"), program=LOSING)
+    workers.list(0, 1, 2)
+    follow(launcher, "waiting for 1 of 1 more workers")
+
+    (workers.bench.folder / "lost").touch()
+
+    follow(launcher, "2 of 3 workers answer")
+    workers.finish(launcher)
+
+
+def test_worker_whose_sshd_has_ended_is_given_the_time_for_its_last_step(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=0"), program=TICKING)
+
+    workers.fall_silent(1)
+
+    # One that gives no answer would have been missed by then.
+    said = "".join(follow(launcher, "tick") for _ in range(150))
+    workers.answer(1)
+    assert "no sign of" not in said + workers.finish(launcher)
+
+
+def test_worker_whose_sshd_is_slow_is_not_lost(workers: Workers) -> None:
+    launcher = workers.start(0, options=(LIVE, "--max-restarts=0", "--lost-worker-timeout=0.3"))
+    workers.fall_silent(0)
+
+    # It takes connections and greets nobody, for longer than a worker may be silent.
+    with socket.create_server((address(0), workers.bench.port)), contextlib.suppress(subprocess.TimeoutExpired):
+        launcher.wait(3)
+    workers.answer(0)
+
+    assert "no sign of" not in workers.finish(launcher)
+
+
+def test_run_of_fixed_size_waits_for_all_of_its_workers(workers: Workers) -> None:
+    options = ("--rescale=replace", "--max-restarts=1", "--lost-worker-timeout=0")
+    launcher = workers.start(0, 1, options=options, program=LOSING)
+    workers.fall_silent(1)
+    (workers.bench.folder / "lost").touch()
+    follow(launcher, "starting again")
+
+    workers.answer(1)
+
+    assert "->" not in follow(launcher, "training on 4")
+    workers.finish(launcher)

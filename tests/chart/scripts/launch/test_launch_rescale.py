@@ -1,0 +1,135 @@
+"""distrain-launch starts a run again at another size when the list of workers changes."""
+
+from __future__ import annotations
+
+import re
+
+from tests.chart.scripts.launch.workers import ASKED, BOUNDARY, LIVE, TICKING, Workers, address
+from tests.chart.scripts.launching import TRAINING, follow
+
+
+def test_run_grows_once_all_new_workers_answer(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.list(0, 1, 2, 3)
+    follow(launcher, "waiting for 2 of 2 more workers, training goes on with 2: 127.0.1.3 (connection refused)")
+    workers.answer(2)
+    assert not workers.bench.told
+    workers.answer(3)
+
+    follow(launcher, ASKED + "2 more workers answer")
+    follow(launcher, f"2 -> 4 workers {BOUNDARY}")
+    follow(launcher, "training on 8")
+    assert sorted(workers.bench.told) == [f"{address(number)}: kill -HUP 1" for number in (0, 1)]
+    workers.finish(launcher)
+
+
+def test_run_shrinks_when_workers_leave_the_list(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2, 3)
+
+    workers.list(0)
+
+    follow(launcher, ASKED + "3 workers leave")
+    follow(launcher, f"4 -> 1 workers {BOUNDARY}")
+    follow(launcher, "training on 2")
+    workers.finish(launcher)
+
+
+def test_run_goes_on_without_workers_that_left_before_the_list_says_so(workers: Workers) -> None:
+    launcher = workers.start(0, 1, 2)
+
+    # As Kubernetes has it: the leaving worker's SIGTERM stops the ranks, and the list follows within a minute.
+    workers.fall_silent(2)
+    (workers.bench.folder / "stop").touch()
+
+    said = follow(launcher, f"3 -> 2 workers {BOUNDARY}")
+    said += follow(launcher, "training on 4")
+    workers.list(0, 1)
+    said += workers.finish(launcher)
+    assert "starting again" not in said
+    assert "kubectl delete" not in said
+    assert ASKED not in said
+
+
+def test_run_follows_one_change_after_another(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.answer(2, 3)
+    workers.list(0, 1, 2, 3)
+    follow(launcher, "training on 8")
+    workers.list(0)
+    follow(launcher, "training on 2")
+    workers.list(0, 1, 2)
+
+    follow(launcher, f"1 -> 3 workers {BOUNDARY}")
+    follow(launcher, "training on 6")
+    workers.finish(launcher)
+
+
+def test_second_change_before_the_first_is_done_counts(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.list(0, 1, 2, 3)
+    follow(launcher, "waiting for 2 of 2 more workers")
+    workers.answer(2)
+    workers.list(0, 1, 2)
+
+    follow(launcher, f"2 -> 3 workers {BOUNDARY}")
+    workers.finish(launcher)
+
+
+def test_size_may_change_before_the_run_starts(workers: Workers) -> None:
+    workers.answer(0)
+    launcher = workers.bench.start(TRAINING, LIVE, hostfile=workers.list(0, 1))
+
+    workers.list(0, 1, 2)
+    workers.answer(1, 2)
+
+    follow(launcher, "training on 6")
+    workers.finish(launcher)
+
+
+def test_unchanged_list_restarts_nothing(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.list(0, 1)
+    workers.list(1, 0)
+    workers.list(0, 1, 2)
+    follow(launcher, "waiting for 1 of 1 more workers")
+
+    assert "asking" not in workers.finish(launcher)
+
+
+def test_list_that_is_being_written_is_no_list(workers: Workers) -> None:
+    launcher = workers.start(0, 1)
+
+    workers.bench.write_hostfile("")
+    workers.bench.write_hostfile("127.0.1.1 slo")
+    workers.list(0, 1, 2)
+    follow(launcher, "waiting for 1 of 1 more workers")
+
+    assert "asking" not in workers.finish(launcher)
+
+
+def test_run_of_fixed_size_looks_at_no_list(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=("--rescale=replace",), program=TICKING)
+
+    workers.list(0)
+
+    # A live run would have been asked to stop by then.
+    said = "".join(follow(launcher, "tick") for _ in range(50))
+    assert ASKED not in said + workers.finish(launcher)
+
+
+def test_ranks_that_do_not_stop_are_ended_after_the_grace_period(workers: Workers) -> None:
+    deaf = TRAINING.replace("test -e stop && rm stop && exit 143", ":")
+    launcher = workers.start(0, options=(LIVE, "--grace=0.5"), program=f"trap '' HUP; {deaf}")
+
+    workers.answer(1)
+    workers.list(0, 1)
+
+    follow(launcher, "the ranks did not stop within 0.5 s, and are ended")
+    said = follow(launcher, "1 -> 2 workers after the ranks were ended by force, ")
+    assert re.search(r"ended by force, \d+ s after they were asked to stop$", said.rstrip())
+    follow(launcher, "training on 4")
+    assert BOUNDARY not in said + workers.finish(launcher)

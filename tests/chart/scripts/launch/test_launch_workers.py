@@ -1,0 +1,185 @@
+"""How distrain-launch finds the workers, through sshd and through kubectl."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from tests.chart.scripts import pods
+from tests.chart.scripts.launching import Bench, greeting_server, launch, read
+from tests.chart.scripts.pods import Pod, load, wait_for
+
+
+def test_missing_workers_are_named(bench: Bench) -> None:
+    # The greeting comes from 127.0.0.1 alone.
+    code, output = bench.run("exit 0", "--workers-timeout=0.5", hostfile="127.0.0.1 slots=1\n127.0.0.9 slots=1\n")
+
+    assert code == 1
+    assert bench.cause == (
+        f"distrain: launcher.workersTimeout: 1 of 2 workers did not answer on port {bench.port} within 0.5 s: "
+        "127.0.0.9 (connection refused); see why with kubectl describe pod"
+    ), output
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        pytest.param(socket.gaierror(-2, "Name or service not known"), "no address yet", id="no-name"),
+        pytest.param(TimeoutError("timed out"), "no answer", id="no-answer"),
+        pytest.param(OSError(113, "No route to host"), "no route to host", id="other"),
+    ],
+)
+def test_reason_is_in_plain_words(monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    module = load("distrain_workers.py")
+    monkeypatch.setattr(module.socket, "create_connection", fail)
+    monkeypatch.setattr(module, "ssh_arguments", lambda *_: "")
+    ssh = module.Ssh(SimpleNamespace(ssh_port=2222, ssh_folder="/nowhere"))
+
+    assert ssh.why_no_answer("host") == reason
+
+
+def gather(module: ModuleType, hosts: list[str], way: object, timeout: float, folder: Path) -> None:
+    """Wait for these hosts as the launcher does at first."""
+    hostfile = folder / "hostfile"
+    hostfile.write_text("".join(f"{host} slots=1\n" for host in hosts))
+    options = SimpleNamespace(
+        mpirun=["sh"], rsh="kubexec", hostfile=str(hostfile), workers_timeout=timeout, rescale="replace",
+        keep_outcome=False, end_workers=False,
+    )  # fmt: skip
+    module.Run(options, [], way, module.Restarts(0, 1), False).gather(0)
+
+
+def test_progress_names_a_few_of_many(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    module = load("distrain-launch")
+    assert (module.SECONDS_BETWEEN_REPORTS, module.SECONDS_BETWEEN_TRIES) == (10, 1)
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_REPORTS", 0.5)
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_TRIES", 0.1)
+    nobody = SimpleNamespace(why_absent=lambda _: "no address yet", unfit={}, tries_at_once=32, place=" on port 2222")
+
+    with pytest.raises(module.LaunchError):
+        gather(module, [f"run1-worker-{index}.run1.team.svc" for index in range(7)], nobody, 0.9, tmp_path)
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("distrain-launch: 1 s: waiting for 7 of 7 workers: run1-worker-0 (no address yet), ")
+    assert line.endswith("run1-worker-4 (no address yet), and 2 more")
+
+
+def test_port_that_refuses_or_is_not_sshd_is_no_worker(bench: Bench) -> None:
+    with greeting_server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        _, other = bench.run("exit 0", "--workers-timeout=0.1", f"--ssh-port={port}")
+    _, refused = bench.run("exit 0", "--workers-timeout=0.1", f"--ssh-port={pods.free_port()}")
+
+    assert "localhost (what answers is not sshd)" in other
+    assert "localhost (connection refused)" in refused
+
+
+def test_sigterm_while_waiting_ends_at_once(bench: Bench) -> None:
+    launcher = bench.start("exit 0", hostfile="127.0.0.9 slots=1\n")
+    time.sleep(1)
+    started = time.monotonic()
+
+    launcher.terminate()
+
+    assert launcher.wait(timeout=10) == 143
+    assert time.monotonic() - started < 2
+    assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+@pytest.mark.parametrize(
+    ("hostfile", "words"),
+    [
+        pytest.param("", "hostfile: names no worker", id="empty"),
+        pytest.param("host:4\n", "hostfile: expected lines of the form `host slots=number`", id="another-form"),
+        pytest.param("host slots=four\n", "hostfile: expected lines of the form `host slots=number`", id="no-number"),
+    ],
+)
+def test_hostfile_that_names_no_workers_is_said(bench: Bench, hostfile: str, words: str) -> None:
+    code, _ = bench.run(hostfile=hostfile)
+
+    assert code == 1
+    assert bench.cause.startswith("distrain: ")
+    assert words in bench.cause
+
+
+KUBEXEC = """\
+#!/bin/sh
+set -x
+POD_NAME=$1
+shift
+{kubectl} exec ${{POD_NAME}} -- /bin/sh -c "$*"
+"""
+
+
+KUBEXEC_V1ALPHA2 = """\
+#!/bin/sh
+set -x
+POD_NAME=$1
+while [ ${{POD_NAME%${{POD_NAME#?}}}} = "-" ]
+do
+shift
+POD_NAME=$1
+done
+shift
+{kubectl} cp /opt/kube/hosts ${{POD_NAME}}:/etc/hosts_of_nodes
+{kubectl} exec ${{POD_NAME}} -- /bin/sh -c "cat /etc/hosts_of_nodes >> /etc/hosts && $*"
+"""
+
+
+def kubexec(folder: Path, script: str, kubectl: str) -> str:
+    """Lay out an operator's kubexec.sh with a kubectl of our own. Return its path."""
+    program = folder / "kubectl"
+    program.write_text(f"#!/bin/sh\n{kubectl}\n")
+    program.chmod(0o755)
+    path = folder / "kubexec.sh"
+    path.write_text(script.format(kubectl=program))
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(KUBEXEC, id="v1"), pytest.param(KUBEXEC_V1ALPHA2, id="v1alpha2-not-as-root")]
+)
+def test_ranks_start_through_the_operators_kubexec(pod: Pod, script: str) -> None:
+    path = kubexec(pod.folder, script, 'test "$1 $2 $3" = "exec run1-worker-0 --" || exit 1; shift 3; exec "$@"')
+    options = ["--rsh=kubexec", f"--kubexec={path}"]
+    rank = 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, ssh: $OMPI_MCA_plm_rsh_args"'
+
+    launcher = launch(
+        pod, "--bind-to", "none", "--", "sh", "-c", rank, hostfile="run1-worker-0 slots=2\n", options=options
+    )
+    code, output = launcher.end()
+
+    assert code == 0, output
+    assert sorted(line for line in output.splitlines() if line.startswith("rank")) == [
+        "rank 0 of 2, ssh: ",
+        "rank 1 of 2, ssh: ",
+    ]
+    assert "hosts_of_nodes" not in output
+
+
+def test_workers_that_kubectl_does_not_reach_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = load("distrain-launch")
+    workers = sys.modules[module.Kubexec.__module__]
+    monkeypatch.setattr(workers, "SECONDS_FOR_KUBECTL", 5)
+    kubectl = 'test $2 = a && exit 0; test $2 = b && sleep 67; echo "pods \\"$2\\" not found" >&2; exit 1'
+    way = module.Kubexec(SimpleNamespace(kubexec=kubexec(tmp_path, KUBEXEC, kubectl)))
+
+    with pytest.raises(module.LaunchError) as caught:
+        gather(module, ["a", "b", "c"], way, 0.5, tmp_path)
+
+    assert str(caught.value) == (
+        "launcher.workersTimeout: 2 of 3 workers did not answer within 0.5 s: "
+        'b (no answer), c (pods "c" not found); see why with kubectl describe pod'
+    )
+    # It was killed, and goes in its own time.
+    wait_for(lambda: not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x0067" in read(path)])

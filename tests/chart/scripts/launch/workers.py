@@ -1,0 +1,61 @@
+"""The workers of a bench: addresses on loopback that are in the list of hosts, answer as sshd does, or both."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from dataclasses import dataclass, field
+
+from tests.chart.scripts.launching import TRAINING, Bench, follow, greeting_server
+
+LIVE = "--rescale=live"
+ASKED = "asking the ranks to stop at a step boundary: "
+BOUNDARY = "after the ranks stopped at a step boundary"
+
+# Its mpirun is heard every 20 ms.
+TICKING = TRAINING.replace("    sleep", "    echo tick\n    sleep")
+# Its mpirun fails when a worker is lost.
+LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n    sleep")
+
+
+@dataclass
+class Workers:
+    """The workers of a bench, each at an address of its own: in the list of hosts, answering, or both."""
+
+    bench: Bench
+    answering: dict[int, contextlib.ExitStack] = field(default_factory=dict)
+
+    def answer(self, *numbers: int) -> None:
+        for number in numbers:
+            self.answering[number] = contextlib.ExitStack()
+            greeting = greeting_server(b"SSH-2.0-test\r\n", address(number), self.bench.port)
+            self.answering[number].enter_context(greeting)
+
+    def fall_silent(self, *numbers: int) -> None:
+        for number in numbers:
+            self.answering.pop(number).close()
+
+    def list(self, *numbers: int) -> str:
+        text = "".join(f"{address(number)} slots=2\n" for number in numbers)
+        self.bench.write_hostfile(text)
+        return text
+
+    def start(
+        self, *numbers: int, options: tuple[str, ...] = (LIVE,), program: str = TRAINING
+    ) -> subprocess.Popen[str]:
+        """Start a run on these workers and wait until it trains."""
+        self.answer(*[number for number in numbers if number not in self.answering])
+        launcher = self.bench.start(program, *options, hostfile=self.list(*numbers))
+        follow(launcher, f"training on {2 * len(numbers)}")
+        return launcher
+
+    def finish(self, launcher: subprocess.Popen[str]) -> str:
+        """Let the training come to its end. Return what was said until then."""
+        (self.bench.folder / "finish").touch()
+        output, _ = launcher.communicate(timeout=10)
+        assert launcher.returncode == 0, output
+        return output
+
+
+def address(number: int) -> str:
+    return f"127.0.1.{number + 1}"

@@ -1,0 +1,187 @@
+"""Start distrain-launch in tests: beside real workers and mpirun, or on a bench with what takes their place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chart.scripts import pods
+from tests.chart.scripts.pods import SCRIPTS, Pod, Running
+
+# mpirun starts ranks on its own host without ssh, and takes only 127.0.0.1 for its own host. One worker: two of Open
+# MPI's daemons that share a /tmp, as two pods never do, now and then wait for each other for ever.
+WORKER = "127.0.0.2 slots=3\n"
+ENDED = "distrain: mpirun ended with exit code {}; this pod's log says why"
+
+
+def launch(pod: Pod, *arguments: str, hostfile: str = WORKER, options: Sequence[str] = ()) -> Running:
+    """Start distrain-launch beside the workers; the arguments are mpirun's, then the program."""
+    (pod.folder / "hostfile").write_text(hostfile)
+    log = pod.folder / "termination-log"
+    log.write_text("")
+    log.chmod(0o666)
+    files = [f"--hostfile={pod.folder}/hostfile", f"--termination-log={log}"]
+    return pod.start([pod.script("distrain-launch"), *pod.script_options(), *files, *options, "mpirun", *arguments])
+
+
+def cause(pod: Pod) -> str:
+    return (pod.folder / "termination-log").read_text()
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+# What a test would only wait for.
+SHORTER = {
+    "SECONDS_BETWEEN_LOOKS = 2": 0.05,
+    "SECONDS_BETWEEN_TRIES = 1": 0.05,
+    "SECONDS_TO_COME_BACK = 3": 0.5,
+    "LONGEST_PAUSE = 10": 0,
+    "SECONDS_BETWEEN_CHECKS = 10": 0.1,
+    "SECONDS_OF_SILENCE = 30": 1.0,
+    "SECONDS_TO_ANSWER = 3": 0.5,
+}
+# An mpirun whose ranks stop at a step boundary when they are asked to, and are finished when the test says so.
+TRAINING = """
+rm -f stop
+echo "training on $2"
+while :; do
+    test -e stop && rm stop && exit 143
+    test -e finish && exit 0
+    sleep 0.02
+done
+"""
+# Of ssh: notes what each worker is told. What SIGHUP would make the workers' ranks do, the test's mpirun does.
+SSH = """#!/bin/sh
+while [ $# -gt 2 ]; do shift; done
+echo "$1: $2" >>told
+case "$2" in
+    "kill -HUP 1") touch stop ;;
+    *) TMPDIR="$PWD/worker" sh -c "$2" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """distrain-launch without a cluster: sockets that greet as sshd does, scripts in mpirun's and ssh's place."""
+
+    folder: Path
+    port: int
+
+    def start(
+        self, mpirun: str = "exit 0", *options: str, program: str = "program", **overrides: str
+    ) -> subprocess.Popen[str]:
+        defaults = {"hostfile": "localhost slots=4\n", "public_key": "ecdsa-sha2-nistp521 AAAA\n", "mode": "600"}
+        given = {**defaults, **overrides}
+        self.write_hostfile(given["hostfile"])
+        (self.folder / "log").write_text("")
+        (self.folder / "id_rsa").write_text("a private key\n")
+        (self.folder / "id_rsa").chmod(int(given["mode"], base=8))
+        (self.folder / "id_rsa.pub").write_text(given["public_key"])
+        (self.folder / "worker").mkdir(exist_ok=True)
+        fake = self.put_program("mpirun", f"#!/bin/sh\n{mpirun}\n")
+        self.put_program("ssh", SSH)
+        self.put_scripts()
+        own = [f"--ssh-port={self.port}", f"--ssh-folder={self.folder}", f"--hostfile={self.folder}/hostfile"]
+        command = [sys.executable, str(self.folder / "distrain-launch"), *own, f"--termination-log={self.folder}/log"]
+        return subprocess.Popen(
+            [*command, *options, given.get("path_of_mpirun", str(fake)), "--flag", "--", program],
+            cwd=self.folder,
+            env={**os.environ, "TMPDIR": str(self.folder), "PATH": f"{self.folder}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, mpirun: str = "exit 0", *options: str, **overrides: str) -> tuple[int, str]:
+        process = self.start(mpirun, *options, **overrides)
+        output, _ = process.communicate(timeout=20)
+        return process.returncode, output
+
+    def put_program(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def put_scripts(self) -> None:
+        """Copy the launcher's files, with shorter times."""
+        for script in (SCRIPTS / "distrain-launch", *SCRIPTS.glob("distrain_*.py")):
+            text = script.read_text()
+            for line, seconds in SHORTER.items():
+                text = text.replace(f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n")
+            (self.folder / script.name).write_text(text)
+
+    def write_hostfile(self, text: str) -> None:
+        """Write it as kubelet does: the old one is there until the new one is."""
+        new = self.folder / "hostfile.new"
+        new.write_text(text)
+        new.replace(self.folder / "hostfile")
+
+    @property
+    def cause(self) -> str:
+        return (self.folder / "log").read_text()
+
+    @property
+    def told(self) -> list[str]:
+        """What the workers were told, as "host: command"."""
+        path = self.folder / "told"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@contextlib.contextmanager
+def greeting_server(greeting: bytes, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """Yield a port on which every caller gets this greeting."""
+
+    def greet() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    connection.sendall(greeting)
+                    connection.recv(256)
+
+    with socket.create_server((address, port)) as server:
+        thread = threading.Thread(target=greet)
+        thread.start()
+        try:
+            yield int(server.getsockname()[1])
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def follow(process: subprocess.Popen[str], words: str) -> str:
+    """Read a program's output up to the line that has these words. Return what came before, and this line."""
+    assert process.stdout is not None
+    seen = ""
+    timer = threading.Timer(20, end_with_children, [process])
+    timer.start()
+    try:
+        for line in process.stdout:
+            seen += line
+            if words in line:
+                return seen
+    finally:
+        timer.cancel()
+    raise AssertionError(f"no line has {words!r}:\n{seen}")
+
+
+def end_with_children(process: subprocess.Popen[str]) -> None:
+    # Itself first: it would start its child again.
+    for pid in (process.pid, *pods.children(process.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

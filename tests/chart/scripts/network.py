@@ -1,0 +1,88 @@
+"""A network of pods on this machine: each in a network namespace with an address of its own, all on one bridge."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.chart.scripts.pods import Pod, Running, make_pod, wait_for
+
+SUBNET = "10.213.7"
+
+
+@dataclass
+class Network:
+    """A launcher at the first address, and workers at those after it. They share a folder, but no /tmp."""
+
+    pod: Pod
+    name: str
+    workers: dict[int, Running] = field(default_factory=dict)
+
+    def address(self, number: int) -> str:
+        return f"{SUBNET}.{number + 2}"
+
+    def namespace(self, number: int) -> str:
+        return f"{self.name}-{number}"
+
+    def start_worker(self, number: int) -> None:
+        """Start a worker, at once or anew."""
+        tmp = self.pod.folder / f"tmp{number}"
+        tmp.mkdir(exist_ok=True)
+        tmp.chmod(0o777)
+        options = [*self.pod.script_options(), "--grace=30"]
+        command = [self.pod.script("distrain-worker"), *options]
+        self.workers[number] = self.start(number, command, TMPDIR=str(tmp))
+        wait_for(lambda: self.is_listening(number))
+
+    def start(self, number: int, command: list[str], **more: str) -> Running:
+        enter = ["nsenter", f"--net=/run/netns/{self.namespace(number)}"]
+        process = subprocess.Popen(
+            [*enter, *self.pod.command(command)], env=self.pod.environment(**more), cwd=self.pod.folder,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        return Running(process)
+
+    def is_listening(self, number: int) -> bool:
+        probe = ["nsenter", f"--net=/run/netns/{self.namespace(number)}", "ss", "-Hltn", f"sport = :{self.pod.port}"]
+        return bool(subprocess.run(probe, capture_output=True, check=True).stdout)
+
+    def list(self, *numbers: int) -> None:
+        """Write the list of hosts as kubelet does: the old one is there until the new one is."""
+        new = self.pod.folder / "hostfile.new"
+        new.write_text("".join(f"{self.address(number)} slots=1\n" for number in numbers))
+        new.replace(self.pod.folder / "hostfile")
+
+
+@contextlib.contextmanager
+def make_network(workers: int) -> Iterator[Network]:
+    """Lay out the addresses of a launcher and so many workers, and remove them in the end. Needs root."""
+    with make_pod() as pod:
+        network = Network(pod, f"distrain-{os.getpid()}")
+        try:
+            for number in range(-1, workers):
+                add_namespace(network, number)
+            yield network
+        finally:
+            for worker in network.workers.values():
+                worker.kill()
+            for number in range(-1, workers):
+                subprocess.run(["ip", "netns", "delete", network.namespace(number)], check=False)
+
+
+def add_namespace(network: Network, number: int) -> None:
+    """Add the launcher's (-1), with the bridge in it, or a worker's, with a cable to the bridge."""
+    launcher, own = network.namespace(-1), network.namespace(number)
+    lines = [f"netns add {own}", f"-n {own} link set lo up"]
+    if number < 0:
+        lines += [f"-n {own} link add eth0 type bridge"]
+    else:
+        lines += [
+            f"-n {launcher} link add worker{number} type veth peer name eth0 netns {own}",
+            f"-n {launcher} link set worker{number} master eth0 up",
+        ]
+    lines += [f"-n {own} address add {network.address(number)}/24 dev eth0", f"-n {own} link set eth0 up"]
+    for line in lines:
+        subprocess.run(["ip", *line.split()], check=True)

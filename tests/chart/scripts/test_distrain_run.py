@@ -1,0 +1,220 @@
+"""distrain-run as a real process: it starts a pod's program again, within limits, and passes on what it is told."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.chart.scripts.launching import follow
+from tests.chart.scripts.pods import SCRIPTS, load
+from tests.chart.scripts.supervising import COUNT, Bench
+
+TRAINING = "trap 'echo saving; exit 143' TERM; echo training; while ! test -e finish; do sleep 0.05; done"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, "distrain-run")
+
+
+def test_failed_program_is_started_again_as_often_as_allowed(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; test $try = 3 || exit 1", "--max-restarts=2")
+
+    assert (code, bench.cause) == (0, ""), output
+    assert "starting again (restart 2 of 2 in 3600 s): sh ended with exit code 1; this pod's log says why" in output
+
+
+def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; echo distrain: try $try; kill -9 $$", "--max-restarts=1")
+
+    # Below 128: the operator makes a pod anew that ends with more.
+    assert code == 1, output
+    assert bench.cause == "distrain: try 1 (the first of 2 failures within 3600 s; the last: try 2)"
+
+
+@pytest.mark.parametrize(("code", "cause"), [(2, "data.uri: no such bucket"), (4, "a newer run has taken over")])
+def test_what_another_start_would_not_change_is_not_started_again(bench: Bench, code: int, cause: str) -> None:
+    ended, output = bench.run(f"echo distrain: {cause}; exit {code}", "--max-restarts=9")
+
+    assert (ended, bench.cause) == (code, f"distrain: {cause}")
+    assert "starting again" not in output
+
+
+def test_program_that_the_image_lacks_is_said(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPTS / "distrain-run"), "--max-restarts=9", "--", "no-such-program"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr == "distrain: command: no-such-program: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        pytest.param("no-such-program", "sh: 1: no-such-program: not found", id="not-found"),
+        pytest.param("./file", "sh: 1: ./file: Permission denied", id="not-executable"),
+        pytest.param("chmod +x file; ./file", "sh: 1: ./file: Exec format error", id="of-another-architecture"),
+        pytest.param("exit 126", "exit code 126: a shell could not run a program", id="without-a-word"),
+        pytest.param(
+            "python3 gone.py", r"\S*python\S*: can't open file '.*gone.py': .* No such file or directory", id="script"
+        ),
+        pytest.param("python3 -m gone", r"\S*python\S*: No module named gone", id="module"),
+    ],
+)
+def test_program_that_a_shell_cannot_start_ends_it_at_once(bench: Bench, program: str, words: str) -> None:
+    (bench.folder / "file").write_bytes(b"\x7fELF of another processor")
+
+    code, output = bench.run(program, "--max-restarts=9")
+
+    assert re.fullmatch(f"distrain: command: {words}", bench.cause), output
+    assert code == 2
+    assert "starting again" not in output
+
+
+RAN = [
+    pytest.param("echo step 1000; exit 127", 127, id="127-of-its-own"),
+    pytest.param("echo step 1000; exit 126", 126, id="126-of-its-own"),
+    pytest.param("no-such-helper; echo training for hours; exit 127", 127, id="a-shells-helper"),
+    pytest.param("python3 -m nosuch_helper; echo training for hours; exit 1", 1, id="a-module-that-it-can-do-without"),
+    pytest.param(
+        "echo \"FileNotFoundError: [Errno 2] No such file or directory: 'sh'\"; echo training; exit 1", 1, id="caught"
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "code"), RAN)
+def test_program_that_had_started_is_started_again(bench: Bench, program: str, code: int) -> None:
+    ended, output = bench.run(program, "--max-restarts=1")
+
+    assert ended == code, output
+    assert output.count("starting again (restart 1 of 1") == 1
+    assert bench.cause.startswith(f"distrain: sh ended with exit code {code}; this pod's log says why (the first of 2")
+
+
+def test_program_that_ends_long_after_its_start_had_been_started() -> None:
+    found = load("distrain_output.py").Found()
+    found.read([b"sh: 1: train: not found\n"])
+    soon = found.why_not_started(127, ["sh"])
+
+    found.started -= 60
+
+    assert (soon, found.why_not_started(127, ["sh"])) == ("command: sh: 1: train: not found", "")
+
+
+def test_line_that_nobody_would_read_is_not_looked_through() -> None:
+    found = load("distrain_output.py").Found()
+
+    found.read([b'"a": 1, ' * 10_000 + b"sh: train: not found\n"])
+
+    assert (found.shell, found.has_printed) == ("", True)
+
+
+def test_exit_code_of_a_shell_that_ran_its_programs_is_a_failure(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; test $try = 2 || ls /gone || exit 1", "--max-restarts=1")
+
+    assert code == 0, output
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        pytest.param(
+            ["python3 /app/train.py"],
+            'command: "python3 /app/train.py" is one word, and no program has this name; '
+            'write command: ["python3", "/app/train.py"]',
+            id="one-word",
+        ),
+        pytest.param(
+            ["torchrun", "train.py"],
+            "image.repository: the image r/tf:1 has no torchrun, which starts the ranks of a worker with several GPUs; "
+            "use an image with PyTorch, or set job.kind to another",
+            id="torchrun",
+        ),
+        pytest.param(
+            ["no-such-python", "-m", "distrain_trainer"],
+            "image.repository: no-such-python: No such file or directory",
+            id="trainer",
+        ),
+    ],
+)
+def test_mistake_in_the_command_is_named(program: list[str], words: str) -> None:
+    command = [sys.executable, str(SCRIPTS / "distrain-run"), "--max-restarts=9", "--image=r/tf:1", "--", *program]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    assert (done.returncode, done.stderr) == (2, f"distrain: {words}\n")
+
+
+def test_program_of_another_architecture_is_said(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF of another processor")
+    program.chmod(0o755)
+    command = [sys.executable, str(SCRIPTS / "distrain-run"), "--max-restarts=9", "--", str(program)]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"distrain: command: {program}: Exec format error; it is for another kind of processor, or a script without a "
+        "first line such as #!/bin/sh\n"
+    )
+
+
+def test_program_that_fails_when_it_should_stop_is_said(bench: Bench) -> None:
+    process = bench.start("trap 'exit 9' TERM; echo training; while :; do sleep 0.05; done")
+    follow(process, "training")
+
+    process.terminate()
+
+    assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM; sh ended with exit code 9"
+
+
+def test_program_that_stops_with_another_pods_starts_again(bench: Bench) -> None:
+    process = bench.start(f"{COUNT}; test $try = 2 && exit 0; echo $$ >pid; {TRAINING}", "--max-restarts=1")
+    follow(process, "training")
+
+    os.kill(int((bench.folder / "pid").read_text()), signal.SIGTERM)
+
+    follow(process, "the program stopped without this pod having been asked to")
+    assert process.wait(timeout=5) == 0
+
+
+def test_program_that_stays_halted_is_killed_and_starts_again(bench: Bench) -> None:
+    code, output = bench.run(f"{COUNT}; test $try = 2 && exit 0; kill -STOP $$", "--max-restarts=1")
+
+    assert code == 0, output
+    assert "starting again (restart 1 of 1 in 3600 s): sh was halted for 1 s, and so killed" in output
+
+
+def test_program_that_is_halted_for_a_moment_goes_on(bench: Bench) -> None:
+    process = bench.start(f"echo $$ >pid; {TRAINING}", "--max-restarts=0")
+    follow(process, "training")
+    pid = int((bench.folder / "pid").read_text())
+
+    for _ in range(3):
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.6)
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.6)
+
+    (bench.folder / "finish").touch()
+    assert process.wait(timeout=5) == 0
+
+
+def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> None:
+    """torchrun's ranks are in sessions of their own."""
+    outlives = "setsid sleep 60 & echo $! >rank; kill -9 $$"
+    program = f"{COUNT}; if test $try = 1; then {outlives}; fi; ! kill -0 $(cat rank)"
+
+    code, output = bench.run(program, "--max-restarts=1", before=["unshare", "--pid", "--fork", "--kill-child"])
+
+    assert code == 0, output

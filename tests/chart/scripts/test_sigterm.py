@@ -1,0 +1,56 @@
+"""A SIGTERM that comes while process 1 of a pod is still starting ends it, and not the end of the grace period."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.waiting import wait_until
+from tests.chart.scripts import pods
+from tests.chart.scripts.launching import SCRIPTS
+
+# Of what each of them does first; in place of the library's own module.
+SLOW_IMPORT = """
+import importlib, pathlib, sys, time
+folder = pathlib.Path(__file__).parent
+(folder / "is-importing").touch()
+time.sleep(0.5)
+sys.path.remove(str(folder))
+del sys.modules["argparse"]
+sys.modules["argparse"] = importlib.import_module("argparse")
+"""
+# In a folder with a key, and with a worker that never has an address.
+COMMANDS = {
+    "distrain-keygen": ["--secret=key", "--account=/none"],
+    "distrain-launch": ["--ssh-folder=.", "--hostfile=hosts", "mpirun", "-np", "1", "--", "sleep", "60"],
+    "distrain-run": ["--", "sleep", "60"],
+    "distrain-test": ["--job=job", "--instance=run1", "--workers=1", "--timeout=60", "--account=/none"],
+    "distrain-torchrun": ["--", "sleep", "60"],
+    "distrain-worker": ["--no-sshd"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_process_1_ends_on_a_sigterm_from_before_its_handler(name: str, tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text(SLOW_IMPORT)
+    for file in ("id_rsa", "id_rsa.pub"):
+        (tmp_path / file).touch()
+    (tmp_path / "hosts").write_text("nowhere.invalid slots=1\n")
+    command = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, str(SCRIPTS / name), *COMMANDS[name]]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        wait_until("the import", (tmp_path / "is-importing").exists, pause=0.01)
+        [first] = pods.children(process.pid)
+        os.kill(first, signal.SIGTERM)
+        try:
+            _, told = process.communicate(timeout=10)
+        finally:
+            process.kill()
+
+    assert process.returncode == 128 + signal.SIGTERM, told

@@ -1,0 +1,87 @@
+"""What distrain-run and distrain-torchrun do alike, as real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chart.scripts import pods
+from tests.chart.scripts.launching import follow
+from tests.chart.scripts.pods import SCRIPTS, wait_for
+from tests.chart.scripts.supervising import COUNT, Bench
+
+TRAINING = "echo training; while ! test -e finish; do sleep 0.05; done"
+# The exit code of a program that SIGTERM has stopped, by the script that supervises it: torchrun has one of its own.
+STOPPED = {"distrain-run": 143, "distrain-torchrun": 1}
+
+
+@pytest.fixture(params=STOPPED)
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
+    return Bench(tmp_path, request.param)
+
+
+def stopping(bench: Bench, line: str) -> str:
+    """Return a program that prints the line at SIGTERM, and ends."""
+    return f"trap 'echo \"{line}\"; exit {STOPPED[bench.script]}' TERM; {TRAINING}"
+
+
+def kill_supervisor(process: subprocess.Popen[str]) -> None:
+    os.kill(wait_for(lambda: next(iter(pods.children(process.pid)), 0)), signal.SIGKILL)
+
+
+def test_sigterm_reaches_the_program_and_is_waited_for(bench: Bench) -> None:
+    process = bench.start(stopping(bench, "saving"), "--max-restarts=9")
+    follow(process, "training")
+
+    process.terminate()
+
+    follow(process, "saving")
+    assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+def test_step_at_which_the_program_stopped_is_said(bench: Bench) -> None:
+    process = bench.start(stopping(bench, "stopped at step 1970 (31520 samples) after SIGTERM; resumes there"))
+    follow(process, "training")
+
+    process.terminate()
+
+    assert process.wait(timeout=5) == 143
+    assert bench.cause == "distrain: stopped by SIGTERM at step 1970"
+
+
+def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
+    process = bench.start(f"{COUNT}; test $try = 2 && exit 0; {TRAINING}", "--max-restarts=1")
+    follow(process, "training")
+
+    kill_supervisor(process)
+
+    follow(process, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
+    assert process.wait(timeout=5) == 0
+    # What process 1 of a pod would have ended.
+    (bench.folder / "finish").touch()
+
+
+def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -> None:
+    process = bench.start(f"{COUNT}; test $try = 1 && exit 1; {TRAINING}", "--max-restarts=2")
+    follow(process, "training")
+
+    kill_supervisor(process)
+
+    follow(process, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
+    follow(process, "training")
+    # What process 1 of a pod would have ended.
+    (bench.folder / "finish").touch()
+    assert process.wait(timeout=5) == 0
+
+
+def test_command_line_without_a_program_is_refused(bench: Bench) -> None:
+    done = subprocess.run([sys.executable, SCRIPTS / bench.script], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert "needs a program after --" in done.stderr

@@ -1,0 +1,277 @@
+"""distrain-worker as a real process with a real sshd, reached with a real ssh."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.chart.scripts import pods
+from tests.chart.scripts.pods import SCRIPTS, Pod, Running, load, wait_for
+from tests.chart.scripts.worker.sessions import MULTI_LINE, ssh, ssh_command, start_worker
+
+
+@pytest.fixture(scope="module")
+def worker(pod: Pod) -> Iterator[Running]:
+    worker = start_worker(pod)
+    yield worker
+    worker.kill()
+
+
+@pytest.mark.usefixtures("worker")
+def test_session_has_the_pods_environment(pod: Pod) -> None:
+    names = "b'MULTI_LINE', b'EMPTY'"
+
+    done = ssh(pod, f'id -u; python3 -c "import os; print([os.environb[name].decode() for name in ({names})])"')
+
+    user, values = done.stdout.decode().splitlines()
+    assert ast.literal_eval(values) == [MULTI_LINE, ""]
+    assert int(user) == (pods.UID if pods.IS_ROOT else os.getuid())
+
+
+@pytest.mark.usefixtures("worker")
+def test_session_ends_with_the_commands_exit_code(pod: Pod) -> None:
+    done = ssh(pod, "echo out; echo err >&2; exit 7")
+
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n")
+
+
+@pytest.mark.usefixtures("worker")
+def test_session_does_not_ignore_a_closed_pipe(pod: Pod) -> None:
+    # `yes` would write for ever if SIGPIPE were ignored, as Python leaves it to its children.
+    done = ssh(pod, "grep SigIgn /proc/self/status")
+
+    ignored = int(done.stdout.split()[1], 16)
+    assert ignored & (1 << 12) == 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_another_key_is_refused(pod: Pod) -> None:
+    other = pod.key.with_name("other")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", other], check=True)
+    other.chmod(0o644 if pods.IS_ROOT else 0o600)
+
+    done = ssh(pod, "echo in", key="other")
+
+    assert done.returncode == 255
+    assert b"Permission denied (publickey)" in done.stderr
+    assert done.stdout == b""
+
+
+@pytest.mark.usefixtures("worker")
+def test_only_the_user_reads_the_environment(pod: Pod) -> None:
+    holding_secret = [path for path in pod.folder.rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
+
+    assert [path.name for path in holding_secret] == ["environment"]
+    assert holding_secret[0].stat().st_mode & 0o777 == 0o600
+    assert holding_secret[0].parent.stat().st_mode & 0o777 == 0o700
+
+
+as_process_1 = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a process namespace")
+
+
+@as_process_1
+def test_what_a_session_leaves_behind_is_reaped(pod: Pod, worker: Running) -> None:
+    def orphans() -> list[int]:
+        return [pid for pid in pods.children(worker.script_pid()) if pods.program(pid) == "sleep"]
+
+    ssh(pod, "setsid sleep 0.5 >/dev/null 2>&1 < /dev/null &")
+
+    assert len(wait_for(orphans)) == 1
+    wait_for(lambda: not orphans())
+
+
+@as_process_1
+def test_sigterm_ends_every_rank_soon() -> None:
+    with pods.make_pod() as pod:
+        worker = start_worker(pod)
+        script = "trap 'echo rank was asked; exit 1' TERM; echo started; while :; do sleep 0.1; done"
+        rank = subprocess.Popen(ssh_command(pod, script), env=pod.environment(), stdout=subprocess.PIPE, text=True)
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "started\n"
+        started = time.monotonic()
+
+        worker.terminate()
+        code, output = worker.end()
+
+        assert code == 143, output
+        assert time.monotonic() - started < 4
+        assert rank.wait(timeout=5) != 0
+
+
+@as_process_1
+def test_rank_that_ignores_sigterm_ends_too() -> None:
+    with pods.make_pod() as pod:
+        script = Path(pod.script("distrain-worker"))
+        script.write_text(script.read_text().replace("SECONDS_TO_END = 5\n", "SECONDS_TO_END = 1\n"))
+        worker = start_worker(pod)
+        rank = subprocess.Popen(
+            ssh_command(pod, "trap '' TERM; echo started; exec sleep 60"),
+            env=pod.environment(), stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "started\n"
+
+        worker.terminate()
+        code, _ = worker.end(timeout=4)
+
+        assert code == 143
+        assert rank.wait(timeout=5) != 0
+
+
+@as_process_1
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGTERM, 143, id="stopped"),
+        pytest.param(signal.SIGUSR1, 0, id="success"),
+        pytest.param(signal.SIGUSR2, 3, id="failure"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [pytest.param([], id="sshd"), pytest.param(["--no-sshd"], id="no-sshd")])
+def test_signal_ends_the_pod_with_its_exit_code(number: signal.Signals, code: int, arguments: list[str]) -> None:
+    with pods.make_pod() as pod:
+        options = arguments or pod.script_options()
+        worker = pod.start([pod.script("distrain-worker"), *options])
+        wait_for(lambda: handles(worker.script_pid(), number))
+
+        worker.send(number)
+
+        assert worker.end(timeout=5)[0] == code
+
+
+def handles(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & (1 << (number - 1)))
+
+
+@as_process_1
+def test_whoever_sends_the_signal_through_ssh_gets_an_answer() -> None:
+    with pods.make_pod() as pod:
+        worker = start_worker(pod)
+
+        done = ssh(pod, "kill -USR2 1")
+
+        assert done.returncode == 0, done.stderr
+        assert worker.end()[0] == 3
+
+
+@as_process_1
+def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
+    with pods.make_pod() as pod:
+        worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
+        wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
+        script = "trap 'sleep 1; echo saved; exit' TERM; echo started; while :; do sleep 0.1; done"
+        # As `kubectl exec` does: into the namespaces, but no child of process 1. Forked, as it stays outside itself.
+        enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
+        rank = subprocess.Popen(
+            [*enter, "setpriv", "--reuid", str(pods.UID), "--clear-groups", "sh", "-c", script],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "started\n"
+
+        worker.terminate()
+        code, _ = worker.end()
+
+        assert code == 143
+        assert rank.communicate(timeout=5)[0] == "saved\n"
+
+
+@as_process_1
+def test_without_sshd_what_is_left_behind_is_reaped() -> None:
+    with pods.make_pod() as pod:
+        worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
+        wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
+        enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
+
+        def orphans() -> list[int]:
+            return [pid for pid in pods.children(worker.script_pid()) if pods.program(pid) == "sleep"]
+
+        subprocess.run([*enter, "sh", "-c", "setsid sleep 0.5 >/dev/null 2>&1 </dev/null &"], check=True)
+
+        assert len(wait_for(orphans)) == 1
+        wait_for(lambda: not orphans())
+        worker.kill()
+
+
+def test_locked_root_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = load("distrain-worker")
+    monkeypatch.setattr(module.os, "getuid", lambda: 0)
+    monkeypatch.setattr(module, "SHADOW", str(tmp_path / "shadow"))
+    (tmp_path / "shadow").write_text("root:*:19000:0:99999:7:::\nbin:!:19000::::::\n")
+    module.check_image()
+
+    (tmp_path / "shadow").write_text("root:!locked::0:99999:7:::\n")
+
+    with pytest.raises(
+        module.WorkerError, match=r"account root of the image is locked, .* usermod --password '\*' root"
+    ):
+        module.check_image()
+
+
+def test_taken_port_is_said() -> None:
+    with pods.make_pod() as pod:
+        first = start_worker(pod)
+
+        code, output = pod.start([pod.script("distrain-worker"), *pod.script_options()]).end()
+        first.kill()
+
+    assert code == 1
+    assert "distrain: ssh.port: sshd ended (exit code 255); its last lines say why\n" in output
+    assert "Address already in use" in output
+
+
+def test_missing_key_is_said(pod: Pod) -> None:
+    code, output = pod.start([pod.script("distrain-worker"), "--ssh-folder=/nowhere"]).end()
+
+    assert (code, output) == (
+        1,
+        "distrain: /nowhere/id_rsa: does not exist; the job's SSH key is mounted there\n",
+    )
+
+
+def test_image_without_sshd_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("distrain-worker")
+    monkeypatch.setattr(module.shutil, "which", lambda *_, **__: None)
+
+    with pytest.raises(module.WorkerError, match="the image has no sshd; use one with an OpenSSH server"):
+        module.check_image()
+
+
+@pytest.mark.parametrize("script", ["distrain-launch", "distrain-worker"])
+def test_image_without_the_user_is_said(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    module = load(script)
+    monkeypatch.setattr(module.os, "getuid", lambda: 54321)
+    arguments = [SimpleNamespace(mpirun=["sh"], rsh="ssh")] if script == "distrain-launch" else []
+
+    with pytest.raises(Exception, match=r"no user with uid 54321, which sshd? needs; add one with useradd --uid 54321"):
+        module.check_image(*arguments)
+
+
+def test_user_without_a_shell_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("distrain-worker")
+    user = module.pwd.struct_passwd(("trainee", "x", 1000, 1000, "", "/", "/usr/sbin/nologin"))
+    monkeypatch.setattr(module.pwd, "getpwuid", lambda _: user)
+
+    with pytest.raises(module.WorkerError, match="user trainee is /usr/sbin/nologin, with which sshd runs nothing"):
+        module.check_image()
+
+
+@pytest.mark.parametrize("script", [path.name for path in SCRIPTS.glob("distrain*")])
+def test_script_is_python_3_6_and_needs_no_package(script: str) -> None:
+    tree = ast.parse((SCRIPTS / script).read_text(encoding="utf-8"), feature_version=(3, 6))
+
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    own = {path.stem for path in SCRIPTS.glob("*.py")}
+    assert {name.partition(".")[0] for name in imported} <= {*sys.stdlib_module_names, *own}
+    assert "__future__" not in imported

@@ -1,0 +1,160 @@
+"""How distrain-worker asks the ranks of its pod to stop, and what it does for those that are at work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chart.scripts import pods
+from tests.chart.scripts.launching import follow
+from tests.chart.scripts.pods import Pod, Running, make_pod, wait_for
+from tests.chart.scripts.worker.sessions import ssh, ssh_command, start_worker
+
+pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a process namespace")
+
+# Takes a moment to stop, and says how often it was asked. Its child inherits what MPI has told it.
+RANK = """
+export OMPI_COMM_WORLD_RANK=0
+exec sh -c '
+asked=0
+trap "asked=\\$((asked + 1)); echo asked \\$asked" TERM
+sh -c "trap \\"echo child was asked\\" TERM; while :; do sleep 0.1; done" &
+echo started
+while test $asked = 0; do sleep 0.1; done
+sleep {seconds}
+echo stopped after $asked
+kill -9 $!
+exit 143'
+"""
+
+
+@pytest.fixture
+def own_pod() -> Iterator[Pod]:
+    with make_pod() as pod:
+        yield pod
+
+
+def start_rank(pod: Pod, script: str) -> subprocess.Popen[str]:
+    rank = subprocess.Popen(ssh_command(pod, script), env=pod.environment(), stdout=subprocess.PIPE, text=True)
+    follow(rank, "started")
+    return rank
+
+
+def test_sighup_asks_each_rank_once_and_the_pod_stays(own_pod: Pod) -> None:
+    worker = start_worker(own_pod)
+    rank = start_rank(own_pod, RANK.format(seconds=1))
+
+    for _ in range(3):
+        worker.send(signal.SIGHUP)
+        wait_for(lambda: not is_pending(worker, signal.SIGHUP))
+
+    output, _ = rank.communicate(timeout=10)
+    assert (output, rank.returncode) == ("asked 1\nstopped after 1\n", 143)
+    assert ssh(own_pod, "echo still here").stdout == b"still here\n"
+    worker.kill()
+
+
+def is_pending(worker: Running, number: signal.Signals) -> bool:
+    with open(f"/proc/{worker.script_pid()}/status", encoding="utf-8") as file:
+        pending = file.read().partition("ShdPnd:")[2].split()[0]
+    return bool(int(pending, 16) & (1 << (number - 1)))
+
+
+def test_sigterm_gives_the_ranks_time_to_stop(own_pod: Pod) -> None:
+    worker = start_worker(own_pod)
+    rank = start_rank(own_pod, RANK.format(seconds=1))
+
+    worker.terminate()
+
+    output, _ = rank.communicate(timeout=10)
+    assert (output, rank.returncode) == ("asked 1\nstopped after 1\n", 143)
+    code, said = worker.end()
+    assert code == 143
+    assert re.search(r"distrain-worker: rank 0 has ended, within \d+ s after it was asked to stop\n", said), said
+
+
+def test_pod_that_is_leaving_takes_no_more_ranks_in(own_pod: Pod) -> None:
+    worker = start_worker(own_pod)
+    rank = start_rank(own_pod, RANK.format(seconds=3))
+
+    worker.terminate()
+    follow(rank, "asked 1")
+
+    wait_for(lambda: not pods.is_listening(own_pod.port), seconds=2)
+    assert rank.poll() is None
+    assert (own_pod.folder / "tmp" / "distrain-leaving").exists()
+    assert rank.communicate(timeout=10)[0] == "stopped after 1\n"
+    worker.end()
+    start_worker(own_pod).kill()
+    assert not (own_pod.folder / "tmp" / "distrain-leaving").exists()
+
+
+def test_rank_that_does_not_stop_ends_with_the_grace_period(own_pod: Pod) -> None:
+    worker = own_pod.start([own_pod.script("distrain-worker"), *own_pod.script_options(), "--grace=11"])
+    wait_for(lambda: pods.is_listening(own_pod.port))
+    deaf = "export PMIX_RANK=0; exec sh -c \"trap '' TERM; echo started; while :; do sleep 0.1; done\""
+    rank = start_rank(own_pod, deaf)
+
+    worker.terminate()
+
+    # A second for the ranks, and five for all that is left.
+    code, output = worker.end(timeout=9)
+    assert code == 143
+    assert rank.wait(timeout=5) != 0
+    assert re.search(r"distrain-worker: rank 0 is ended by force \d+ s after it was asked to stop\n", output), output
+
+
+def test_rank_that_was_gone_before_is_not_said_to_end_with_the_pod(own_pod: Pod) -> None:
+    worker = start_worker(own_pod)
+    earlier = start_rank(own_pod, RANK.format(seconds=0))
+    worker.send(signal.SIGHUP)
+    earlier.communicate(timeout=10)
+    later = start_rank(own_pod, RANK.format(seconds=0))
+
+    worker.terminate()
+
+    later.communicate(timeout=10)
+    assert worker.end()[1].count("after it was asked to stop") == 1
+
+
+def sshd_of(worker: Running) -> int:
+    return wait_for(lambda: next((pid for pid in pods.children(worker.script_pid()) if pods.program(pid) == "sshd"), 0))
+
+
+def test_killed_sshd_is_started_again_and_the_ranks_go_on(own_pod: Pod) -> None:
+    worker = start_worker(own_pod)
+    rank = start_rank(own_pod, RANK.format(seconds=0))
+    killed = sshd_of(worker)
+
+    os.kill(killed, signal.SIGKILL)
+
+    wait_for(lambda: sshd_of(worker) != killed and pods.is_listening(own_pod.port))
+    assert ssh(own_pod, "kill -HUP 1").returncode == 0
+    assert rank.communicate(timeout=10)[0] == "asked 1\nstopped after 1\n"
+    assert "sshd ended (signal 9); started again" in worker.kill()
+
+
+def has_ended_or_loses_sshd(worker: Running, pid: int) -> bool:
+    """Tell whether it has ended; kill what process 1 has started else, and what a killed sshd has left."""
+    for child in pods.children(pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    return worker.process.poll() is not None
+
+
+def test_sshd_that_is_killed_again_and_again_ends_the_pod(own_pod: Pod) -> None:
+    worker = start_worker(own_pod)
+    pid = worker.script_pid()
+
+    wait_for(lambda: has_ended_or_loses_sshd(worker, pid), seconds=30)
+
+    code, output = worker.end()
+    assert code == 1
+    assert output.count("sshd ended (signal 9); started again") == 10
+    assert "distrain: ssh.port: sshd ended (signal 9); its last lines say why" in output

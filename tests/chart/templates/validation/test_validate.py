@@ -1,0 +1,308 @@
+"""Rules on data, volumes and MPI (_validate.tpl, _validate-volumes.tpl): each refusal, and an accepted neighbour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.rendering import refusal, render
+
+S3 = ["data.source=s3", "data.uri=s3://digits"]
+DERIVE = "or leave both out for `helm distrain derive`"
+MOUNT = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"]
+VOLUME = [*MOUNT, "volumes[0].persistentVolumeClaim.claimName=disk"]
+SIDECAR = ["workers.sidecars[0].name=side", "workers.sidecars[0].image=side"]
+INNER = ["volumeMounts[1].name=a", "volumeMounts[1].mountPath=/disk/inner"]
+ON_THE_WAY = ["volumeMounts[1].name=a", "volumeMounts[1].mountPath=/disk/default"]
+READ_ONLY = [*VOLUME, "volumeMounts[0].readOnly=true"]
+
+
+def set_arguments(assignments: list[str]) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+CASES = [
+    pytest.param(
+        ["gpus=32", "workers.gpus=8"],
+        "gpus: 32 is not workers.replicas * workers.gpus = 2 * 8 = 16; "
+        f"--set workers.replicas=4 or --set gpus=16; {DERIVE}",
+        ["gpus=32", "workers.gpus=8", "workers.replicas=4"],
+        id="gpus",
+    ),
+    pytest.param(
+        ["gpus=5", "workers.gpus=2"],
+        f"gpus: 5 is not workers.replicas * workers.gpus = 2 * 2 = 4; --set gpus=4; {DERIVE}\n",
+        ["gpus=4", "workers.gpus=2"],
+        id="gpus-no-multiple",
+    ),
+    pytest.param(
+        ["gpus=4", "workers.gpus=0"],
+        f"gpus: 4 is not workers.replicas * workers.gpus = 2 * 0 = 0; --set gpus=0; {DERIVE}\n",
+        ["gpus=0", "workers.gpus=0"],
+        id="gpus-on-the-cpu",
+    ),
+    pytest.param(
+        [*S3, "trainer.steps=100", "trainer.epochs=20"],
+        "trainer.steps: 100 steps and trainer.epochs: 20 epochs are both set; drop one, with --set trainer.steps=null",
+        [*S3, "trainer.steps=null", "trainer.epochs=20"],
+        id="steps-and-epochs",
+    ),
+    pytest.param(
+        ["trainer.epochs=20"],
+        "trainer.epochs: 20 epochs of data.source synthetic, which has no end; set trainer.steps instead",
+        ["trainer.steps=20"],
+        id="epochs-of-synthetic-data",
+    ),
+    pytest.param(
+        ["data.uri=s3://digits"],
+        'data.uri: "s3://digits" is set but data.source is synthetic; --set data.source=s3, or leave data.uri empty',
+        S3,
+        id="uri-of-synthetic-data",
+    ),
+    pytest.param(
+        ["data.uri=/digits"],
+        'data.uri: "/digits" is set but data.source is synthetic; --set data.source=volume, or leave data.uri empty',
+        [*VOLUME, "data.uri=/disk/digits", "data.source=volume"],
+        id="folder-of-synthetic-data",
+    ),
+    pytest.param(
+        ["data.source=s3"],
+        "data.uri: is empty but data.source is s3; set data.uri to s3://bucket/prefix",
+        ["data.source=s3", "command={train}"],
+        id="s3-without-uri",
+    ),
+    pytest.param(
+        ["data.source=volume"],
+        "data.uri: is empty but data.source is volume; set data.uri to the folder's absolute path",
+        [*VOLUME, "data.source=volume", "data.uri=/disk/digits"],
+        id="volume-without-uri",
+    ),
+    pytest.param(
+        ["data.source=s3", "data.uri=/digits"],
+        'data.uri: "/digits" does not fit data.source s3, which takes s3://bucket/prefix',
+        S3,
+        id="folder-for-s3",
+    ),
+    pytest.param(
+        ["data.source=volume", "data.uri=s3://digits"],
+        'data.uri: "s3://digits" does not fit data.source volume, which takes a folder\'s absolute path',
+        [*VOLUME, "data.source=volume", "data.uri=/disk/digits"],
+        id="s3-for-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "data.source=volume", "data.uri=/disks/digits"],
+        'data.uri: "/disks/digits" lies on no volume; mount one there with volumes and volumeMounts, or take data',
+        [*READ_ONLY, "data.source=volume", "data.uri=/disk/digits"],
+        id="data-on-no-volume",
+    ),
+    pytest.param(
+        [*READ_ONLY, "checkpoint.uri=/disk/checkpoints"],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", which is mounted read-only; mount a writable one',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-a-read-only-mount",
+    ),
+    pytest.param(
+        [*VOLUME, "volumes[0].persistentVolumeClaim.readOnly=true", "output.uri=/disk"],
+        'output.uri: "/disk" lies on volume "disk", which is mounted read-only; mount a writable one there',
+        [*VOLUME, "output.uri=/disk"],
+        id="output-on-a-read-only-claim",
+    ),
+    pytest.param(
+        [*MOUNT, "volumes[0].secret.secretName=disk", "checkpoint.uri=/disk/checkpoints"],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", which is mounted read-only',
+        [*MOUNT, "volumes[0].csi.driver=disk", "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-in-a-secret",
+    ),
+    pytest.param(
+        [*MOUNT, "checkpoint.uri=/disk/checkpoints"],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-a-volume-without-a-kind",
+    ),
+    pytest.param(
+        [*MOUNT, "volumes[0].emptyDir.medium=Memory", "checkpoint.uri=/disk/checkpoints", *SIDECAR],
+        'checkpoint.uri: "/disk/checkpoints" lies on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints", *SIDECAR],
+        id="checkpoints-on-an-empty-dir",
+    ),
+    pytest.param(
+        [*MOUNT, "output.uri=/disk"],
+        'output.uri: "/disk" lies on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        [*MOUNT, "output.uri=/disk", *SIDECAR],
+        id="output-that-nothing-carries-away",
+    ),
+    pytest.param(
+        [*VOLUME, "volumes[1].name=a", *INNER, "checkpoint.uri=/disk/inner/checkpoints"],
+        'checkpoint.uri: "/disk/inner/checkpoints" lies on volume "a", whose kind is emptyDir',
+        [*VOLUME, "volumes[1].name=a", *INNER, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-the-innermost-mount",
+    ),
+    pytest.param(
+        [*VOLUME, "volumes[1].name=a", *ON_THE_WAY, "checkpoint.uri=/disk"],
+        'checkpoint.uri: "/disk" lies on volume "a", whose kind is emptyDir',
+        [*VOLUME, "volumes[1].name=a", *INNER, "checkpoint.uri=/disk"],
+        id="the-runs-own-folder-on-another-mount",
+    ),
+    pytest.param(
+        ["test.timeoutSeconds=60", "strategy=parameter-server"],
+        "test.timeoutSeconds: 60 is set, but strategy parameter-server has no test; --set test.timeoutSeconds=300",
+        ["test.timeoutSeconds=60"],
+        id="test-of-servers",
+    ),
+    pytest.param(
+        [*VOLUME, "output.uri=/disks/results"],
+        'output.uri: "/disks/results" lies on no volume and would be lost; mount one there with volumes and',
+        [*VOLUME, "output.uri=/disk/results"],
+        id="output-on-no-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "checkpoint.uri=/disks/checkpoints"],
+        'checkpoint.uri: "/disks/checkpoints" lies on no volume and would be lost; mount one there with volumes and',
+        [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
+        id="checkpoints-on-no-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "volumeMounts[0].mountPath=/checkpoints"],
+        'volumeMounts[0].mountPath: "/checkpoints" is a mount of the job itself; choose another path',
+        [*VOLUME, "volumeMounts[0].mountPath=/checkpoints", "checkpoint.uri=/checkpoints"],
+        id="mount-where-checkpoints-are",
+    ),
+    pytest.param(
+        ["volumes[0].name=tmp"],
+        'volumes[0].name: "tmp" is a volume of the job itself; choose another name',
+        ["volumes[0].name=temp"],
+        id="volume-of-the-chart",
+    ),
+    pytest.param(
+        ["volumes[0].name=ssh-auth"],
+        'volumes[0].name: "ssh-auth" is a volume of the job itself; choose another name',
+        ["volumes[0].name=ssh"],
+        id="volume-of-the-operator",
+    ),
+    pytest.param(
+        ["volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"],
+        'volumeMounts[0].name: "disk" is not in volumes; add it there',
+        VOLUME,
+        id="mount-of-no-volume",
+    ),
+    pytest.param(
+        [*VOLUME, "volumeMounts[0].mountPath=/tmp/"],
+        'volumeMounts[0].mountPath: "/tmp/" is a mount of the job itself; choose another path',
+        [*VOLUME, "volumeMounts[0].mountPath=/tmp/cache"],
+        id="mount-of-the-chart",
+    ),
+    pytest.param(
+        [*VOLUME, "volumeMounts[0].mountPath=/home/distrain/.ssh"],
+        'volumeMounts[0].mountPath: "/home/distrain/.ssh" is a mount of the job itself; choose another path',
+        [*VOLUME, "volumeMounts[0].mountPath=/home/distrain"],
+        id="mount-of-the-operator",
+    ),
+    pytest.param(
+        [*S3, "env[0].name=AWS_REGION"],
+        "env[0].name: AWS_REGION is already set, from s3.*; remove it in one place",
+        [*S3, "env[0].name=AWS_ACCESS_KEY_ID"],
+        id="env-of-s3",
+    ),
+    pytest.param(
+        ["mpi.env.A=1", "env[0].name=B", "env[1].name=A"],
+        "env[1].name: A is already set, from mpi.env; remove it in one place",
+        ["mpi.env.A=1", "env[0].name=B"],
+        id="env-of-mpi-env",
+    ),
+    pytest.param(
+        ["mpi.env.OMPI_MCA_plm_rsh_args=-4"],
+        "mpi.env.OMPI_MCA_plm_rsh_args: is already set, from distrain-launch; remove it",
+        ["mpi.env.OMPI_MCA_btl_base_verbose=10"],
+        id="mpi-env-of-the-launcher",
+    ),
+    pytest.param(
+        ["podLabels.app\\.kubernetes\\.io/instance=mine"],
+        "podLabels: app.kubernetes.io/instance is a label of the job itself; remove it",
+        ["podLabels.app\\.kubernetes\\.io/part-of=mine"],
+        id="label-of-the-chart",
+    ),
+    pytest.param(
+        ["podLabels.training\\.kubeflow\\.org/job-name=mine"],
+        "podLabels: training.kubeflow.org/job-name is a label of the job itself; remove it",
+        ["podLabels.job-name=mine"],
+        id="label-of-the-operator",
+    ),
+    pytest.param(
+        ["podAnnotations.sidecar\\.istio\\.io/inject=mine"],
+        "podAnnotations: sidecar.istio.io/inject is an annotation of the job itself; remove it",
+        ["podAnnotations.sidecar\\.istio\\.io/logLevel=mine"],
+        id="annotation-of-the-chart",
+    ),
+    pytest.param(
+        ["mpi.mca.plm_rsh_args=-4"],
+        "mpi.mca.plm_rsh_args: distrain-launch sets it, for the SSH key and hosts of this job; remove it",
+        ["mpi.mca.plm_rsh_num_concurrent=4"],
+        id="mca-of-the-launcher",
+    ),
+    pytest.param(
+        ["mpi.flags={--tag-output,-np,8}"],
+        "mpi.flags[1]: -np follows from workers.replicas and workers.gpus; remove it and its number",
+        ["mpi.flags={--tag-output}"],
+        id="number-of-ranks",
+    ),
+    pytest.param(
+        ["mpi.flags={--hostfile,/hosts}"],
+        "mpi.flags[0]: --hostfile is distrain-launch's own, which reads the operator's list of hosts; remove it",
+        ["mpi.flags={--display-map}"],
+        id="hosts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("refused", "words", "accepted"), CASES)
+def test_rule_refuses_and_accepts_a_neighbour(helm: Path, refused: list[str], words: str, accepted: list[str]) -> None:
+    message = refusal(helm, *set_arguments(refused))
+
+    assert f"distrain: {words}" in message
+    render(helm, *set_arguments(accepted))
+
+
+@pytest.mark.parametrize(
+    ("refused", "accepted"),
+    [pytest.param("1run", "run1", id="starts-with-a-digit"), pytest.param("run.1", "run-1", id="has-a-dot")],
+)
+def test_release_name_that_is_no_host_name_is_refused(helm: Path, refused: str, accepted: str) -> None:
+    message = refusal(helm, release=refused)
+
+    assert f'distrain: release name: "{refused}" cannot be the host name of a pod; start it with a letter' in message
+    render(helm, release=accepted)
+
+
+def test_all_broken_rules_are_told_in_one_answer(helm: Path) -> None:
+    wrong = ["framework=pytorch", "gpus=5", "data.uri=s3://digits", "launcher.memory=1Gi", "runAsUser=0"]
+
+    message = refusal(helm, *set_arguments(wrong))
+
+    lines = [line for line in message.splitlines() if "distrain: " in line]
+    assert [line.split("distrain: ", 1)[1].split(": ")[0] for line in lines] == [
+        "launcher.memory", "gpus", "data.uri", "runAsUser",
+    ]  # fmt: skip
+
+
+def test_rules_on_a_kind_that_cannot_be_are_left_out(helm: Path) -> None:
+    wrong = ["framework=pytorch", "job.kind=MXJob", "launcher.memory=1Gi", "gpus=5"]
+
+    lines = refusal(helm, *set_arguments(wrong)).splitlines()
+
+    told = [line.split("distrain: ", 1)[1].split(": ")[0] for line in lines if "distrain: " in line]
+    assert told == ["job.kind", "gpus"]
+
+
+@pytest.mark.parametrize("path", ["workers.memory", "workers.shm", "launcher.memory"])
+@pytest.mark.parametrize(
+    ("refused", "number", "accepted"),
+    [("16", "16", "1048576"), ("1023Ki", "1023", "1024Ki"), ("1048k", "1048", "1049k"), ("900.5k", "900.5", "1.1M")],
+)
+def test_memory_without_its_unit_is_refused(helm4: Path, path: str, refused: str, number: str, accepted: str) -> None:
+    small = ("--set-string", "workers.shm=1048576") if path == "workers.memory" else ()
+
+    message = refusal(helm4, "--set-string", f"{path}={refused}")
+
+    assert f'distrain: {path}: "{refused}" is less than 1Mi; did you mean {number}Gi or {number}Mi?' in message
+    render(helm4, "--set-string", f"{path}={accepted}", *small)

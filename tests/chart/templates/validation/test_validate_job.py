@@ -1,0 +1,293 @@
+"""Rules on the job and its kind (_validate-job.tpl): each refusal with its words, and a neighbour that is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.kinds import KINDS
+from tests.chart.rendering import refusal, render_with, set_arguments
+
+PYTORCH = "framework=pytorch"
+MASTER = "job.elastic=false"
+PLAIN = "job.kind=Plain"
+V1 = "job.apiVersion=v1"
+MXJOB = KINDS["mxjob-v1"]
+BETA = KINDS["mxjob-v1beta1"]
+TFJOB = KINDS["tfjob"]
+QUEUE = ("gang.scheduler=kueue", "gang.queue=team")
+
+CASES = {
+    "parameter-server-of-pytorch": (
+        (PYTORCH, "strategy=parameter-server"),
+        "strategy: parameter-server is for tensorflow and mxnet, not for pytorch; --set strategy=allreduce",
+        (PYTORCH,),
+    ),
+    "pytorchjob-of-tensorflow": (
+        ("job.kind=PyTorchJob",),
+        "job.kind: PyTorchJob does not run tensorflow with strategy allreduce; "
+        "--set job.kind=auto or --set job.kind=MPIJob",
+        ("job.kind=PyTorchJob", PYTORCH),
+    ),
+    "mpijob-with-servers": (
+        ("job.kind=MPIJob", *TFJOB),
+        "job.kind: MPIJob does not run tensorflow with strategy parameter-server; "
+        "--set job.kind=auto or --set job.kind=TFJob",
+        ("job.kind=TFJob", *TFJOB),
+    ),
+    "tfjob-without-servers": (
+        ("job.kind=TFJob",),
+        "--set job.kind=MPIJob or --set job.kind=Plain, or --set strategy=parameter-server",
+        ("job.kind=TFJob", *TFJOB),
+    ),
+    "mxjob-of-tensorflow": (
+        ("job.kind=MXJob", *TFJOB),
+        "job.kind: MXJob does not run tensorflow with strategy parameter-server",
+        ("job.kind=MXJob", *MXJOB),
+    ),
+    "plain-with-servers": (
+        (PLAIN, *MXJOB),
+        "job.kind: Plain does not run mxnet with strategy parameter-server; "
+        "--set job.kind=auto or --set job.kind=MXJob",
+        (PLAIN, "framework=mxnet"),
+    ),
+    "version-of-another-kind": (
+        (PYTORCH, "job.apiVersion=v2beta1"),
+        "job.apiVersion: v2beta1 is no version of PyTorchJob; --set job.apiVersion=v1 or auto",
+        (PYTORCH, V1),
+    ),
+    "version-of-plain": (
+        (PLAIN, V1),
+        "job.apiVersion: v1 is no version of Plain; --set job.apiVersion=auto",
+        (PLAIN,),
+    ),
+    "range-of-no-elastic-job": (
+        ("workers.minReplicas=2",),
+        "workers.minReplicas: 2 is set, but this MPIJob is not elastic; --set workers.minReplicas=null, or take a",
+        ("workers.minReplicas=2", PYTORCH),
+    ),
+    "range-of-master-and-workers": (
+        (PYTORCH, MASTER, "workers.maxReplicas=4"),
+        "workers.maxReplicas: 4 is set, but this PyTorchJob is not elastic",
+        (PYTORCH, "workers.maxReplicas=4"),
+    ),
+    "below-the-range": (
+        (PYTORCH, "workers.minReplicas=3"),
+        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 3 and 1000; change one",
+        (PYTORCH, "workers.minReplicas=2"),
+    ),
+    "above-the-range": (
+        (PYTORCH, "workers.maxReplicas=1"),
+        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 1 and 1; change one",
+        (PYTORCH, "workers.maxReplicas=2"),
+    ),
+    "launcher-of-pytorchjob": (
+        (PYTORCH, "launcher.memory=1Gi"),
+        "launcher.memory: is set, but this job is a PyTorchJob, which has no launcher; --set launcher.memory=null",
+        (PYTORCH, "job.kind=MPIJob", "launcher.memory=1Gi"),
+    ),
+    "servers-of-mpijob": (
+        ("servers.replicas=2",),
+        "servers.replicas: is set, but this job is a MPIJob, which has no server; --set servers.replicas=null",
+        (*TFJOB, "servers.replicas=2"),
+    ),
+    "scheduler-of-tfjob": (
+        (*TFJOB, "scheduler.nodeSelector.pool=cpu"),
+        "scheduler.nodeSelector: is set, but this job is a TFJob, which has no scheduler",
+        (*MXJOB, "scheduler.nodeSelector.pool=cpu"),
+    ),
+    "tolerations-of-a-role-that-is-not-there": (
+        (PYTORCH, "launcher.tolerations[0].operator=Exists"),
+        "launcher.tolerations: is set, but this job is a PyTorchJob",
+        ("launcher.tolerations[0].operator=Exists",),
+    ),
+    "timeout-of-a-chief": (
+        (*TFJOB, "launcher.workersTimeout=60"),
+        "launcher.workersTimeout: 60 is set, but the Chief of a TFJob waits for its workers as long as it takes",
+        ("launcher.workersTimeout=60",),
+    ),
+    "gpus-that-a-tfjob-leaves-idle": (
+        (*TFJOB, "workers.gpus=4", "workers.replicas=3", "gpus=12"),
+        "workers.gpus: 4, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus=1,workers.replicas=12",
+        (*TFJOB, "workers.gpus=1", "workers.replicas=12", "gpus=12"),
+    ),
+    "gpus-that-a-large-tfjob-leaves-idle": (
+        (*TFJOB, "workers.gpus=2", "workers.replicas=501"),
+        "workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus=1,workers.replicas=1000, as 1000 workers are the most; or --set strategy=allreduce",
+        (*TFJOB, "workers.gpus=4", "command={train}"),
+    ),
+    "time-to-live": (
+        (PYTORCH, "job.ttlSecondsAfterFinished=60"),
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole PyTorchJob v1, and the next helm",
+        ("job.ttlSecondsAfterFinished=60",),
+    ),
+    "time-to-live-of-plain": (
+        (PLAIN, "job.ttlSecondsAfterFinished=60"),
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole Plain, and the next helm upgrade",
+        (PLAIN,),
+    ),
+    "clean-all-of-v2beta1": (
+        ("job.cleanPodPolicy=All",),
+        "job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an MPIJob v2beta1 nevertheless; --set",
+        (V1, "job.cleanPodPolicy=All"),
+    ),
+    "clean-none-of-plain": (
+        (PLAIN, "job.cleanPodPolicy=None"),
+        "job.cleanPodPolicy: None, but the workers of job.kind Plain always end with the job",
+        ("job.cleanPodPolicy=None",),
+    ),
+    "live-tfjob": (
+        ("strategy=parameter-server", "rescale.mode=live"),
+        "rescale.mode: live, but the pods of this TFJob know their number from their start; --set rescale.mode=auto",
+        ("rescale.mode=live",),
+    ),
+    "live-master": (
+        (PYTORCH, "job.elastic=false", "rescale.mode=live"),
+        "rescale.mode: live, but the pods of this PyTorchJob know their number from their start; --set "
+        "rescale.mode=auto, or job.elastic=true",
+        (PYTORCH, "rescale.mode=live"),
+    ),
+    "deadline-of-v1beta1": (
+        (*BETA, "job.activeDeadlineSeconds=60"),
+        "job.activeDeadlineSeconds: 60 is set, but an MXJob v1beta1 has no deadline",
+        (*MXJOB, "job.activeDeadlineSeconds=60"),
+    ),
+    "gang-of-v1alpha2": (
+        ("job.apiVersion=v1alpha2", "gang.scheduler=volcano"),
+        "gang.scheduler: volcano, but the operator of MPIJob v1alpha2 knows kube-batch alone",
+        (V1, "gang.scheduler=volcano"),
+    ),
+    "gang-of-v1beta1": (
+        (*BETA, "gang.scheduler=scheduler-plugins"),
+        "gang.scheduler: scheduler-plugins, but the operator of MXJob v1beta1 knows kube-batch alone",
+        (*MXJOB, "gang.scheduler=scheduler-plugins"),
+    ),
+    "queue-without-a-gang": (
+        ("gang.queue=team",),
+        'gang.queue: "team" is set, but gang.scheduler none has none; --set gang.queue="", or choose another',
+        ("gang.queue=team", "gang.scheduler=volcano"),
+    ),
+    "queue-of-scheduler-plugins": (
+        ("gang.queue=team", "gang.scheduler=scheduler-plugins"),
+        'gang.queue: "team" is set, but gang.scheduler scheduler-plugins has none',
+        ("gang.schedulerName=mine", "gang.scheduler=scheduler-plugins"),
+    ),
+    "priority-of-scheduler-plugins": (
+        ("gang.priorityClass=high", "gang.scheduler=scheduler-plugins"),
+        'gang.priorityClass: "high" is set, but gang.scheduler scheduler-plugins has none',
+        ("gang.priorityClass=high", "gang.scheduler=volcano"),
+    ),
+    "scheduler-of-kueue": (
+        (*QUEUE, "gang.schedulerName=mine"),
+        'gang.schedulerName: "mine" is set, but gang.scheduler kueue has none',
+        QUEUE,
+    ),
+    "kueue-without-a-queue": (
+        ("gang.scheduler=kueue",),
+        "gang.queue: is empty, but gang.scheduler is kueue; set it to the LocalQueue in the job's namespace",
+        QUEUE,
+    ),
+    "kueue-of-plain": (
+        (PLAIN, *QUEUE),
+        "gang.scheduler: kueue admits the two Jobs of job.kind Plain apart, and each could wait for the other",
+        (PLAIN, "gang.scheduler=volcano"),
+    ),
+    "kueue-of-mpijob-v1": (
+        (V1, *QUEUE),
+        "gang.scheduler: kueue knows MPIJob v2beta1 alone, not v1; --set gang.scheduler=none, or install",
+        (PYTORCH, *QUEUE),
+    ),
+    "mpi-env-without-mpi": (
+        (PYTORCH, "mpi.env.A=1"),
+        "mpi.env.A: is set, but a PyTorchJob does not use MPI; put it under env",
+        (PYTORCH, "mpi.env.A=null"),
+    ),
+    "mpi-parameter-without-mpi": (
+        (PYTORCH, "mpi.mca.pml=ucx"),
+        "mpi.mca.pml: is set, but a PyTorchJob does not use MPI; --set mpi.mca.pml=null",
+        (PYTORCH, "mpi.mca.pml=null"),
+    ),
+    "new-mpi-parameter-without-mpi": (
+        (*TFJOB, "mpi.mca.coll=tuned"),
+        "mpi.mca.coll: is set, but a TFJob does not use MPI; --set mpi.mca.coll=null",
+        ("mpi.mca.coll=tuned",),
+    ),
+    "mpirun-arguments-without-mpi": (
+        (*MXJOB, "mpi.flags={--tag-output}"),
+        "mpi.flags: is set, but a MXJob does not use MPI; --set mpi.flags=null",
+        (*MXJOB, "mpi.flags=null"),
+    ),
+    "interfaces-without-mpi": (
+        (PYTORCH, "network.excludeInterfaces={lo,docker0}"),
+        "network.excludeInterfaces: is set, but a PyTorchJob does not use MPI, which alone takes it; --set",
+        (PYTORCH, "network.interface=eth0"),
+    ),
+    "ssh-port-without-mpi": (
+        (PYTORCH, "ssh.port=2022"),
+        "ssh.port: 2022 is set, but a PyTorchJob v1 starts its ranks without SSH; --set ssh.port=2222",
+        (PYTORCH, "ssh.port=2222"),
+    ),
+    "ssh-port-with-kubectl": (
+        (V1, "ssh.port=2022"),
+        "ssh.port: 2022 is set, but a MPIJob v1 starts its ranks without SSH; --set ssh.port=2222",
+        ("ssh.port=2022",),
+    ),
+    "lost-workers-without-a-launcher": (
+        (PYTORCH, "rescale.lostWorkerTimeout=5"),
+        "rescale.lostWorkerTimeout: 5 is set, but a PyTorchJob has no launcher that waits so; --set",
+        (PLAIN, "rescale.lostWorkerTimeout=5"),
+    ),
+    "form-of-another-kind": (
+        (MASTER,),
+        "job.elastic: false, but a MPIJob has one form; --set job.elastic=true",
+        (PYTORCH, MASTER),
+    ),
+    "live-under-kueue": (
+        (*QUEUE, "rescale.mode=live"),
+        "rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto",
+        (*QUEUE, "rescale.mode=replace"),
+    ),
+    "key-that-nothing-makes": (
+        (PLAIN, "rbac.create=false"),
+        "ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with",
+        (PLAIN, "rbac.create=false", "ssh.secretName=keys"),
+    ),
+    "interface-in-two-places": (
+        ("mpi.mca.btl_tcp_if_include=eth0",),
+        "mpi.mca.btl_tcp_if_include: network.interface and network.excludeInterfaces set it; put the interface there",
+        ("network.interface=eth0",),
+    ),
+    "ssh-secret-of-an-operator": (
+        ("ssh.secretName=keys",),
+        'ssh.secretName: "keys" is set, but a MPIJob does not use it: an operator makes its own key',
+        (PLAIN, "ssh.secretName=keys"),
+    ),
+    "low-port": (
+        ("ssh.port=22",),
+        "ssh.port: 22 is below 1024, which root alone may use, but the pods run as user 1000; take 2222, or",
+        ("ssh.port=22", "podSecurity=baseline"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rule_refuses_and_accepts_a_neighbour(helm: Path, case: str) -> None:
+    refused, words, accepted = CASES[case]
+
+    message = refusal(helm, *set_arguments(*refused))
+
+    assert "distrain: " in message
+    assert words in message
+    render_with(helm, accepted)
+
+
+def test_without_a_job_no_rule_on_jobs_applies(helm: Path) -> None:
+    wrong = CASES["below-the-range"][0]
+
+    others = ("job.enabled=false", "rbac.aggregateToKubeflowEdit=true", "rbac.kinds={MPIJob}")
+    rendered = render_with(helm, (*others, *wrong))
+
+    assert not {"PyTorchJob", "Job", "ServiceAccount", "ConfigMap"} & set(rendered.kinds())

@@ -1,0 +1,24 @@
+"""The entries of the values schema, by path, as schemas/ has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas import build
+
+Schema = dict[str, Any]
+
+SOURCE: Schema = build.read()
+
+
+def entries(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield the path and the entry of every value that the chart knows."""
+    for name, entry in schema["properties"].items():
+        yield f"{path}{name}", entry
+        if "default" not in entry:
+            yield from entries(entry, f"{path}{name}.")
+
+
+ENTRIES = dict(entries(SOURCE))
+LEAVES = {path: entry for path, entry in ENTRIES.items() if "default" in entry}

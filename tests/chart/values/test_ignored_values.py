@@ -1,0 +1,131 @@
+"""No kind of job takes a value and ignores it: each value changes what is rendered, or is refused by name."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import yaml
+
+from tests.chart.kinds import KINDS, every_kind
+from tests.chart.many import Request, render_many
+from tests.chart.mutations import Schema, leaves, replaced, resolved
+from tests.chart.rendering import parse
+
+Values = dict[str, Any]
+
+# Values that others depend on, such as an S3 server's on something that lies there.
+CONTEXT = yaml.safe_load(
+    """
+workers: {gpus: 1, topology: {policy: spread}}
+podSecurity: privileged
+network: {rdma: {resource: rdma/hca}}
+data: {source: s3, uri: "s3://digits"}
+output: {uri: "s3://results"}
+checkpoint: {uri: "s3://results"}
+s3: {endpoint: "https://s3.example.com"}
+preflight: {enabled: true}
+monitoring: {podMonitor: true}
+rbac: {aggregateToKubeflowEdit: true, kinds: [MPIJob]}
+"""
+)
+ROLES = ("launcher", "servers", "scheduler")
+CONTAINER = {"name": "more", "image": "more"}
+# What neither the schema's examples nor its choices give, or where these are what a default comes to.
+SAMPLES: dict[str, Any] = {
+    **{f"{role}.affinity": {"podAffinity": {}} for role in ("workers", *ROLES)},
+    **{f"{role}.tolerations": [{"operator": "Exists"}] for role in ROLES},
+    **{f"{role}.nodeSelector": {"pool": "cpu"} for role in ROLES},
+    "workers.podSpec.dnsConfig": {"nameservers": ["1.2.3.4"]},
+    "workers.podSpec.hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a"]}],
+    "workers.podSpec.initContainers": [CONTAINER],
+    "workers.podSpec.overhead": {"cpu": "1"},
+    "workers.podSpec.resourceClaims": [{"name": "gpu", "resourceClaimName": "gpus"}],
+    "workers.podSpec.runtimeClassName": "nvidia",
+    "workers.podSpec.schedulerName": "mine",
+    "workers.podSpec.terminationGracePeriodSeconds": 7,
+    "image.tag": "2.0",
+    "launcher.memory": "3Gi",
+    "scheduler.memory": "3Gi",
+    "servers.cpu": 3,
+    "servers.memory": "3Gi",
+    "trainer.steps": 7,
+    "test.workers": 1,
+    "image.digest": "sha256:" + 64 * "a",
+    "trainer.extraArgs": ["--verbose"],
+    "podAnnotations": {"a": "b"},
+    "gang.schedulerName": "mine",
+    "monitoring.port": 9401,
+    "monitoring.path": "/more",
+    "monitoring.interval": "15s",
+}  # fmt: skip
+NO_TEST = "Without an all-reduce there is no test to leave out."
+# Values that a kind takes without an effect, with the reason.
+IGNORED = {
+    ("mpijob-v2beta1", "gang.schedulerName"): "mpi-operator's flag names it; NOTES say which flag the operator needs.",
+    **{(kind, "test.enabled"): NO_TEST for kind in ("mxjob-v1", "mxjob-v1beta1", "tfjob")},
+    **{(kind, "mpi.implementation"): "There is one choice." for kind in KINDS},
+}
+
+
+def samples(path: str, entry: Schema, base: Values) -> list[Any]:
+    """Return values to try, none of them the one that is there."""
+    known = resolved(entry)
+    there = functools.reduce(lambda inner, key: inner.get(key, {}), path.split("."), base)
+    found = [SAMPLES[path]] if path in SAMPLES else [*known.get("examples", []), *known.get("enum", [])]
+    if known["type"] == "boolean":
+        found = [True, False]
+    return [value for value in found if value != (known.get("default") if there == {} else there)]
+
+
+@functools.cache
+def base(kind: str) -> Values:
+    """Return the context with the values that ask for this kind."""
+    values: Values = CONTEXT
+    gang = "none" if kind in ("mpijob-v1alpha2", "mxjob-v1beta1") else "volcano"
+    for assignment in (*KINDS[kind], f"gang.scheduler={gang}"):
+        path, _, word = assignment.partition("=")
+        values = with_value(values, path, yaml.safe_load(word))
+    return values
+
+
+def with_value(values: Values, path: str, value: Any) -> Values:
+    *parents, last = path.split(".")
+    for depth in range(1, len(parents) + 1):
+        at = tuple(parents[:depth])
+        if functools.reduce(lambda inner, key: inner.get(key, {}), at, values) == {}:
+            values = replaced(values, at, {})
+    changed: Values = replaced(values, (*parents, last), value)
+    return changed
+
+
+@every_kind
+def test_every_value_changes_the_rendering_or_is_refused_by_name(kind: str) -> None:
+    tried = [(path, value) for path, entry in leaves() for value in samples(path, entry, base(kind))]
+    requests = [base(kind), *(with_value(base(kind), *one) for one in tried)]
+
+    unchanged, *answers = rendered(kind, requests)
+
+    assert not unchanged.startswith("distrain: ")
+    told = {path for (path, _), answer in zip(tried, answers, strict=True) if is_told(path, answer, unchanged)}
+    silent = {path for path, _ in leaves()} - told
+    assert silent == {path for one, path in IGNORED if one == kind}
+
+
+def rendered(kind: str, all_values: list[Values]) -> list[str]:
+    """Return what Helm makes of each of the values in a cluster that serves the kind: the manifest or the refusal."""
+    (first,) = render_many([Request("first", base(kind), helms=("helm4",))])
+    job = next(one for one in parse(first["helm4"].manifest) if one["kind"] in ("Job", *KUBEFLOW))
+    served = ("apiregistration.k8s.io/v1", "monitoring.coreos.com/v1/PodMonitor", f"{job['apiVersion']}/{job['kind']}")
+    requests = [Request("", values, api_versions=served, helms=("helm4",)) for values in all_values]
+    return [answer["helm4"].error or answer["helm4"].manifest for answer in render_many(requests)]
+
+
+KUBEFLOW = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
+
+
+def is_told(path: str, answer: str, unchanged: str) -> bool:
+    """Tell whether the value is in the rendering, or a line of the refusal names it or its group."""
+    if "distrain: " not in answer.partition("\n")[0]:
+        return answer != unchanged
+    return path in answer or path in ("framework", "strategy")

@@ -1,0 +1,73 @@
+"""The same number is the same job, whether a values file gives it or --set, which makes text of a fraction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.kinds import KINDS
+from tests.chart.mutations import Schema, leaves, resolved
+from tests.chart.rendering import set_arguments, template
+
+# Of these, the schema's limits leave some of each value.
+WHOLE = ("1", "2.0", "1e3", "1000", "1000000", "1e6")
+FRACTIONS = ("0.10", "0.1", "0.00005", "5e-5")
+# The context that rules across values ask for.
+NEEDS = {
+    "gpus": ("workers.replicas=1", "workers.gpus={value}"),
+    "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),
+    "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
+}
+# Values that only these have; any other is in an MPIJob.
+FORMS = {
+    "mxjob-v1": ("scheduler.", "servers."),
+    "pytorchjob-elastic": ("workers.minReplicas", "workers.maxReplicas"),
+}
+
+
+def numbers() -> Iterator[tuple[str, Schema]]:
+    """Yield each value that may be a number; free words, such as those of mpi.env, are not leaves of this type."""
+    for path, entry in leaves():
+        known = resolved(entry)
+        if {"number", "integer"} & set(known["type"] if isinstance(known["type"], list) else [known["type"]]):
+            yield path, known
+
+
+def file_of(folder: Path, path: str, spelling: str) -> str:
+    """Write a values file with the number, as a user writes it there."""
+    text: Any = "@"
+    for key in reversed(path.split(".")):
+        text = {key: text}
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(text).replace("'@'", spelling), encoding="utf-8")
+    return str(file)
+
+
+def ways(folder: Path, path: str, spelling: str) -> dict[str, list[str]]:
+    """Return the arguments that give the value this number, by how they do so."""
+    return {
+        "file": ["--values", file_of(folder, path, spelling)],
+        "set": ["--set", f"{path}={spelling}"],
+        "set-string": ["--set-string", f"{path}={spelling}"],
+        "set-json": ["--set-json", f"{path}={json.dumps(float(spelling))}"],
+    }
+
+
+@pytest.mark.parametrize(("path", "entry"), [pytest.param(*one, id=one[0]) for one in numbers()])
+def test_number_renders_the_same_however_it_is_given(helm: Path, tmp_path: Path, path: str, entry: Schema) -> None:
+    form = next((form for form, starts in FORMS.items() if path.startswith(starts)), "mpijob-v2beta1")
+    found: dict[float, set[str]] = {}
+    for spelling in WHOLE + FRACTIONS * ("number" in entry["type"]):
+        needs = [need.format(value=int(float(spelling))) for need in NEEDS.get(path, ())]
+        for given in ways(tmp_path, path, spelling).values():
+            done = template.__wrapped__(helm, *set_arguments(*KINDS[form], *needs), *given)
+            if done.returncode == 0:
+                found.setdefault(float(spelling), set()).add(done.stdout)
+
+    assert found
+    assert {number for number, texts in found.items() if len(texts) > 1} == set()

@@ -1,0 +1,363 @@
+"""The values schema: what it refuses, that nothing in it is idle, and that values.yaml says the same.
+
+test_mutations.py breaks every type, range and choice, and every key; here are the limits that only people can break.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import jsonschema_specifications
+import pytest
+import yaml
+from referencing import Registry, Resource
+
+from schemas import build
+from tests.chart.rendering import CHART, refusal, render
+from tests.chart.values.schema_entries import ENTRIES, LEAVES, SOURCE, Schema
+
+SCHEMA: Schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+# The others are broken by test_mutations.py.
+LIMITS = {
+    "minLength", "maxLength", "pattern", "required", "propertyNames", "additionalProperties", "minProperties",
+    "maxProperties", "uniqueItems",
+}  # fmt: skip
+ORDER = [
+    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "pattern",
+    "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties", "default", "examples",
+]  # fmt: skip
+
+
+def resolved(entry: Schema) -> Schema:
+    """Return the entry with the shared limits that it refers to."""
+    return build.resolved(entry, SOURCE["$defs"])
+
+
+def with_our_limits(entry: Schema) -> Schema:
+    """Return the entry with the shared limits of ours that it refers to; Kubernetes' own begin with a capital."""
+    name = entry.get("$ref", "/A").rpartition("/")[2]
+    return entry if name[0].isupper() else with_our_limits({**SOURCE["$defs"][name], **without_ref(entry)})
+
+
+def without_ref(entry: Schema) -> Schema:
+    return {key: value for key, value in entry.items() if key != "$ref"}
+
+
+def values_with(path: str, value: object) -> dict[str, Any]:
+    """Return the chart's default values with one changed."""
+    values = copy.deepcopy(DEFAULTS)
+    *parents, last = path.split(".")
+    target = values
+    for parent in parents:
+        target = target[parent]
+    target[last] = value
+    return values
+
+
+def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
+    """Return (path of the value, keyword) of each limit that the value breaks."""
+    errors = jsonschema.Draft202012Validator(SCHEMA).iter_errors(values_with(path, value))
+    return {(path, keyword_of(error)) for error in errors}
+
+
+def keyword_of(error: jsonschema.ValidationError) -> str:
+    """Return the limit that the schema sets on the entry; on a map's keys and values it sets one each."""
+    for on_map in ("propertyNames", "additionalProperties"):
+        if on_map in error.absolute_schema_path:
+            return on_map
+    return str(error.validator)
+
+
+def strict_metaschema() -> jsonschema.Draft202012Validator:
+    """Return a validator of schemas that refuses keywords it does not know, at every depth."""
+    strict = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://distrain.invalid/strict",
+        "$dynamicAnchor": "meta",
+        "$ref": "https://json-schema.org/draft/2020-12/schema",
+        "unevaluatedProperties": False,
+    }
+    registry = jsonschema_specifications.REGISTRY.combine(Registry()).with_resource(
+        "https://distrain.invalid/strict", Resource.from_contents(strict)
+    )
+    return jsonschema.Draft202012Validator(strict, registry=registry)
+
+
+def test_schema_has_only_keywords_that_json_schema_knows() -> None:
+    errors = [error.message for error in strict_metaschema().iter_errors(SCHEMA)]
+
+    assert errors == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(("properties", "workers", "properties", "gpus"), id="in-an-entry"),
+        pytest.param(("properties", "env", "items"), id="in-a-list"),
+        pytest.param(("$defs", "cpu"), id="in-a-shared-part"),
+    ],
+)
+def test_misspelt_keyword_is_found(place: tuple[str, ...]) -> None:
+    schema = copy.deepcopy(SCHEMA)
+    target = schema
+    for key in place:
+        target = target[key]
+    target["mimimum"] = 0
+
+    errors = [error.message for error in strict_metaschema().iter_errors(schema)]
+
+    assert any("mimimum" in error for error in errors)
+
+
+@pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_entry_is_described_and_in_order(path: str, entry: Schema) -> None:
+    keys = list(entry)
+
+    assert entry["description"].endswith(".")
+    assert "\n" not in entry["description"]
+    assert len(entry["description"]) <= 110
+    assert keys == sorted(keys, key=ORDER.index)
+
+
+@pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_object_refuses_what_it_does_not_know_or_passes_it_on(path: str, entry: Schema) -> None:
+    known = resolved(entry)
+
+    if path == "global":
+        return
+    if known["type"] == "object":
+        assert "additionalProperties" in known
+    if "properties" in known:
+        assert known["additionalProperties"] is False
+
+
+def test_values_yaml_and_schema_have_the_same_keys_and_defaults() -> None:
+    def default_at(path: str) -> Any:
+        value: Any = DEFAULTS
+        for key in path.split("."):
+            value = value[key]
+        return value
+
+    def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
+        for name, value in values.items():
+            if f"{path}{name}" in LEAVES or not isinstance(value, dict):
+                yield f"{path}{name}"
+            else:
+                yield from leaves(value, f"{path}{name}.")
+
+    assert list(leaves(DEFAULTS)) == list(LEAVES)
+    assert {path: default_at(path) for path in LEAVES} == {path: entry["default"] for path, entry in LEAVES.items()}
+
+
+@pytest.mark.parametrize(("path", "entry"), LEAVES.items(), ids=LEAVES)
+def test_examples_and_default_are_accepted(path: str, entry: Schema) -> None:
+    for value in [entry["default"], *entry.get("examples", [])]:
+        assert broken_limits(path, value) == set()
+
+
+# A value that breaks one limit, and beside it a neighbour that is accepted.
+QUANTITY = [("pattern", "16GB", "16G"), ("pattern", "0", "1"), ("pattern", "lots", "1.5Gi")]
+NAME = [
+    ("pattern", "My_Secret", "my-secret"), ("pattern", "a..b", "a.b"), ("pattern", "-a", "a"),
+    ("maxLength", 254 * "a", 253 * "a"),
+]  # fmt: skip
+LABEL_KEY = [
+    ("a b", "a-b"), ("Example.com/a", "example.com/a"), ("a./b", "a.b/b"), (64 * "a", 63 * "a"), ("a-", "a"),
+]  # fmt: skip
+LABELS = [
+    *(("propertyNames", {bad: ""}, {good: ""}) for bad, good in LABEL_KEY),
+    *(("additionalProperties", {"a": bad}, {"a": good}) for bad, good in ((True, "true"), ("b c", ""), ("-", "A_1.b"))),
+]  # fmt: skip
+ROLES = ("workers", "launcher", "servers", "scheduler")
+SHARED = [
+    *((f"{role}.cpu", "pattern", "100 m", "100m") for role in ROLES),
+    *((f"{role}.cpu", "pattern", "2 cores", "1.5") for role in ROLES),
+    *((f"{role}.memory", *case) for role in ROLES for case in QUANTITY),
+    *((f"{role}.nodeSelector", *case) for role in ROLES for case in LABELS),
+    *((f"{role}.tolerations", "minProperties", [{}], [{"operator": "Exists"}]) for role in ROLES),
+    *((path, *case) for path in ("podLabels", "monitoring.labels") for case in LABELS),
+    *(
+        (path, *case)
+        for path in ("priorityClassName", "serviceAccountName", "s3.secretName", "ssh.secretName", "gang.schedulerName",
+                     "gang.queue", "gang.priorityClass", "preflight.serviceAccountName",
+                     "replace.serviceAccountName")
+        for case in NAME
+    ),
+    *(("image.pullSecrets", keyword, [bad], [good]) for keyword, bad, good in [*NAME, ("minLength", "", "login")]),
+    *(
+        ("workers.podSpec", keyword, {key: bad}, {key: good})
+        for key in ("runtimeClassName", "schedulerName")
+        for keyword, bad, good in [*NAME, ("minLength", "", "nvidia")]
+    ),
+]  # fmt: skip
+CONTAINER = {"name": "a", "image": "b"}
+DNS_LABEL = [("A", "a"), ("a.b", "a-b"), ("-", "1"), (64 * "a", 63 * "a")]
+CASES = [
+    *SHARED,
+    *(
+        ("workers.sidecars", "pattern", [{"name": bad, "image": "b"}], [{"name": good, "image": "b"}])
+        for bad, good in DNS_LABEL
+    ),
+    ("workers.sidecars", "required", [{"name": "a"}], [CONTAINER]),
+    ("workers.sidecars", "minLength", [{"name": "a", "image": ""}], [CONTAINER]),
+    ("workers.podSpec", "required", {"initContainers": [{"name": "a"}]}, {"initContainers": [CONTAINER]}),
+    ("workers.podSpec", "minLength", {"initContainers": [{"name": "a", "image": ""}]}, {"initContainers": [CONTAINER]}),
+    ("workers.podSpec", "pattern", {"initContainers": [{"name": "A", "image": "b"}]}, {"initContainers": [CONTAINER]}),
+    ("workers.podSpec", "additionalProperties", {"overhead": {"cpu": [1]}}, {"overhead": {"cpu": "1"}}),
+    ("workers.podSpec", "additionalProperties", {"nodeName": "a"}, {"dnsPolicy": "Default"}),
+    ("workers.gpuResource", "pattern", "gpu", "amd.com/gpu"),
+    ("workers.shm", "pattern", "1gb", "512Mi"),
+    *(("workers.topology.key", "pattern", bad, good) for bad, good in LABEL_KEY),
+    ("image.repository", "pattern", "team/tensorflow:1.0", "registry.example.com:5000/team/tensorflow"),
+    ("image.tag", "pattern", "one two", "1.0-rc.1"),
+    ("image.digest", "pattern", "sha256:abc", "sha256:" + 64 * "a"),
+    ("trainer.model", "pattern", "lenet", "vgg16"),
+    ("trainer.model", "pattern", "nets:", "nets:small"),
+    ("trainer.model", "pattern", "my-nets:small", "my_nets.of_2024:small_net"),
+    ("trainer.model", "pattern", "mnist:build()", "mnist:build"),
+    ("data.maxBadShare", "pattern", "2", "0.01"),
+    ("data.maxBadShare", "pattern", "-0.1", "1e-3"),
+    ("trainer.learningRate", "pattern", "0.0", "1e-5"),
+    ("trainer.learningRate", "pattern", "fast", ".05"),
+    ("trainer.learningRate", "pattern", "-0.1", "10"),
+    ("env", "minLength", [{"name": ""}], [{"name": "x.y"}]),
+    ("env", "maxProperties", [{"name": "x", "value": "", "valueFrom": {}}], [{"name": "x", "valueFrom": {}}]),
+    *(("volumes", "pattern", [{"name": bad}], [{"name": good}]) for bad, good in DNS_LABEL),
+    ("volumes", "maxProperties", [{"name": "x", "emptyDir": {}, "secret": {}}], [{"name": "x", "emptyDir": {}}]),
+    ("volumeMounts", "pattern", [{"name": "", "mountPath": "/x"}], [{"name": "x", "mountPath": "/x"}]),
+    ("volumeMounts", "pattern", [{"name": "x", "mountPath": "x"}], [{"name": "x", "mountPath": "/x", "subPath": "y"}]),
+    ("volumeMounts", "pattern", [{"name": "x", "mountPath": "/x:y"}], [{"name": "x", "mountPath": "/x y"}]),
+    *(("podAnnotations", "propertyNames", {bad: ""}, {good: ""}) for bad, good in LABEL_KEY),
+    ("podAnnotations", "additionalProperties", {"a": 1}, {"a": "b c"}),
+    ("data.uri", "pattern", "digits/idx", "/digits/idx"),
+    ("data.uri", "pattern", "s3://", "s3://digits"),
+    ("output.uri", "pattern", "http://results", "s3://results"),
+    ("checkpoint.uri", "pattern", "checkpoints", "/checkpoints"),
+    ("checkpoint.every", "pattern", "often", "auto"),
+    ("checkpoint.every", "pattern", "0", "600"),
+    ("s3.endpoint", "pattern", "minio:9000", "http://minio:9000"),
+    ("s3.endpoint", "pattern", "https://user:password@s3.example.com", "https://s3.example.com/path"),
+    ("s3.region", "pattern", "", "eu-central-1"),
+    ("network.interface", "pattern", "eth0,eth1", "eth0.100"),
+    ("network.interface", "pattern", 16 * "a", 15 * "a"),
+    ("network.excludeInterfaces", "pattern", [""], ["docker0"]),
+    ("network.rdma.resource", "pattern", "efa", "vpc.amazonaws.com/efa"),
+    ("mpi.mca", "propertyNames", {"btl tcp": 1}, {"btl_tcp_links": 1}),
+    ("mpi.mca", "additionalProperties", {"a": [1]}, {"a": 1}),
+    ("mpi.env", "additionalProperties", {"A": {"b": "c"}}, {"A": True}),
+    ("mpi.env", "propertyNames", {"NCCL-DEBUG": "INFO"}, {"NCCL_DEBUG": "INFO"}),
+    ("nameOverride", "pattern", "Vision", "vision"),
+    ("nameOverride", "maxLength", 54 * "a", 53 * "a"),
+    ("fullnameOverride", "pattern", "1st", "first"),
+    ("fullnameOverride", "maxLength", 54 * "a", 53 * "a"),
+    ("preflight.image", "pattern", "an image", "registry.example.com/distrain/tensorflow:0.1.0"),
+    ("preflight.image", "pattern", "https://r.example.com/tensorflow", "r.example.com:5000/tensorflow:1@sha256:abc"),
+    ("rbac.kinds", "uniqueItems", ["MPIJob", "MPIJob"], ["MPIJob", "TFJob"]),
+    ("monitoring.path", "pattern", "metrics", "/metrics"),
+    ("monitoring.interval", "pattern", "30", "30s"),
+    ("monitoring.interval", "pattern", "0s", "500ms"),
+    ("global", "pattern", {"imageRegistry": "a b"}, {"imageRegistry": "registry.example.com:5000/team"}),
+    ("global", "pattern", {"imageRegistry": "https://r.example.com/team"}, {"imageRegistry": "r.example.com/team/"}),
+    ("global", "required", {"imagePullSecrets": [{"key": "a"}]}, {"imagePullSecrets": [{"name": "a"}, "b"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "keyword", "bad", "good"), CASES, ids=[f"{case[0]}-{case[2]!r:.40}" for case in CASES]
+)
+def test_limit_refuses_a_value_and_accepts_its_neighbour(path: str, keyword: str, bad: object, good: object) -> None:
+    refused = broken_limits(path, bad)
+    accepted = broken_limits(path, good)
+
+    assert refused == {(path, keyword)}
+    assert accepted == set()
+
+
+def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
+    """Yield (path, keyword) of each limit that the entry sets, inside its lists too; types have a test of their own."""
+    known = with_our_limits(schema)
+    for keyword in LIMITS & set(known):
+        yield path, keyword
+    for inner in (known.get("items"), *known.get("properties", {}).values()):
+        if inner:
+            yield from limits_of(path, inner)
+
+
+def test_every_limit_is_broken_by_a_case() -> None:
+    limits = {limit for path, entry in LEAVES.items() for limit in limits_of(path, entry)}
+    broken = {(path, keyword) for path, keyword, _, _ in CASES}
+
+    assert limits == broken
+
+
+def values_without(path: str) -> dict[str, Any]:
+    """Return the default values less one: what Helm makes of a null."""
+    values = copy.deepcopy(DEFAULTS)
+    *parents, last = path.split(".")
+    target = values
+    for parent in parents:
+        target = target[parent]
+    del target[last]
+    return values
+
+
+@pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_only_a_value_for_which_null_means_none_or_empty_can_be_removed(path: str, entry: Schema) -> None:
+    means_none = "null" in resolved(entry)["type"] or isinstance(entry.get("default"), (list, dict))
+
+    accepted = jsonschema.Draft202012Validator(SCHEMA).is_valid(values_without(path))
+
+    assert accepted == means_none
+
+
+def set_arguments(*assignments: str) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+# Helm's words differ a little between its versions; they name the value in both.
+@pytest.mark.parametrize(
+    ("assignment", "words"),
+    [
+        pytest.param("worker.replicas=4", ["additional properties 'worker' not allowed"], id="misspelt-at-the-top"),
+        pytest.param("workers.replica=4", ["/workers", "'replica' not allowed"], id="misspelt-inside"),
+        pytest.param("workers.replicas=many", ["/workers/replicas", "got string, want integer"], id="wrong-type"),
+        pytest.param("workers.replicas=0", ["/workers/replicas", "got 0, want 1"], id="no-workers"),
+        pytest.param("workers.replicas=null", ["/workers", "missing property 'replicas'"], id="removed"),
+        pytest.param("workers=null", ["missing property 'workers'"], id="removed-whole"),
+    ],
+)
+def test_helm_names_the_value_it_refuses(helm: Path, assignment: str, words: list[str]) -> None:
+    message = refusal(helm, *set_arguments(assignment))
+
+    for word in words:
+        assert word in message
+
+
+def test_helm_accepts_null_where_it_means_none_or_empty(helm: Path) -> None:
+    nullable = [path for path, entry in LEAVES.items() if isinstance(entry["default"], (list, dict))]
+    nullable += [path for path, entry in LEAVES.items() if "null" in resolved(entry)["type"]]
+
+    rendered = render(helm, *set_arguments(*(f"{path}=null" for path in nullable)))
+
+    assert rendered.mpirun == []
+    assert rendered.container("Launcher")["resources"]["limits"] == {"memory": "512Mi"}
+
+
+def test_keys_for_others_are_ignored(helm: Path) -> None:
+    rendered = render(helm, *set_arguments("global.team=vision", "x-note=mine"))
+
+    assert rendered.job == render(helm).job
+
+
+def test_number_with_a_point_may_come_from_set(helm: Path) -> None:
+    rendered = render(helm, *set_arguments("trainer.learningRate=0.05", "workers.cpu=1.5"))
+
+    assert "--learning-rate=0.05" in rendered.program
+    assert rendered.container("Worker")["resources"]["requests"] == {"cpu": "1.5"}

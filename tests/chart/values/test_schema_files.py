@@ -1,0 +1,108 @@
+"""What is written from the schema or beside it: the JSON, the list of values, values.yaml's comments, editors' help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import referencing
+import yaml
+from referencing.jsonschema import DRAFT202012
+
+from schemas import build, document, kubernetes
+from tests.chart.rendering import CHART, REPOSITORY, VALUES
+from tests.chart.values.schema_entries import ENTRIES, LEAVES, Schema
+
+VALUES_YAML = CHART / "values.yaml"
+FILES = [VALUES_YAML, *sorted(VALUES.glob("*.yaml"))]
+
+
+def test_json_is_what_the_yaml_builds() -> None:
+    assert build.build() == build.TARGET.read_text(encoding="utf-8"), "run `make schema`"
+
+
+def test_list_of_values_is_what_the_yaml_builds() -> None:
+    assert document.document() == document.TARGET.read_text(encoding="utf-8"), "run `make schema`"
+
+
+def test_kubernetes_types_are_those_of_the_pinned_release() -> None:
+    expected = kubernetes.TARGET.read_text(encoding="utf-8")
+
+    assert kubernetes.extract() == expected, "run `python -m schemas.kubernetes`, then `make schema`"
+
+
+@pytest.mark.parametrize("path", LEAVES)
+def test_list_of_values_has_a_row_for_every_value(path: str) -> None:
+    (row,) = [line for line in document.document().splitlines() if line.startswith(f"| `{path}` |")]
+    cells = re.split(r"(?<!\\) \| ", row.strip("| "))
+
+    assert len(cells) >= 4
+    assert all(cells[1:4])
+
+
+def paragraphs(text: str) -> Iterator[list[str]]:
+    """Yield the lines between two empty ones."""
+    for part in text.split("\n\n"):
+        yield part.splitlines()
+
+
+def keys_without_comment(text: str) -> list[str]:
+    """Return the values above which their paragraph has no comment; a group may leave it to its values."""
+    missing = []
+    for lines in paragraphs(text):
+        for index, line in enumerate(lines):
+            is_value = re.match(r" *[a-zA-Z]+: ", line)
+            if is_value and not any(above.lstrip().startswith("# ") for above in lines[:index]):
+                missing.append(line.strip())
+    return missing
+
+
+def test_every_value_of_values_yaml_has_a_comment() -> None:
+    assert keys_without_comment(VALUES_YAML.read_text(encoding="utf-8")) == []
+
+
+def test_comments_name_values_that_exist() -> None:
+    comments = " ".join(re.findall(r"# (.*)", VALUES_YAML.read_text(encoding="utf-8")))
+    groups = {path.split(".")[0] for path in ENTRIES if "." in path}
+    named = [word for word in re.findall(r"[a-zA-Z0-9]+(?:\.[a-zA-Z]+)+", comments) if word.split(".")[0] in groups]
+
+    unknown = {word for word in named if word not in ENTRIES and not word.endswith((".yaml", ".md", ".io"))}
+
+    assert unknown == set()
+    assert len(named) > 10
+
+
+def schema_of(file: Path) -> Path:
+    """Return the schema that an editor with yaml-language-server takes for the file."""
+    first = file.read_text(encoding="utf-8").splitlines()[0]
+    (path,) = re.findall(r"^# yaml-language-server: \$schema=(\S+)$", first)
+    return (file.parent / path).resolve()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_editor_accepts_the_file_and_finds_a_misspelt_key(file: Path) -> None:
+    validator = editors_validator(schema_of(file))
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+
+    assert list(validator.iter_errors(values)) == []
+    assert [error.json_path for error in validator.iter_errors({**values, "trainr": {}})] == ["$"]
+    toleration = {"workers": {**values["workers"], "tolerations": [{"operater": "Exists"}]}}
+    assert [error.json_path for error in validator.iter_errors({**values, **toleration})] == [
+        "$.workers.tolerations[0]"
+    ]
+
+
+def editors_validator(schema: Path) -> jsonschema.Draft202012Validator:
+    """Return a validator that follows references to files beside the schema, as editors do."""
+
+    def retrieve(uri: str) -> referencing.Resource[Schema]:
+        contents = yaml.safe_load((REPOSITORY / "schemas" / uri).read_text(encoding="utf-8"))
+        return DRAFT202012.create_resource(contents)
+
+    registry: Any = referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
+    contents = yaml.safe_load(schema.read_text(encoding="utf-8"))
+    return jsonschema.Draft202012Validator(contents, registry=registry)

@@ -1,0 +1,267 @@
+"""What is uninstalled again, and what stays, when an installation fails, is interrupted, or does not start."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain import kube
+from distrain.apiserver.target import Target
+from distrain.errors import (
+    DistrainError,
+    ForbiddenError,
+    HelmError,
+    NameInUseError,
+    StartError,
+    StoppedError,
+    UnreachableError,
+)
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation
+from distrain.release import install
+from distrain.release.install import Release, Tools
+from distrain.release.interrupts import SIGNALS, Interrupts
+
+RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
+OPERATION = Operation("abc")
+
+pytestmark = pytest.mark.usefixtures("signals")
+
+
+class FakeHelm:
+    """Has the release once it is installed; `owner` is whose operation made it."""
+
+    def __init__(
+        self, *, fails: DistrainError | None = None, owner: str = "abc", uninstall_fails: bool = False
+    ) -> None:
+        self.fails, self.owner, self.uninstall_fails = fails, owner, uninstall_fails
+        self.during: Callable[[], None] = lambda: None
+        self.uninstalled: list[str] = []
+
+    def install(self, *_: Any) -> str:
+        self.during()
+        if self.fails:
+            raise self.fails
+        return "notes"
+
+    def has_made(self, _: str, operation: Operation, __: Target) -> bool:
+        return operation.name == self.owner
+
+    def uninstall(self, name: str, _: Target) -> None:
+        if self.uninstall_fails:
+            raise HelmError("no permission")
+        self.uninstalled.append(name)
+
+
+class FakeCluster:
+    """A cluster without the namespace; `objects` are put into it by somebody else."""
+
+    def __init__(self, *objects: str) -> None:
+        self.objects = objects
+        self.deleted: list[str] = []
+
+    def create_namespace(self, _: str) -> str:
+        return "uid"
+
+    def named(self, _: str, __: str, plural: str) -> list[kube.Named]:
+        names = [name.partition("/")[2] for name in self.objects if name.startswith(f"{plural}/")]
+        return [kube.Named(kube.Metadata(name=name)) for name in names]
+
+    def delete_namespace(self, name: str, uid: str) -> None:
+        self.deleted.append(f"{name} {uid}")
+
+
+def _install(
+    helm: Any,
+    cluster: Any = None,
+    start: Callable[[], None] | None = None,
+    create_namespace: bool = False,
+    told: list[str] | None = None,
+) -> list[str]:
+    """Install with these fakes and return what was told; `start` stands for the wait for the job's start."""
+    told = [] if told is None else told
+    fake: Any = cluster or FakeCluster()
+    tools = Tools(helm, fake, Interrupts(), told.append, told.append)
+    followed: Any = start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(install, "until_started", lambda _, follow, __: follow())
+        install.install(tools, RELEASE, OPERATION, create_namespace=create_namespace, followed=followed)
+    return told
+
+
+def _fail(error: BaseException) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def _signal(number: int = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
+
+
+def test_job_that_starts_stays() -> None:
+    helm = FakeHelm()
+
+    assert _install(helm, start=lambda: None) == ["notes"]
+    assert helm.uninstalled == []
+
+
+def test_job_that_cannot_start_is_uninstalled_again() -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(StartError) as refused:
+        _install(helm, start=_fail(StartError("no image")))
+
+    assert refused.value.messages == ("no image", "run1: uninstalled again")
+    assert helm.uninstalled == ["run1"]
+
+
+STAYS = (
+    "run1: is left as it is; watch it with `kubectl --namespace team get pods --watch "
+    "--selector app.kubernetes.io/instance=run1`, or remove it with `helm uninstall run1 --namespace team`"
+)
+
+
+@pytest.mark.parametrize("error", [UnreachableError("silent"), ForbiddenError("pods cannot be read")])
+def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(type(error)) as unknown:
+        _install(helm, start=_fail(error))
+
+    assert unknown.value.messages == (error.messages[0], STAYS)
+    assert helm.uninstalled == []
+
+
+def test_mistake_of_our_own_after_helms_success_undoes_nothing() -> None:
+    helm, told = FakeHelm(), list[str]()
+
+    with pytest.raises(ZeroDivisionError):
+        _install(helm, start=_fail(ZeroDivisionError()), told=told)
+
+    assert (helm.uninstalled, told) == ([], ["notes", STAYS])
+
+
+def test_namespace_that_cannot_be_made_leaves_helm_alone() -> None:
+    class Silent(FakeCluster):
+        def create_namespace(self, _: str) -> str:
+            raise UnreachableError("silent")
+
+    helm = FakeHelm()
+    helm.during = _fail(AssertionError("Helm was run"))
+
+    with pytest.raises(UnreachableError) as refused:
+        _install(helm, Silent(), create_namespace=True)
+
+    assert refused.value.messages == ("silent",)
+
+
+def test_what_a_failed_installation_left_is_removed() -> None:
+    helm = FakeHelm(fails=HelmError("admission webhook says no"))
+
+    with pytest.raises(HelmError) as refused:
+        _install(helm)
+
+    words = "run1: Helm could not install it: admission webhook says no"
+    assert refused.value.messages == (words, "run1: uninstalled again")
+
+
+@pytest.mark.parametrize("error", [NameInUseError("taken"), HelmError("connection lost")])
+def test_release_that_somebody_else_made_meanwhile_is_left_alone(error: DistrainError) -> None:
+    helm = FakeHelm(fails=error, owner="another")
+
+    with pytest.raises(type(error)):
+        _install(helm)
+
+    assert helm.uninstalled == []
+
+
+def test_uninstall_that_fails_is_told_with_what_remains() -> None:
+    with pytest.raises(StartError) as refused:
+        _install(FakeHelm(uninstall_fails=True), start=_fail(StartError("no image")))
+
+    assert refused.value.messages[1].startswith("run1: could not be uninstalled again: no permission; watch it with")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
+    helm = FakeHelm()
+    helm.during = lambda: _signal(number)
+
+    with pytest.raises(StoppedError) as stopped:
+        _install(helm)
+
+    assert stopped.value.messages == ("interrupted", "run1: uninstalled again")
+
+
+def test_terminal_that_is_closed_undoes_nothing() -> None:
+    helm = FakeHelm()
+    helm.during = lambda: _signal(signal.SIGHUP)
+
+    assert _install(helm, start=lambda: _signal(signal.SIGHUP)) == ["notes"]
+    assert helm.uninstalled == []
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
+    # As under nohup, and for what a shell's script runs in the background.
+    signal.signal(number, signal.SIG_IGN)
+    helm = FakeHelm()
+    helm.during = lambda: _signal(number)
+
+    assert _install(helm, start=lambda: _signal(number)) == ["notes"]
+    assert helm.uninstalled == []
+
+
+def test_signal_while_the_start_is_followed_takes_effect_at_once() -> None:
+    reached: list[str] = []
+
+    def start() -> None:
+        _signal()
+        reached.append("after")
+
+    with pytest.raises(StoppedError):
+        _install(FakeHelm(), start=start)
+
+    assert reached == []
+
+
+def test_failure_of_helm_that_a_signal_caused_is_an_interruption() -> None:
+    helm = FakeHelm(fails=HelmError(""), owner="nobody")
+    helm.during = _signal
+
+    with pytest.raises(StoppedError, match=r"^interrupted; nothing was changed$"):
+        _install(helm)
+
+
+def test_signal_after_the_end_changes_nothing() -> None:
+    helm = FakeHelm()
+
+    _install(helm)
+    _signal()
+
+    assert helm.uninstalled == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "told", "deleted"),
+    [
+        pytest.param((), "namespace team: deleted again", ["team uid"], id="empty"),
+        pytest.param(("configmaps/kube-root-ca.crt",), "namespace team: deleted again", ["team uid"], id="given"),
+        pytest.param(("pods/other",), "namespace team: stays, as it holds pods/other by now", [], id="used"),
+    ],
+)
+def test_namespace_made_for_it_goes_unless_it_is_used(objects: tuple[str, ...], told: str, deleted: list[str]) -> None:
+    cluster = FakeCluster(*objects)
+
+    with pytest.raises(HelmError) as refused:
+        _install(FakeHelm(fails=HelmError("no")), cluster, create_namespace=True)
+
+    assert refused.value.messages[-1] == told
+    assert cluster.deleted == deleted
