@@ -84,7 +84,7 @@ def test_variable_that_names_as_many_gpus_as_asked_for_is_no_more_than_suspected
 ) -> None:
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidia0").touch()
-    monkeypatch.setattr(gpus, "driver_trouble", lambda: "the driver's answer")
+    monkeypatch.setattr(gpus, "driver_failure", lambda: "the driver's answer")
 
     cause = gpus.cause_of({"DISTRAIN_GPUS": "2", "CUDA_VISIBLE_DEVICES": "0,GPU-7f"}, tmp_path)
 
@@ -141,7 +141,7 @@ class Driver:
 def test_driver_that_answers_is_quoted(monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:
     monkeypatch.setattr("distrain_trainer.gpus.ctypes.CDLL", lambda name: Driver(code))
 
-    assert said in gpus.driver_trouble()
+    assert said in gpus.driver_failure()
 
 
 @pytest.mark.parametrize("program", PROGRAMS, indirect=True)

@@ -16,7 +16,7 @@ from distrain_trainer.config import Config, parse
 from distrain_trainer.data import Dataset, load
 from distrain_trainer.errors import ArgumentError, FinishedError, end_rank, holds_weights_only, rank_from_environment
 from distrain_trainer.models.user import find, is_users
-from distrain_trainer.storage import Patience, open_store
+from distrain_trainer.storage import Retry, open_store
 
 # The programs by framework and strategy. PyTorch uses DistributedDataParallel, or Horovod under mpirun.
 PROGRAMS = {
@@ -86,7 +86,7 @@ def read_input(config: Config) -> Dataset:
 def require_writable_output(config: Config) -> None:
     """By rank 0: write log.txt unchanged, so that an output that cannot be written fails before the training."""
     if config.output and rank_from_environment() == 0:
-        store = open_store(config.output, value="output.uri", patience=Patience())
+        store = open_store(config.output, value="output.uri", retry=Retry())
         held = store.read_tagged("log.txt")
         store.write("log.txt", held[0] if held else b"")
 

@@ -74,7 +74,7 @@ class DataError(TrainerError):
     """The data can be read, but not trained on."""
 
 
-class DamagedError(DataError):
+class DamagedSampleError(DataError):
     """One sample cannot be decoded."""
 
 
@@ -131,7 +131,7 @@ def end_rank(error: BaseException) -> NoReturn:
         _exit(error.exit_code)
     is_of_storage = isinstance(error, StorageError) and not isinstance(error, MissingError)
     if rank_from_environment() != 0:
-        if told_to_end_within(SECONDS_TO_BE_ALONE if is_of_storage else SECONDS_FOR_RANK_0):
+        if termination_requested_within(SECONDS_TO_BE_ALONE if is_of_storage else SECONDS_FOR_RANK_0):
             _exit(error.exit_code if isinstance(error, TrainerError) else 1)
         if is_of_storage:
             error = UnfitError(f"{socket.gethostname()}: {error}")
@@ -146,22 +146,22 @@ def end_rank(error: BaseException) -> NoReturn:
     _exit(code)
 
 
-class Told:
-    """The flag `to_end`: whether this process has received a signal to end."""
+class Termination:
+    """The flag `requested`: whether this process has received a signal to end."""
 
-    to_end = False
+    requested = False
 
 
-def told_to_end_within(seconds: float) -> bool:
+def termination_requested_within(seconds: float) -> bool:
     """Wait up to `seconds` for a signal to end. Return whether it arrived during the wait.
 
     Return False at once if a signal had arrived before.
     """
     deadline = time.monotonic() + seconds
-    was_told = Told.to_end
-    while not Told.to_end and time.monotonic() < deadline:
+    was_requested = Termination.requested
+    while not Termination.requested and time.monotonic() < deadline:
         time.sleep(0.1)
-    return Told.to_end and not was_told
+    return Termination.requested and not was_requested
 
 
 def _exit(code: int) -> NoReturn:

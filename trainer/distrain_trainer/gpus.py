@@ -80,8 +80,8 @@ def cause_of(environment: Mapping[str, str], root: Path) -> str:
             "admin make that runtime the node's default"
         )
     if hidden is not None:
-        return f"{driver_trouble()}; or CUDA_VISIBLE_DEVICES={hidden!r} names GPUs that are missing: take it out of env"
-    return driver_trouble()
+        return f"{driver_failure()}; or CUDA_VISIBLE_DEVICES={hidden!r} names GPUs that are missing: take it out of env"
+    return driver_failure()
 
 
 def count_shown(hidden: str) -> int:
@@ -90,7 +90,7 @@ def count_shown(hidden: str) -> int:
     return len({*takewhile(re.compile("[0-9]+|(GPU|MIG)-.+").fullmatch, devices)})
 
 
-def driver_trouble() -> str:
+def driver_failure() -> str:
     """Initialize NVIDIA's driver (cuInit), and return what it reports, as text."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")

@@ -31,7 +31,7 @@ class Log:
 
 
 @dataclass
-class Spread:
+class RunningMean:
     """The mean and standard error of a stream of numbers (Welford 1962)."""
 
     count: int = 0
@@ -61,7 +61,7 @@ class Speed:
     samples: int = 0
     global_samples: int = 0
     seconds: float = 0.0
-    rates: Spread = field(default_factory=Spread)
+    rates: RunningMean = field(default_factory=RunningMean)
     last_rates: deque[float] = field(default_factory=lambda: deque(maxlen=JITTER_STEPS))
 
     def add(self, *, samples: int, global_samples: int, seconds: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from distrain_trainer.log import Log
-from distrain_trainer.storage import Patience, open_store
+from distrain_trainer.storage import Retry, open_store
 
 RESULTS = "results.json"
 # The number of logged steps that are kept. Each manifest holds them, and a plot needs no more.
@@ -69,7 +69,7 @@ def write_outcome(uri: str, results: Results, log: Log, *, model: str, save: Cal
     Raises StorageError if a file cannot be written.
     """
     # Writing worked at the start, so retry refusals too: the permission may come back.
-    store = open_store(uri, value="output.uri", patience=Patience(allowed=("write",)))
+    store = open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / model
         save(path)
@@ -85,7 +85,7 @@ def is_outcome_of(uri: str, run: str) -> bool:
 
     Raises StorageError if the store cannot be read, StoppedError if a signal arrives during an outage.
     """
-    store = open_store(uri, value="output.uri", patience=Patience(heeds_sigterm=True))
+    store = open_store(uri, value="output.uri", retry=Retry(heeds_sigterm=True))
     held = store.read_tagged(RESULTS)
     if held is None:
         return False

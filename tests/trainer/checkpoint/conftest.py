@@ -11,7 +11,7 @@ from distrain_trainer.checkpoint import lease as leases
 @pytest.fixture
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 0.05)
-    monkeypatch.setattr(leases, "SECONDS_BETWEEN_LOOKS", 0.02)
+    monkeypatch.setattr(leases, "SECONDS_BETWEEN_CHECKS", 0.02)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from distrain_trainer.errors import CheckpointError, FinishedError, StoppedError, Told, UnavailableError
+from distrain_trainer.errors import CheckpointError, FinishedError, StoppedError, Termination, UnavailableError
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
@@ -171,11 +171,11 @@ def test_finished_run_that_is_told_to_end_while_it_asks_a_store_ends(
     def find(store: S3Store, name: str, *place: Any) -> Body | None:
         if not name.endswith(".json"):
             return found(store, name, *place)
-        Told.to_end = True
+        Termination.requested = True
         raise UnavailableError(f"no answer for {name}")
 
     monkeypatch.setattr(S3Store, "_found", find)
-    monkeypatch.setattr(Told, "to_end", False)
+    monkeypatch.setattr(Termination, "requested", False)
     values: dict[str, Any] = {"output": "s3://ends-output/out"} if looked_up == "output" else {"optimizer": "adam"}
 
     with pytest.raises(StoppedError):

@@ -18,7 +18,7 @@ from distrain_trainer.errors import (
     FencedError,
     StoppedError,
     StorageError,
-    Told,
+    Termination,
     UnavailableError,
 )
 from distrain_trainer.storage import FolderStore, Store, open_store
@@ -136,7 +136,7 @@ def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.Monke
     clock.now = 1.0
     liveness, head = Liveness(), Head.first(A)
     waited_for = []
-    # The third look comes after an outage, during which the holder could not write either.
+    # The third check comes after an outage, during which the holder could not write either.
     for seconds in (0, 1, 40, *[1] * 31):
         clock.sleep(seconds)
         waited_for.append(liveness.is_given(head))
@@ -146,7 +146,7 @@ def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.Monke
 
 def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     take(store, A)
-    monkeypatch.setattr(Told, "to_end", True)
+    monkeypatch.setattr(Termination, "requested", True)
     said: list[str] = []
 
     with pytest.raises(StoppedError):

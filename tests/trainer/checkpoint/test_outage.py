@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from distrain_trainer.checkpoint import trouble, writer
+from distrain_trainer.checkpoint import outage, writer
 from distrain_trainer.errors import StoppedError, StorageError, UnavailableError
 from distrain_trainer.loop import stop_flag
 from distrain_trainer.storage import FolderStore
@@ -38,7 +38,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
+def test_outage_is_said_once_and_the_training_goes_on_until_it_is_over(
     disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     disk.is_full = True
@@ -48,18 +48,18 @@ def test_trouble_is_said_once_and_the_training_goes_on_until_it_is_over(
     steps_until(run, lambda: run.writer and run.writer.saved_samples > 0)
     make_step(run)
 
-    trouble, saved, *_ = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", trouble)
+    failed, saved, *_ = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", failed)
     assert saved.startswith("checkpoint: saved 1-")
 
 
-def test_trouble_that_lasts_is_said_each_minute(
+def test_outage_that_lasts_is_said_each_minute(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(trouble, "SECONDS_BETWEEN_WORDS", 0.2)
+    monkeypatch.setattr(outage, "SECONDS_BETWEEN_LINES", 0.2)
     disk.is_full = True
     run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.writer and run.writer.trouble.seconds > 0.5)
+    steps_until(run, lambda: run.writer and run.writer.outage.seconds > 0.5)
 
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert re.fullmatch(rf"checkpoint: step \d+ is not saved \({FULL}\); training goes on, and tries again", first)
@@ -143,8 +143,8 @@ def test_process_whose_write_never_returns_ends(tmp_path: Path) -> None:
 
 
 def test_write_that_goes_on_file_by_file_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "time", clock := Clock())
-    noted = trouble.Trouble()
+    monkeypatch.setattr(outage, "time", clock := Clock())
+    noted = outage.Outage()
     for file in ("state-0", "state-1"):
         noted.note(f"writing {file}")
         clock.sleep(100)
@@ -156,7 +156,7 @@ def test_write_that_goes_on_file_by_file_is_no_hang(monkeypatch: pytest.MonkeyPa
 
 
 def test_listing_that_goes_on_file_by_file_is_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "time", clock := Clock())
+    monkeypatch.setattr(outage, "time", clock := Clock())
     run = begin(tmp_path, checkpoint_max_age=3)
     asked = []
 
@@ -192,13 +192,13 @@ def test_state_is_saved_once_head_names_it_though_a_listing_never_returns(
 
 
 def test_write_that_does_not_return_is_told_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "time", clock := Clock())
-    noted = trouble.Trouble()
+    monkeypatch.setattr(outage, "time", clock := Clock())
+    noted = outage.Outage()
     noted.note("writing state-0")
     told = []
     for _ in range(13):
         clock.sleep(10)
-        told.append(noted.word())
+        told.append(noted.line())
 
     assert [line for line in told if line] == [
         f"checkpoint: writing state-0 has not returned for {seconds} s; training goes on" for seconds in (60, 120)
@@ -209,9 +209,9 @@ def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path) -> N
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.3)
     for _ in range(4):
         disk.is_full = True
-        steps_until(run, lambda: run.writer and run.writer.trouble)
+        steps_until(run, lambda: run.writer and run.writer.outage)
         disk.is_full = False
-        steps_until(run, lambda: run.writer and not run.writer.trouble)
+        steps_until(run, lambda: run.writer and not run.writer.outage)
 
     assert not run.asked
 
@@ -222,15 +222,15 @@ def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
     monkeypatch.setattr(writer, "LONGEST_PAUSE", writer.FIRST_PAUSE)
     run = begin(small_disk, Counter(size=1000), checkpoint_every=0.05)
     others = fill(small_disk)
-    steps_until(run, lambda: run.writer and run.writer.trouble)
+    steps_until(run, lambda: run.writer and run.writer.outage)
 
     others.unlink()
     steps_until(run, lambda: run.lease and run.lease.head.checkpoint)
     run.finish()
 
-    trouble, saved, *_, end = capsys.readouterr().out.splitlines()
-    assert trouble.startswith("checkpoint: step ")
-    assert ": No space left on device; free some of it); training goes on, and tries again" in trouble
+    failed, saved, *_, end = capsys.readouterr().out.splitlines()
+    assert failed.startswith("checkpoint: step ")
+    assert ": No space left on device; free some of it); training goes on, and tries again" in failed
     assert saved.startswith("checkpoint: saved 1-")
     assert end.startswith("finished: ")
     assert not [*small_disk.rglob("*.part")]
@@ -262,7 +262,7 @@ def test_failed_save_leaves_no_part_of_it(disk: Disk, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(FolderStore, "write", write)
     run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.writer and run.writer.trouble)
+    steps_until(run, lambda: run.writer and run.writer.outage)
     assert run.writer
     run.writer.close()
 

@@ -93,9 +93,9 @@ def test_run_begun_anew_in_place_of_a_deleted_head_keeps_its_checkpoint(
 
     assert former.writer
     former.position = former.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
-    trouble = former.writer.save_last(former._snapshot, 10)
+    failure = former.writer.save_last(former._snapshot, 10)
 
-    assert "is held by generation 1 (job run-b)" in trouble
+    assert "is held by generation 1 (job run-b)" in failure
     assert state.stat().st_mtime_ns == written
 
 

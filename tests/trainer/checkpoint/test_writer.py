@@ -13,7 +13,7 @@ import pytest
 
 from distrain.derive import formulas
 from distrain_trainer.checkpoint import interval, writer
-from distrain_trainer.errors import StoppedError, Told
+from distrain_trainer.errors import StoppedError, Termination
 from distrain_trainer.loop import stop_flag
 from tests.trainer.fixtures.counter_run import Counter, begin, make_step, save_step
 from tests.trainer.fixtures.disk import Disk, steps_until, wait_until
@@ -55,13 +55,13 @@ def test_state_is_that_of_its_step_though_the_training_goes_on(disk: Disk, tmp_p
     assert resumed.position.step <= state.weight
 
 
-def test_last_state_is_saved_by_a_slow_write_once_the_trouble_is_over(
+def test_last_state_is_saved_by_a_slow_write_once_the_outage_is_over(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "SECONDS_FOR_LAST", 0.1)
     disk.is_full = True
     run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.writer and run.writer.trouble)
+    steps_until(run, lambda: run.writer and run.writer.outage)
     disk.may_go_on.clear()
     before = disk.writes
     wait_until(lambda: disk.writes > before)
@@ -113,7 +113,7 @@ def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
     number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # monkeypatch resets the flag, which would otherwise stay set for the next tests.
-    monkeypatch.setattr(Told, "to_end", False)
+    monkeypatch.setattr(Termination, "requested", False)
     request = stop_flag.StopRequest()
     handlers = {each: signal.getsignal(each) for each in stop_flag.SIGNALS}
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distrain_trainer.errors import UnavailableError
-from distrain_trainer.storage import Patience, Store, open_store
+from distrain_trainer.storage import Retry, Store, open_store
 from lab.s3.proxy import Fault, Proxy
 
 CONTENT = os.urandom(1_000_000)
@@ -50,7 +50,7 @@ def store(s3_server: Any, s3_proxy: Proxy, s3_env: dict[str, str], monkeypatch: 
     client = s3_server.boto3_client()
     client.create_bucket(Bucket=(bucket := f"faults-{time.monotonic_ns()}"))
     client.put_object(Bucket=bucket, Key="set/a.tar", Body=CONTENT)
-    return open_store(f"s3://{bucket}/set", value="data.uri", patience=Patience(60))
+    return open_store(f"s3://{bucket}/set", value="data.uri", retry=Retry(60))
 
 
 @through("cut", "reset", "stall", "slow-down")
@@ -129,7 +129,7 @@ def test_server_that_is_away_is_waited_for(store: Store, s3_proxy: Proxy) -> Non
 
 
 def test_server_that_stays_away_is_given_up(store: Store, s3_proxy: Proxy) -> None:
-    impatient = open_store(store.uri, value="data.uri", patience=Patience(2))
+    impatient = open_store(store.uri, value="data.uri", retry=Retry(2))
     s3_proxy.stop()
 
     with pytest.raises(UnavailableError, match=r"cannot be reached \(Connection refused\)"):

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint.head import Head, Holder
 from distrain_trainer.errors import StorageError, UnavailableError
-from distrain_trainer.storage import Patience, S3Store
+from distrain_trainer.storage import Retry, S3Store
 from tests.trainer.fixtures.unsteady_s3 import Clock, tag_of
 
 A, B = (Holder(f"run-{name}", (f"pod-{name}",)) for name in "ab")
@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def store_of(client: object, value: str = "checkpoint.uri") -> S3Store:
-    return S3Store("s3://b/run", value, "b", "run", client, Patience())
+    return S3Store("s3://b/run", value, "b", "run", client, Retry())
 
 
 def refusal(code: str, status: int) -> ClientError:

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from distrain_trainer.errors import StoppedError, StorageError, Told, UnavailableError
-from distrain_trainer.storage import Patience, open_store
+from distrain_trainer.errors import StoppedError, StorageError, Termination, UnavailableError
+from distrain_trainer.storage import Retry, open_store
 from distrain_trainer.storage.retry import is_waited_for
 from tests.trainer.fixtures.unsteady_s3 import Clock, Unsteady, tag_of
 
@@ -70,7 +70,7 @@ def test_server_that_starts_later_is_waited_for_and_its_refusal_is_final(
         monkeypatch.setattr("distrain_trainer.storage.retry.time", Clock())
 
         with pytest.raises(StorageError, match=r"^data\.uri: the keys of s3\.secretName may not read"):
-            open_store("s3://datasets/digits", value="data.uri", patience=Patience()).read("a.gz")
+            open_store("s3://datasets/digits", value="data.uri", retry=Retry()).read("a.gz")
 
         server.shutdown()
     said = f"s3.endpoint: {endpoint} cannot be reached (Connection refused); correct it, or start the server"
@@ -81,7 +81,7 @@ def test_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     monkeypatch.setattr("distrain_trainer.storage.retry.SECONDS_TO_WAIT", 0.1)
     monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.1)
-    store = open_store("s3://datasets/digits", value="data.uri", patience=Patience())
+    store = open_store("s3://datasets/digits", value="data.uri", retry=Retry())
 
     with pytest.raises(UnavailableError, match=r"cannot be reached \(Connection refused\)"):
         store.read("a.gz")
@@ -99,14 +99,14 @@ def test_wait_counts_from_the_first_failure_of_a_call(
             raise UnavailableError("no answer")
         return "content"
 
-    assert Patience().ask("read", long_read) == "content"
+    assert Retry().call("read", long_read) == "content"
     first, *_, last = capsys.readouterr().err.splitlines()
     assert first == "no answer; trying again for 600 s"
     assert re.fullmatch(r"the storage answers again, after 3\d\d s", last)
 
     outage = range(5000)
     with pytest.raises(UnavailableError, match="no answer"):
-        Patience().ask("read", long_read)
+        Retry().call("read", long_read)
     assert clock.now < 1700
 
 
@@ -116,10 +116,10 @@ def test_start_that_is_told_to_end_waits_for_no_storage(
     def fail() -> None:
         raise UnavailableError("s3.endpoint: no answer")
 
-    monkeypatch.setattr(Told, "to_end", True)
+    monkeypatch.setattr(Termination, "requested", True)
 
     with pytest.raises(StoppedError):
-        Patience(heeds_sigterm=True).ask("read", fail)
+        Retry(heeds_sigterm=True).call("read", fail)
 
     assert capsys.readouterr().err == "s3.endpoint: no answer; stopped before the training began\n"
 
@@ -199,7 +199,7 @@ def test_busy_server_is_asked_again(unsteady: type[Unsteady], capsys: pytest.Cap
     answers: list[str | None] = ["SlowDown"] * 7
     unsteady.happens = staticmethod(lambda: answers.pop() if answers else None)
 
-    content = open_store("s3://data/set", value="data.uri", patience=Patience()).read("a.tar")
+    content = open_store("s3://data/set", value="data.uri", retry=Retry()).read("a.tar")
 
     assert content == unsteady.content
     first, last = capsys.readouterr().err.splitlines()
@@ -219,7 +219,7 @@ def test_busy_server_ends_no_run_for_good(unsteady: type[Unsteady]) -> None:
 def test_refusal_is_final_at_first_and_waited_out_later(unsteady: type[Unsteady]) -> None:
     answers: list[str | None] = [*["AccessDenied"] * 3, None, "AccessDenied"]
     unsteady.happens = staticmethod(lambda: answers.pop() if answers else None)
-    store = open_store("s3://data/set", value="data.uri", patience=Patience())
+    store = open_store("s3://data/set", value="data.uri", retry=Retry())
 
     with pytest.raises(StorageError, match=r"the keys of s3\.secretName may not read") as raised:
         store.read("a.tar")
@@ -231,7 +231,7 @@ def test_refusal_is_final_at_first_and_waited_out_later(unsteady: type[Unsteady]
 def test_refusal_that_stays_ends_the_run_so_that_it_can_be_resumed(
     unsteady: type[Unsteady], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store("s3://data/set", value="data.uri", patience=Patience(seconds=0.05))
+    store = open_store("s3://data/set", value="data.uri", retry=Retry(seconds=0.05))
     store.read("a.tar")
     unsteady.happens = staticmethod(lambda: "AccessDenied")
 
@@ -243,9 +243,9 @@ def test_ranks_but_the_first_speak_of_a_long_outage_alone_and_name_their_pod(
     unsteady: type[Unsteady], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RANK", "3")
-    store = open_store("s3://data/set", value="data.uri", patience=Patience(seconds=5))
+    store = open_store("s3://data/set", value="data.uri", retry=Retry(seconds=5))
     for seconds in (60, 0.05):
-        monkeypatch.setattr("distrain_trainer.storage.retry.SECONDS_BETWEEN_WORDS", seconds)
+        monkeypatch.setattr("distrain_trainer.storage.retry.SECONDS_BETWEEN_LINES", seconds)
         answers: list[str | None] = ["SlowDown"] * 12
         unsteady.happens = staticmethod(lambda answers=answers: answers.pop() if answers else None)
         store.read("a.tar")
@@ -258,7 +258,7 @@ def test_ranks_but_the_first_speak_of_a_long_outage_alone_and_name_their_pod(
 def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distrain_trainer.storage.retry.SECONDS_OF_A_CALL", 0.1)
     unsteady.happens = staticmethod(lambda: "SlowDown" if not is_waited_for() else None)
-    store = open_store("s3://data/set", value="data.uri", patience=Patience())
+    store = open_store("s3://data/set", value="data.uri", retry=Retry())
 
     assert store.read("a.tar") == unsteady.content
     assert not is_waited_for()

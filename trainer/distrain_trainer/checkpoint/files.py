@@ -23,7 +23,7 @@ OURS = re.compile(r"(manifest\.json|state-\d+\.safetensors|state\.(npz|params|pt
 PIECE = 16 * 1024**2
 
 
-class DamagedError(Exception):
+class DamagedCheckpointError(Exception):
     """A checkpoint has no manifest, or does not match it."""
 
 
@@ -154,12 +154,12 @@ def write(store: Store, checkpoint: Checkpoint, buffer: Buffer, tell: Tell) -> N
 def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoint:
     """Read a checkpoint into the buffer.
 
-    Raises DamagedError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
+    Raises DamagedCheckpointError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
     CheckpointError if it is of another subject, StorageError if the store cannot be read.
     """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:
-        raise DamagedError(f"no {MANIFEST}")
+        raise DamagedCheckpointError(f"no {MANIFEST}")
     try:
         manifest = Manifest.from_json(held[0])
         subject = manifest.subject
@@ -179,7 +179,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoin
     except NewerError:
         raise
     except ValueError as error:
-        raise DamagedError(str(error)) from None
+        raise DamagedCheckpointError(str(error)) from None
 
 
 def subject_of(store: Store, name: str) -> Subject | None:
@@ -214,7 +214,7 @@ def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callab
 
 
 def _require_size(store: Store, path: str, size: int) -> None:
-    """Raise DamagedError if the file has fewer than `size` bytes, or if `size` is 0 and the file is not empty.
+    """Raise DamagedCheckpointError if the file has fewer than `size` bytes, or has any although `size` is 0.
 
     Called before memory is reserved for the file. _read_file finds files that are too long.
     """
@@ -224,11 +224,11 @@ def _require_size(store: Store, path: str, size: int) -> None:
     while piece := _piece(store, path, held, PIECE):
         held += len(piece)
     if held != size:
-        raise DamagedError(f"{path.rpartition('/')[2]}: {held} bytes instead of {size}")
+        raise DamagedCheckpointError(f"{path.rpartition('/')[2]}: {held} bytes instead of {size}")
 
 
 def _read_file(store: Store, path: str, told: FileSum, place: memoryview) -> None:
-    """Read a file piece by piece into `place`. Raises DamagedError if its size or checksum is wrong."""
+    """Read a file piece by piece into `place`. Raises DamagedCheckpointError if its size or checksum is wrong."""
     digest, size, file = hashlib.sha256(), 0, path.rpartition("/")[2]
     # The last read starts at the expected end, and must return nothing.
     while piece := _piece(store, path, size, min(PIECE, max(1, told.size - size))):
@@ -236,19 +236,19 @@ def _read_file(store: Store, path: str, told: FileSum, place: memoryview) -> Non
             place[size : size + len(piece)] = piece
         size += len(piece)
         if size > told.size:
-            raise DamagedError(f"{file}: more than {told.size} bytes")
+            raise DamagedCheckpointError(f"{file}: more than {told.size} bytes")
         digest.update(piece)
     if size != told.size:
-        raise DamagedError(f"{file}: {size} bytes instead of {told.size}")
+        raise DamagedCheckpointError(f"{file}: {size} bytes instead of {told.size}")
     if digest.hexdigest() != told.sha256:
-        raise DamagedError(f"{file}: checksum differs")
+        raise DamagedCheckpointError(f"{file}: checksum differs")
 
 
 def _piece(store: Store, path: str, start: int, length: int) -> bytes:
     try:
         return store.read(path, start=start, length=length)
     except MissingError:
-        raise DamagedError(f"{path.rpartition('/')[2]}: missing") from None
+        raise DamagedCheckpointError(f"{path.rpartition('/')[2]}: missing") from None
 
 
 def newest_good(
@@ -263,7 +263,7 @@ def newest_good(
     for name in _candidates(store, newest, first_generation):
         try:
             return read(store, name, buffer, trained)
-        except (DamagedError, NewerError) as error:
+        except (DamagedCheckpointError, NewerError) as error:
             say(f"checkpoint: {name} is damaged ({error}), skipped")
             if isinstance(error, NewerError):
                 of_newer = of_newer or f"{store.value}: {store.path(name)} cannot be read: {error}"

@@ -16,11 +16,18 @@ from distrain_trainer.checkpoint import files
 from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint.completion import End
 from distrain_trainer.checkpoint.head import FINISHED, TRAINING, Head, Holder
-from distrain_trainer.errors import ConflictError, FencedError, StoppedError, StorageError, Told, UnavailableError
+from distrain_trainer.errors import (
+    ConflictError,
+    FencedError,
+    StoppedError,
+    StorageError,
+    Termination,
+    UnavailableError,
+)
 from distrain_trainer.storage import Store
 
 Say = Callable[[str], None]
-SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_CHECKS = 1.0
 # How far the clocks of two machines may be apart: S3 itself refuses requests whose time is 15 minutes wrong.
 SECONDS_OF_SKEW = 900.0
 # Attempts to change HEAD. More than one or two conflicts in a row mean that the store's tags are wrong.
@@ -58,13 +65,13 @@ class Lease:
                 try:
                     self._tag = self.store.write_if(heads.FILE, new.to_json(), self._tag)
                 except ConflictError:
-                    self._look_again()
+                    self._read_head()
                 else:
                     self.head = new
                     return
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
 
-    def _look_again(self) -> None:
+    def _read_head(self) -> None:
         """Read HEAD after a conflict. Raises FencedError if another generation holds it.
 
         If HEAD is missing, somebody has deleted it, and the next change creates it.
@@ -163,10 +170,10 @@ def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> He
 
 
 def _pause(head: Head, store: Store, say: Say) -> None:
-    if Told.to_end:
+    if Termination.requested:
         say(f"stopped before the training began, while job {head.job} holds {store.uri}")
         raise StoppedError
-    time.sleep(SECONDS_BETWEEN_LOOKS)
+    time.sleep(SECONDS_BETWEEN_CHECKS)
 
 
 def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
@@ -192,22 +199,22 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
 
 @dataclass
 class Liveness:
-    """Judge whether the holder of HEAD is alive, by how long its heartbeat stays unchanged while this process looks.
+    """Judge whether the holder of HEAD is alive, by how long its heartbeat stays unchanged while this process waits.
 
-    At the first look the holder counts as dead only if the heartbeat is older than clocks may differ. A look that comes
-    late, for example after an outage of the store, restarts the count, as the holder could not write either.
+    At the first check the holder counts as dead only if the heartbeat is older than clocks may differ. A check that
+    comes late, for example after an outage of the store, restarts the count, as the holder could not write either.
     """
 
     last_beat: float = 0.0
     seen: float = 0.0
-    looked: float = 0.0
+    last_check: float = 0.0
 
     def is_given(self, head: Head) -> bool:
         """Return whether to wait for the holder of HEAD."""
         if head.state != TRAINING:
             return False
-        now, before = time.monotonic(), self.looked
-        self.looked = now
+        now, before = time.monotonic(), self.last_check
+        self.last_check = now
         if head.heartbeat != self.last_beat:
             self.last_beat, self.seen = head.heartbeat, now
             return bool(before) or heads.now() - head.heartbeat < SECONDS_OF_SKEW

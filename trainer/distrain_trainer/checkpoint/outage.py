@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-SECONDS_BETWEEN_WORDS = 60.0
+SECONDS_BETWEEN_LINES = 60.0
 
 
-class Trouble:
+class Outage:
     """A period in which checkpoints cannot be saved. It begins with the first failure and ends with the next success.
 
-    A call that does not return, for example on a network volume whose server is gone, is trouble too: `silence` is its
-    duration. The saving thread records; the main thread asks.
+    A call that does not return, for example on a network volume whose server is gone, is an outage too: `silence` is
+    its duration. The saving thread records; the main thread asks.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Trouble:
     def reason(self) -> str:
         """The reason why nothing is saved: the last failure, or the call that does not return."""
         doing, silence = self._doing, self.silence
-        if doing and (silence > SECONDS_BETWEEN_WORDS or not self._failure):
+        if doing and (silence > SECONDS_BETWEEN_LINES or not self._failure):
             return f"{doing[0]} has not returned for {silence:.0f} s"
         return self._failure
 
@@ -61,13 +61,13 @@ class Trouble:
     def end(self) -> None:
         self._failure = ""
 
-    def word(self) -> str:
+    def line(self) -> str:
         """Return the line to log now: at the beginning, and then once a minute. Return "" otherwise."""
         now = time.monotonic()
-        if not self._failure and self.silence < SECONDS_BETWEEN_WORDS:
+        if not self._failure and self.silence < SECONDS_BETWEEN_LINES:
             return ""
         is_first = self._said < self._since or not self._said
-        if not is_first and now - self._said < SECONDS_BETWEEN_WORDS:
+        if not is_first and now - self._said < SECONDS_BETWEEN_LINES:
             return ""
         self._said = now
         if not self._failure:

@@ -15,7 +15,7 @@ from distrain_trainer.checkpoint.head import FILE
 from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, interval
 from distrain_trainer.checkpoint.lease import Lease
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
-from distrain_trainer.checkpoint.trouble import Trouble
+from distrain_trainer.checkpoint.outage import Outage
 from distrain_trainer.data.position import Position
 from distrain_trainer.errors import FencedError, StorageError, UnavailableError
 from distrain_trainer.results import LoggedStep
@@ -24,7 +24,7 @@ from distrain_trainer.results import LoggedStep
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # Seconds for which the last checkpoint is retried: after the grace period Kubernetes kills the pod.
 SECONDS_FOR_LAST = 20.0
-SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_BETWEEN_CHECKS = 0.1
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Writer:
         # Held while the buffer is read or written. `_given` is the snapshot in the buffer.
         self._using_buffer = threading.Lock()
         self._is_busy = False
-        self.trouble = Trouble()
+        self.outage = Outage()
         # The samples of the last state that could not be saved, and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
@@ -112,7 +112,7 @@ class Writer:
             if self._lease.is_fenced:
                 return self._lease.fenced_by
             if self._is_hopeless(samples, begun):
-                return "" if self._samples_in_head == samples else self.trouble.reason
+                return "" if self._samples_in_head == samples else self.outage.reason
             with self._change:
                 self._change.wait_for(lambda: self.saved_samples == samples, 0.1)
         return ""
@@ -138,7 +138,7 @@ class Writer:
 
     @property
     def _hangs(self) -> bool:
-        return self.trouble.silence > self._max_age
+        return self.outage.silence > self._max_age
 
     def close(self) -> None:
         """Stop the thread, and wait for its current write: exiting during a write may abort the process.
@@ -150,8 +150,8 @@ class Writer:
             self._change.notify_all()
         while self._thread.is_alive():
             if self._hangs:
-                raise UnavailableError(f"checkpoint.maxAge: the training is over, but {self.trouble.reason}")
-            self._thread.join(SECONDS_BETWEEN_LOOKS)
+                raise UnavailableError(f"checkpoint.maxAge: the training is over, but {self.outage.reason}")
+            self._thread.join(SECONDS_BETWEEN_CHECKS)
 
     def _work(self) -> None:
         pause = 0.0
@@ -181,7 +181,7 @@ class Writer:
 
     def _write(self, snapshot: Snapshot) -> None:
         checkpoint, store = snapshot.checkpoint(self._lease.head.generation, self._buffer), self._lease.store
-        tell = self.trouble.note
+        tell = self.outage.note
         try:
             # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
             tell(f"writing {store.path(FILE)}")
@@ -197,12 +197,12 @@ class Writer:
                 files.delete_torn(store, up_to=checkpoint.name, tell=tell)
             raise
         finally:
-            self.trouble.rest()
+            self.outage.rest()
 
     def _fail(self, snapshot: Snapshot, error: Exception) -> None:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
-            self.trouble.add(snapshot.position.step, reason)
+            self.outage.add(snapshot.position.step, reason)
             self._failed = (snapshot.position.samples, time.monotonic())
             self._is_busy = False
             self._due = time.monotonic() + (SECONDS_TO_FIRST if self._every is None else self._every)
@@ -217,7 +217,7 @@ class Writer:
                 f"checkpoint: saved {name} at step {position.step} ({position.samples} samples), {seconds:.1f} s, "
                 f"held the training up for {self._stall:.3f} s; {self._plan_next(seconds)}"
             )
-            self.trouble.end()
+            self.outage.end()
             self._is_busy, self.saved_samples = False, position.samples
             self._change.notify_all()
 

@@ -13,7 +13,7 @@ from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image,
 from distrain_trainer.data.samples import Samples, Shape, size_text
 from distrain_trainer.data.shards import Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
-from distrain_trainer.storage import Patience, Store, open_store
+from distrain_trainer.storage import Retry, Store, open_store
 
 TRAIN, TESTS = "train/", ("val/", "test/")
 EXPECTED = (
@@ -50,7 +50,7 @@ def load(config: Config) -> Dataset:
     """Load the data that the values name. Raises StorageError if it cannot be read, DataError if it cannot be used."""
     if config.is_synthetic:
         return _synthetic(config)
-    store = open_store(config.data, value="data.uri", patience=Patience())
+    store = open_store(config.data, value="data.uri", retry=Retry())
     names = sorted(name for name in store.names() if not _is_hidden(name))
     read = {"idx": _read_idx, "images": _read_images, "shards": _read_shards}
     format_found = format_of(names, "") or format_of(names, TRAIN)

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from distrain_trainer.data.sampler import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put, size_text
-from distrain_trainer.errors import DamagedError, DataError
+from distrain_trainer.errors import DamagedSampleError, DataError
 from distrain_trainer.storage import Store
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -35,7 +35,7 @@ class Decoder:
     seed: int
 
     def decode(self, content: bytes, name: str, *, epoch: int, sample: int) -> npt.NDArray[np.uint8]:
-        """Decode an image. Raises DamagedError if it cannot be decoded, DataError if it has another size.
+        """Decode an image. Raises DamagedSampleError if it cannot be decoded, DataError if it has another size.
 
         `epoch` and `sample` seed the random crop.
         """
@@ -97,7 +97,7 @@ def is_image(name: str) -> bool:
 
 
 def shape_of(content: bytes, name: str) -> Shape:
-    """Return an image's height, width and 3, from its header. Raises DamagedError if it is not an image."""
+    """Return an image's height, width and 3, from its header. Raises DamagedSampleError if it is not an image."""
     try:
         image = _open(content)
     except Exception as error:
@@ -115,7 +115,7 @@ def _decode_small(image: Image.Image, side: int) -> None:
     image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))
 
 
-def _damaged(name: str, error: Exception) -> DamagedError:
+def _damaged(name: str, error: Exception) -> DamagedSampleError:
     # Pillow's message for a file that is not an image contains a memory address.
     reason = "no JPEG or PNG image" if isinstance(error, UnidentifiedImageError) else str(error)
-    return DamagedError(f"data.uri: {name} is damaged ({reason}); upload it again")
+    return DamagedSampleError(f"data.uri: {name} is damaged ({reason}); upload it again")

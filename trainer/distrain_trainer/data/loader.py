@@ -15,7 +15,7 @@ from distrain_trainer.data.formats import Dataset
 from distrain_trainer.data.position import Position
 from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_left, part_of_epoch, part_of_tests
 from distrain_trainer.data.samples import Pixels, Samples
-from distrain_trainer.errors import DamagedError, DataError
+from distrain_trainer.errors import DamagedSampleError, DataError
 
 # More threads than a small machine has cores, as most of them wait for S3.
 THREADS = 16
@@ -116,7 +116,7 @@ class Damage:
         self._samples, self._most = samples, int(samples * share)
         self._met: set[str] = set()
 
-    def count(self, error: DamagedError) -> None:
+    def count(self, error: DamagedSampleError) -> None:
         """Log that a sample is left out, once per sample. Raises DataError if there are too many."""
         if str(error) in self._met:
             return
@@ -164,7 +164,7 @@ def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
     for slot, future in enumerate(futures):
         try:
             future.result()
-        except DamagedError as error:  # Formats whose samples can be damaged have one function per slot.
+        except DamagedSampleError as error:  # Formats whose samples can be damaged have one function per slot.
             damage.count(error)
             batch.weights[slot] = 0
     good, rest = (np.flatnonzero(weighs) for weighs in (batch.weights > 0, batch.weights == 0))

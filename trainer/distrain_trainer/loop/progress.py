@@ -15,7 +15,7 @@ from distrain_trainer.checkpoint.files import place
 from distrain_trainer.config import Config
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
-from distrain_trainer.loop.progress_line import Pace, ProgressLine, finite
+from distrain_trainer.loop.progress_line import ProgressLine, Throughput, finite
 from distrain_trainer.loop.run import Run
 from distrain_trainer.results import LoggedStep, Results
 
@@ -40,7 +40,7 @@ class Progress:
     speed: Speed
     resumed_step: int
     run: Run
-    pace: Pace = field(default_factory=Pace)
+    throughput: Throughput = field(default_factory=Throughput)
     bad_steps: int = 0
 
     @classmethod
@@ -50,7 +50,7 @@ class Progress:
         made = run.position.step
         speed = Speed(made + untimed_steps(steps - made), made)
         progress = cls(log, max(steps, made), config, speed, made, run)
-        progress.pace.start(made, run.position.samples)
+        progress.throughput.start(made, run.position.samples)
         return progress
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
@@ -62,7 +62,7 @@ class Progress:
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         samples = self.run.position.samples + batch.global_samples
         if self.speed.steps == self.speed.untimed:
-            self.pace.start(self.speed.steps, samples)
+            self.throughput.start(self.speed.steps, samples)
         self.run.watchdog.made_step(seconds)
         if self.resumed_step and self.speed.steps == self.resumed_step + 1:
             self.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
@@ -72,7 +72,7 @@ class Progress:
         if self._is_logged():
             mean_loss = mean(loss)
             self.log.print(step_line(self.speed, mean_loss))
-            self.pace.add(self.speed.steps, samples)
+            self.throughput.add(self.speed.steps, samples)
             self.log.print(self._progress_line(mean_loss).text())
             if math.isfinite(mean_loss):
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
@@ -95,7 +95,7 @@ class Progress:
         )
 
     def _progress_line(self, loss: float) -> ProgressLine:
-        run, samples = self.run, self.pace.lines[-1][2]
+        run, samples = self.run, self.throughput.lines[-1][2]
         saved = run.lease.head.checkpoint if run.lease is not None else None
         return ProgressLine(
             step=self.speed.steps,
@@ -103,10 +103,10 @@ class Progress:
             epoch=round(samples / run.subject.epoch_samples, 4) if run.subject.epoch_samples else None,
             epochs=self.config.epochs,
             samples=samples,
-            images_per_second=round(self.pace.images_per_second, 2),
+            images_per_second=round(self.throughput.images_per_second, 2),
             images_per_second_mean=round(self.speed.total, 2),
             loss=finite(loss),
-            eta_seconds=self.pace.seconds_to(self.steps),
+            eta_seconds=self.throughput.seconds_to(self.steps),
             checkpoint=saved,
             checkpoint_samples=place(saved)[1] if saved else None,
             world_size=run.group.size,

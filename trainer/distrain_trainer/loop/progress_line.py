@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 PREFIX = "distrain-progress: "
 # The remaining time is estimated from this many of the last lines.
-LINES_OF_PACE = 10
+LINES_OF_THROUGHPUT = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +36,10 @@ class ProgressLine:
 
 
 @dataclass
-class Pace:
-    """The speed of the steps in wall-clock time, including everything that happens between steps."""
+class Throughput:
+    """Images per second in wall-clock time, including everything that happens between steps."""
 
-    lines: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=LINES_OF_PACE + 1))
+    lines: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=LINES_OF_THROUGHPUT + 1))
 
     def add(self, step: int, samples: int) -> None:
         """Record the run's position at a logged step."""

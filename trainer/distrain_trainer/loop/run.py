@@ -27,7 +27,7 @@ from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.beacon import Beacon
 from distrain_trainer.loop.watchdog import Watchdog
 from distrain_trainer.results import LoggedStep
-from distrain_trainer.storage import Patience, Store, open_store
+from distrain_trainer.storage import Retry, Store, open_store
 
 VALUE = "checkpoint.uri"
 # Bytes per broadcast of the state. Each piece is pickled, which makes copies of it.
@@ -74,8 +74,8 @@ class ProcessGroup:
 
 
 @dataclass
-class Pace:
-    """The speed of the steps, to estimate the remaining time."""
+class StepTimer:
+    """Time the steps, to estimate the remaining time."""
 
     steps: int = 0
     made: int = 0
@@ -106,7 +106,7 @@ class Run:
     writer: Writer | None = None
     lease: Lease | None = None
     buffer: Buffer = field(default_factory=Buffer)
-    pace: Pace = field(default_factory=Pace)
+    timer: StepTimer = field(default_factory=StepTimer)
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
@@ -127,12 +127,12 @@ class Run:
             beacon.listen(endpoints)
             run._resume(run._acquire(pods) if group.rank == 0 else None)
             steps = count_steps(config, dataset, ranks=group.size, start=run.position)
-            run.pace = Pace(steps - run.position.step)
+            run.timer = StepTimer(steps - run.position.step)
         return run
 
     def _acquire(self, pods: list[str]) -> files.Checkpoint | str | None:
         """By rank 0: acquire the lease. Return the checkpoint to resume from, None if there is none, or FINISHED."""
-        store = open_store(self.config.checkpoint, value=VALUE, patience=Patience(heeds_sigterm=True))
+        store = open_store(self.config.checkpoint, value=VALUE, retry=Retry(heeds_sigterm=True))
         mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
         resumes, say = self.config.resume == "auto", self.log.print
         self.lease = leases.acquire(store, mine, resumes=resumes, lacks=lambda head: self._lacks(store, head), say=say)
@@ -224,7 +224,7 @@ class Run:
             return stop_flag.FENCED
         if self.lease is not None and self.lease.is_asked_for:
             return self.request.reason or stop_flag.ANOTHER_JOB
-        if self.writer is not None and self.writer.trouble.seconds > self.config.checkpoint_max_age:
+        if self.writer is not None and self.writer.outage.seconds > self.config.checkpoint_max_age:
             return self.request.reason or stop_flag.NO_CHECKPOINT
         return self.request.reason
 
@@ -251,9 +251,9 @@ class Run:
         if asked:
             self._stop(asked)
         if self.writer is not None:
-            if self.pace.made == 0:
+            if self.timer.made == 0:
                 self._prepare()
-            self.writer.seconds_left = self.pace.after_step()
+            self.writer.seconds_left = self.timer.after_step()
             self._tell()
             if may_save and self.writer.is_due():
                 self.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
@@ -269,7 +269,7 @@ class Run:
         for_long = f"checkpoint.maxAge: nothing could be saved for {self.config.checkpoint_max_age:.0f} s"
         if self.writer is None:
             return f"{for_long}; rank 0 says why"
-        return f"{for_long} ({self.writer.trouble.reason})"
+        return f"{for_long} ({self.writer.outage.reason})"
 
     def _snapshot(self) -> Snapshot:
         parts = arrays.plan(self.state.fields())
@@ -280,14 +280,14 @@ class Run:
         """Save a checkpoint, release the lease, and raise StoppedError on all ranks together."""
         self.watchdog.stop()
         if self.writer is not None and self.lease is not None:
-            trouble = ""
+            failure = ""
             if self.writer.saved_samples != self.position.samples:
-                trouble = self._save_last(self.writer)
-            trouble = trouble or self._let_go()
+                failure = self._save_last(self.writer)
+            failure = failure or self._let_go()
             self._tell()
             self.log.print(
                 f"stopped at step {self.position.step} ({self.position.samples} samples) after "
-                f"{stop_flag.WORDS[asked]}; {f'not saved: {trouble}' if trouble else 'resumes there'}"
+                f"{stop_flag.WORDS[asked]}; {f'not saved: {failure}' if failure else 'resumes there'}"
             )
         self.group.gather(None)
         raise StoppedError
@@ -295,9 +295,9 @@ class Run:
     def _save_end(self, writer: Writer) -> None:
         """Save the last state, so that a later start with more epochs can continue from it."""
         writer.seconds_left = 0.0
-        if trouble := self._save_last(writer):
+        if failure := self._save_last(writer):
             self._tell()
-            self.log.print(f"checkpoint: the last state is not saved ({trouble})")
+            self.log.print(f"checkpoint: the last state is not saved ({failure})")
 
     def _save_last(self, writer: Writer) -> str:
         self.state.wait()
@@ -315,8 +315,8 @@ class Run:
         assert self.writer is not None
         while self.writer.lines:
             self.log.print(self.writer.lines.popleft())
-        if word := self.writer.trouble.word():
-            self.log.print(word)
+        if line := self.writer.outage.line():
+            self.log.print(line)
 
     def finish(self) -> None:
         """Save the last state if checkpoint_at_end is set, and mark the run as finished.

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from distrain_trainer.errors import Told
+from distrain_trainer.errors import Termination
 
 # The reasons to stop. Each rank has one, and the largest of all ranks decides.
 NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = range(6)
@@ -41,5 +41,5 @@ class StopRequest:
         threading.Thread(target=wait, daemon=True).start()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        Told.to_end = True
+        Termination.requested = True
         self.reason = self.reason or SIGNALS[signal.Signals(number)]

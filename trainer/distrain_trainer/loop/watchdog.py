@@ -86,13 +86,13 @@ class Watchdog:
         return max(LEAST_SECONDS, TIMES_THE_MEDIAN * statistics.median(self._took))
 
     def _watch(self) -> None:
-        looked = time.monotonic()
+        checked = time.monotonic()
         while not self._stopped.wait(SECONDS_BETWEEN):
             now = time.monotonic()
-            if now - looked > 5 * SECONDS_BETWEEN:
+            if now - checked > 5 * SECONDS_BETWEEN:
                 # This process was suspended: restart the time limits.
                 self._last = self._excused = now
-            looked = now
+            checked = now
             if self._is_busy(now):
                 self._excused = now
                 if self.beacon is not None:

@@ -15,7 +15,7 @@ class Barrier:
 
     def __init__(self, collectives: Collectives, store: Any, run: Run, steps: int) -> None:
         self._collectives, self._store, self._run, self._steps = collectives, store, run, steps
-        self._seen = collectives.flags()
+        self._seen = collectives.read_flag()
         self._step: int | None = None
         self._asked = 0
         store._barrier()  # Distributed: all workers read the flag before any worker raises it.
@@ -27,7 +27,7 @@ class Barrier:
         """
         if self._step is None:
             wants = bool(self._run.asked) or self._run.is_due
-            if step == self._steps or self._collectives.look(wants) != self._seen:
+            if step == self._steps or self._collectives.update_flag(raise_it=wants) != self._seen:
                 self._agree_on_step(step)
         is_at_barrier = step == self._step
         if is_at_barrier:
@@ -42,4 +42,4 @@ class Barrier:
     def _agree_on_step(self, step: int) -> None:
         told = self._collectives.pairs(step, self._run.asked)
         self._step, self._asked = (int(max(each)) for each in zip(*told, strict=True))
-        self._seen = self._collectives.flags()
+        self._seen = self._collectives.read_flag()

@@ -18,9 +18,9 @@ class Collectives:
     def __init__(self, store: Any, keys: Keys, *, index: int) -> None:
         self._store, self._index = store, index
         self._sums, self._next = keys.sums, keys.first_message
-        self.looks = keys.looks
+        self._flag = keys.flag
         self._table, self._workers = keys.table, int(store.num_workers)
-        for key, size in ((self._sums, 2), (self.looks, 1), (self._table, 2 * self._workers)):
+        for key, size in ((self._sums, 2), (self._flag, 1), (self._table, 2 * self._workers)):
             store.init(key, mx.nd.zeros(size, dtype="float64"))
 
     def sum(self, value: float) -> float:
@@ -75,13 +75,14 @@ class Collectives:
         """Return every worker's value."""
         return [self.broadcast(value, sender=sender) for sender in range(self._workers)]
 
-    def look(self, raise_it: bool) -> float:
+    def update_flag(self, *, raise_it: bool) -> float:
         """Raise the flag if `raise_it` is set. Return how often the workers have raised it so far, in total."""
         seen = mx.nd.zeros(1, dtype="float64")
-        self._store.pushpull(self.looks, mx.nd.array([float(raise_it)], dtype="float64"), out=seen)
+        self._store.pushpull(self._flag, mx.nd.array([float(raise_it)], dtype="float64"), out=seen)
         return float(seen.asscalar())
 
-    def flags(self) -> float:
+    def read_flag(self) -> float:
+        """Return how often the workers have raised the flag so far, in total."""
         seen = mx.nd.zeros(1, dtype="float64")
-        self._store.pull(self.looks, out=seen)
+        self._store.pull(self._flag, out=seen)
         return float(seen.asscalar())

@@ -33,7 +33,7 @@ class Keys:
         return self._stride * (self.states + 1)
 
     @property
-    def looks(self) -> int:
+    def flag(self) -> int:
         return self.sums + 1
 
     @property

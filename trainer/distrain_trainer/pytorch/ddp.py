@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, evaluation_batches
-from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError, told_to_end_within
+from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError, termination_requested_within
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import ProcessGroup, Run
@@ -55,7 +55,7 @@ def lost_ranks_named() -> Iterator[None]:
             raise
         # Without torchrun, end at once: waiting would keep the old TCPStore open, where restarted ranks rendezvous.
         if "TORCHELASTIC_RUN_ID" in os.environ:
-            told_to_end_within(SECONDS_FOR_RANK_0)
+            termination_requested_within(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
 
 

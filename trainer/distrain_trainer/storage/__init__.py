@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from distrain_trainer.storage.folder import FolderStore
-from distrain_trainer.storage.retry import Patience
+from distrain_trainer.storage.retry import Retry
 from distrain_trainer.storage.s3 import S3Store, connect
 from distrain_trainer.storage.store import Store
 
-__all__ = ["FolderStore", "Patience", "S3Store", "Store", "open_store"]
+__all__ = ["FolderStore", "Retry", "S3Store", "Store", "open_store"]
 
 
-def open_store(uri: str, *, value: str, patience: Patience | None = None) -> Store:
+def open_store(uri: str, *, value: str, retry: Retry | None = None) -> Store:
     """Return the store at s3://bucket/prefix or at an absolute folder. Nothing is read or written yet.
 
-    With `patience`, calls retry while S3 does not answer. Without, they raise UnavailableError within about a minute.
+    With `retry`, repeat a call while S3 does not answer. Without, it raises UnavailableError within about a minute.
     """
     if uri.startswith("s3://"):
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-        return S3Store(uri, value, bucket, prefix.strip("/"), connect(uri, value), patience or Patience(seconds=0))
+        return S3Store(uri, value, bucket, prefix.strip("/"), connect(uri, value), retry or Retry(seconds=0))
     return FolderStore(uri=uri, value=value)

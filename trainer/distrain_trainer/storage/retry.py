@@ -20,7 +20,7 @@ from distrain_trainer.errors import (
     MissingError,
     StoppedError,
     StorageError,
-    Told,
+    Termination,
     UnavailableError,
     rank_from_environment,
 )
@@ -29,16 +29,16 @@ T = TypeVar("T")
 
 # Long enough to survive an outage of five minutes. After this time the call fails.
 SECONDS_TO_WAIT = 600.0
-SECONDS_BETWEEN_WORDS = 60.0
+SECONDS_BETWEEN_LINES = 60.0
 # Seconds between two attempts. The pause doubles each time, and is random so that ranks do not retry all at once.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
 # Separate from the random numbers of the training.
 _chance = random.Random()
 # Thread id -> the time when its current call began.
-_asking: dict[int, float] = {}
+_calling: dict[int, float] = {}
 # A call that takes longer than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0
-# id of each Patience whose last call failed as unavailable -> the time of the failure. It counts for SECONDS_IN_VAIN,
+# id of each Retry whose last call failed as unavailable -> the time of the failure. It counts for SECONDS_IN_VAIN,
 # or until the next successful call: the writer of checkpoints retries after up to a minute.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
@@ -47,11 +47,11 @@ SECONDS_IN_VAIN = 120.0
 def is_waited_for() -> bool:
     """Return whether this process waits for a store. Then the input of other ranks may be late too."""
     now = time.monotonic()
-    is_late = any(now - since > SECONDS_OF_A_CALL for since in list(_asking.values()))
+    is_late = any(now - since > SECONDS_OF_A_CALL for since in list(_calling.values()))
     return is_late or any(now - when < SECONDS_IN_VAIN for when in list(_in_vain.values()))
 
 
-class Patience:
+class Retry:
     """Retry failed calls to a store for a limited time. All threads that share it log an outage only once.
 
     If a store refuses the first call (wrong keys, no such bucket), the call fails at once. If the store has allowed the
@@ -72,19 +72,19 @@ class Patience:
         self._lock = threading.Lock()
         self._is_told = False
         self._out_since: float | None = None
-        self._last_word = -math.inf
+        self._last_line = -math.inf
 
-    def ask(self, verb: str, ask: Callable[[], T]) -> T:
-        """Call `ask` until it succeeds, and return its result.
+    def call(self, verb: str, function: Callable[[], T]) -> T:
+        """Call `function` until it succeeds, and return its result.
 
         Raises StorageError if the store refuses, UnavailableError after the time limit, StoppedError after a signal.
         """
         try:
             if not self._seconds:
-                answer = ask()
+                answer = function()
             else:
                 with _noted():
-                    answer = self._ask(verb, ask)
+                    answer = self._call(verb, function)
                 self._allowed.add(verb)
                 self._tell_end()
         except UnavailableError:
@@ -93,11 +93,11 @@ class Patience:
         _in_vain.pop(id(self), None)
         return answer
 
-    def _ask(self, verb: str, ask: Callable[[], T]) -> T:
+    def _call(self, verb: str, function: Callable[[], T]) -> T:
         pause, failing_since = FIRST_PAUSE, math.inf
         while True:
             try:
-                return ask()
+                return function()
             except StorageError as error:
                 if not self._may_pass(verb, error):
                     raise
@@ -106,7 +106,7 @@ class Patience:
                 left = self._seconds - (now - failing_since)
                 if left <= 0:
                     raise UnavailableError(str(error)) from None
-                if self._heeds_sigterm and Told.to_end:
+                if self._heeds_sigterm and Termination.requested:
                     _print(f"{error}; stopped before the training began")
                     raise StoppedError from None
                 self._tell(f"{error}; trying again for {left:.0f} s", failing_since)
@@ -123,9 +123,9 @@ class Patience:
         with self._lock:
             self._out_since = failing_since if self._out_since is None else self._out_since
             # In the first minute only rank 0 logs, as all ranks may wait for the same outage.
-            spoken = self._last_word if rank_from_environment() == 0 else max(failing_since, self._last_word)
-            if time.monotonic() - spoken >= SECONDS_BETWEEN_WORDS:
-                self._last_word, self._is_told = time.monotonic(), True
+            spoken = self._last_line if rank_from_environment() == 0 else max(failing_since, self._last_line)
+            if time.monotonic() - spoken >= SECONDS_BETWEEN_LINES:
+                self._last_line, self._is_told = time.monotonic(), True
                 _print(line)
 
     def _tell_end(self) -> None:
@@ -137,13 +137,13 @@ class Patience:
 
 @contextmanager
 def _noted() -> Iterator[None]:
-    """Record in `_asking` that this thread waits for a store."""
+    """Record in `_calling` that this thread waits for a store."""
     thread = threading.get_ident()
-    _asking[thread] = time.monotonic()
+    _calling[thread] = time.monotonic()
     try:
         yield
     finally:
-        _asking.pop(thread, None)
+        _calling.pop(thread, None)
 
 
 def _print(line: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage.body import Body, BrokenError
-from distrain_trainer.storage.retry import Patience
+from distrain_trainer.storage.retry import Retry
 from distrain_trainer.storage.s3_errors import failed, refused, repeats, unavailable
 from distrain_trainer.storage.store import absent
 from distrain_trainer.storage.view import View
@@ -39,7 +39,7 @@ class S3Store:
     bucket: str
     prefix: str
     client: Any
-    patience: Patience = field(default_factory=lambda: Patience(seconds=0))
+    retry: Retry = field(default_factory=lambda: Retry(seconds=0))
 
     def path(self, name: str) -> str:
         return f"{self.uri.rstrip('/')}/{name}"
@@ -164,7 +164,7 @@ class S3Store:
 
     def _ask(self, verb: str, ask: Callable[[], T]) -> T:
         """Call `ask` with retries, and return its result. Raises StorageError."""
-        return self.patience.ask(verb, lambda: self._told(verb, ask))
+        return self.retry.call(verb, lambda: self._told(verb, ask))
 
     def _told(self, verb: str, ask: Callable[[], T]) -> T:
         from botocore.exceptions import BotoCoreError, ClientError
