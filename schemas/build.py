@@ -1,6 +1,6 @@
-"""Write the chart's JSON schema from the YAML one: `python -m schemas.build`.
+"""Write the chart's JSON schema from the YAML schema: `python -m schemas.build`.
 
-Helm reads charts/distrain/values.schema.json only; people read and change schemas/values.schema.yaml.
+Helm reads only charts/distrain/values.schema.json. People read and change schemas/values.schema.yaml.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 
 
 def read() -> Schema:
-    """Return the YAML schema with Kubernetes' definitions beside its own, as one document."""
+    """Return the YAML schema merged with Kubernetes' definitions."""
     text = SOURCE.read_text(encoding="utf-8").replace(f"{KUBERNETES.name}#", "#")
     schema: Schema = yaml.safe_load(text)
     schema["$defs"].update(json.loads(KUBERNETES.read_text(encoding="utf-8"))["$defs"])
@@ -27,13 +27,13 @@ def read() -> Schema:
 
 
 def build() -> str:
-    """Return the text of the JSON schema; the same YAML gives the same bytes."""
+    """Return the text of the JSON schema. The same YAML gives the same bytes."""
     schema = read()
     return json.dumps(with_required(schema, schema["$defs"]), indent=1, ensure_ascii=False) + "\n"
 
 
 def resolved(entry: Schema, definitions: Schema) -> Schema:
-    """Return the entry with the shared limits that it refers to; its own come first."""
+    """Return the entry merged with the shared definitions that it refers to. The entry's own keywords win."""
     if "$ref" not in entry:
         return entry
     shared = resolved(definitions[entry["$ref"].rpartition("/")[2]], definitions)
@@ -46,9 +46,9 @@ def resolved(entry: Schema, definitions: Schema) -> Schema:
 
 
 def with_required(schema: Schema, definitions: Schema) -> Schema:
-    """Require what the templates cannot do without.
+    """Require the keys that the templates need.
 
-    Helm removes a key that a user sets to null, and a template then meets nothing where it expects a number.
+    Helm removes a key that a user sets to null, and the templates would find nothing instead of, for example, a number.
     """
     if "properties" not in schema or "default" in schema:
         return schema
@@ -58,7 +58,7 @@ def with_required(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _may_be_missing(entry: Schema, definitions: Schema) -> bool:
-    """Tell whether null is a value of this entry, or it is a list or a free map, where null means empty."""
+    """Return whether null is allowed: as a value, or as an empty list or free map."""
     may_be_null = "null" in resolved(entry, definitions)["type"]
     return may_be_null or isinstance(entry.get("default"), (list, dict))
 

@@ -37,7 +37,7 @@ def _is_leaf(entry: Schema) -> bool:
 
 
 def _rows(schema: Schema, prefix: str, definitions: Schema) -> Iterator[tuple[str, ...]]:
-    """Yield a row per value; groups inside a group have none of their own, unless they have a default."""
+    """Yield a row per value. A group inside a group has no row, unless it has a default."""
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
         if _is_leaf(entry) or "default" in entry:
@@ -49,7 +49,7 @@ def _rows(schema: Schema, prefix: str, definitions: Schema) -> Iterator[tuple[st
 
 
 def limits(entry: Schema, definitions: Schema) -> str:
-    """Return the type and the limits of one value in words."""
+    """Return a value's type and limits in words."""
     if name := _kubernetes_name(entry, definitions):
         return f"Kubernetes `{name}`"
     known = resolved(entry, definitions)
@@ -60,7 +60,7 @@ def limits(entry: Schema, definitions: Schema) -> str:
 
 
 def _kubernetes_name(entry: Schema, definitions: Schema) -> str:
-    """Return the name of the Kubernetes type that an entry refers to, also through one of ours; "" for none."""
+    """Return the name of the Kubernetes type that an entry refers to, also indirectly, or ""."""
     name: str = entry.get("$ref", "").rpartition("/")[2]
     if not name or name[0].isupper():
         return name
@@ -92,7 +92,7 @@ def _code(value: Any) -> str:
 
 
 def _code_text(text: str) -> str:
-    """Return text as code in a table's cell, where a bar would end the cell."""
+    """Return text as code in a table's cell. A bar would end the cell, so it is escaped."""
     return f"`{text}`".replace("|", "\\|")
 
 

@@ -1,7 +1,7 @@
-"""Write schemas/kubernetes.json: the parts of a pod that values take, from Kubernetes' own OpenAPI description.
+"""Write schemas/kubernetes.json: the definitions of pod fields that values use, from Kubernetes' OpenAPI description.
 
-Run `python -m schemas.kubernetes` when lab/builds/go/kubernetes moves to another release; the result is committed, so
-that `make schema` needs neither Go nor the network. Unknown fields are refused, which the API server does not do: it
+Run `python -m schemas.kubernetes` when lab/builds/go/kubernetes moves to another release. The result is committed, so
+that `make schema` needs neither Go nor the network. The definitions refuse unknown fields. The API server does not: it
 drops them, or passes them on inside a custom resource.
 """
 
@@ -19,7 +19,8 @@ ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodRes
          "VolumeMount")  # fmt: skip
 PACKAGE = "io.k8s.api.core.v1."
 
-# OpenAPI calls the first two strings; the API server takes integers too. A claim template takes labels and annotations.
+# OpenAPI says that the first two are strings, but the API server accepts integers too. A claim template has labels and
+# annotations.
 SPECIAL: dict[str, dict[str, Any]] = {
     "Quantity": {"type": ["string", "integer"]},
     "IntOrString": {"type": ["string", "integer"]},
@@ -32,8 +33,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
 }
 
-# Kubernetes has removed these or replaced them by CSI drivers, or they are for Windows. Helm reads the schema at every
-# run, so what nobody uses would cost everybody time.
+# Kubernetes has removed these fields, or replaced them by CSI drivers, or they are for Windows. Helm reads the schema
+# at every run, so unused definitions would cost every user time.
 OMITTED = {
     "Volume": {
         "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "flexVolume", "flocker",
@@ -43,7 +44,7 @@ OMITTED = {
     "SecurityContext": {"windowsOptions"},
 }  # fmt: skip
 
-# The published description has no list of choices. Kubernetes' reference lists these.
+# The OpenAPI description does not list the choices. They are from Kubernetes' reference.
 CHOICES = {
     "AppArmorProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
     "Container.imagePullPolicy": ("Always", "IfNotPresent", "Never"),
@@ -93,7 +94,7 @@ def _short(full: str) -> str:
 
 
 def _closed(name: str, described: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition without words, that refuses unknown fields."""
+    """Return a definition without descriptions, which refuses unknown fields."""
     kept = {key: value for key, value in described.items() if key in ("type", "required")}
     if "properties" not in described:
         return kept

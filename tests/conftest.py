@@ -1,4 +1,4 @@
-"""What every part's tests share: the tools the lab builds, a real S3 server, and which tests are for `make bench`."""
+"""Fixtures and options of all tests: tools that the lab builds, an S3 server, and the choice of tests."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from lab.s3.proxy import Proxy, proxy_before
 from lab.s3.server import Server, on_loopback
 from tests.matrix import leave_each_to_one
 
-# The lab, Helm and kubectl are programs of Go, which take up to a fifth of their time to collect garbage.
+# The lab, Helm and kubectl are Go programs, which spend up to a fifth of their time on garbage collection.
 os.environ.setdefault("GOGC", "400")
-# A shell has its background jobs ignore Ctrl-C, and their children too; what is tested heeds that.
+# A shell makes its background jobs ignore SIGINT, and their children inherit that. The tested programs need SIGINT.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# Of the cluster's modules, those that take no GPU and change nothing of the lab that the others meet. Longest first: a
-# process that ends with a long one leaves the other without work.
+# Modules of tests/cluster that use no GPU and do not disturb other tests on the lab. The longest is first: if a process
+# ended with a long module, the other process would be idle.
 SHARING = (
     "test_upgrade.py",
     "test_rescale.py",
@@ -45,9 +45,9 @@ SHARING = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark each test with its part, so that `pytest -m unit` and the like run one part; leave out the rest of a matrix.
+    """Mark each test with its part, so that for example `pytest -m unit` runs one part, and deselect the full matrix.
 
-    FULL=1 runs the whole matrix.
+    FULL=1 runs the full matrix.
     """
     for item in items:
         if not item.get_closest_marker("install"):
@@ -67,9 +67,9 @@ def _turn(item: pytest.Item) -> int:
 
 
 class PartScheduling(LoadScopeScheduling):
-    """Run the cluster's tests, which share one lab and often wait for it, in one process, and the others in another.
+    """Run the cluster tests, which share the lab and often wait for it, in one process, and all others in another.
 
-    Whichever is done first takes the modules that need no part of the lab to themselves.
+    The process that finishes first also runs the modules in SHARING.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -80,7 +80,7 @@ class PartScheduling(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
-    # Else those with the fewest tests come last.
+    # Otherwise xdist would run the scopes with the fewest tests last.
     config.option.loadscopereorder = False
     return PartScheduling(config, log)
 
@@ -95,8 +95,8 @@ def helm4() -> Path:
     return golang.binary("helm4")
 
 
-# Of each test's own scope: pytest would run all of a wider one's tests with Helm 3 before those with Helm 4, and make
-# what a module's tests share twice.
+# Function scope: with a wider scope, pytest would run all tests with Helm 3 before those with Helm 4, and create the
+# fixtures that a module's tests share twice.
 @pytest.fixture(params=["helm3", "helm4"])
 def helm(request: pytest.FixtureRequest) -> Path:
     return golang.binary(request.param)
@@ -111,6 +111,6 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def s3_proxy(s3_server: Server) -> Iterator[Proxy]:
-    """A proxy before the S3 server, for what networks and busy servers do to requests."""
+    """A proxy in front of the S3 server that injects network and server faults."""
     with proxy_before(s3_server.endpoint) as proxy:
         yield proxy

@@ -1,4 +1,4 @@
-"""Matrices of which the tests try one path, and `make bench-full` the rest."""
+"""Mark the cases of a test matrix that run only with FULL=1 (`make bench-full`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import pytest
 
 
 def one_of(cases: Iterable[Any]) -> list[Any]:
-    """Return the cases of a parameter; all but the first are for the full matrix."""
+    """Return the cases of a parameter. All but the first run only in the full matrix."""
     first, *others = cases
     return [first, *(pytest.param(case, marks=pytest.mark.full) for case in others)]
 
 
 def leave_each_to_one(items: Iterable[pytest.Item], marker: str, parameter: str, cases: Sequence[str]) -> None:
-    """Leave each test with the marker to one case of a parameter, the next each time; the rest is the full matrix."""
+    """Run each test with the marker with one case of a parameter, in turn.
+
+    The other cases run only in the full matrix.
+    """
     tests: dict[str, int] = {}
     for item in items:
         if (

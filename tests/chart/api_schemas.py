@@ -29,8 +29,8 @@ CRDS = {
     "TFJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_tfjobs.yaml"),
 }
 
-# Their CRDs leave the pods' part open, and mxnet-operator's limits the number of schedulers and servers alone: the
-# fields below spec are those of the operators' Go types (v0.3.0 and v1.1.0).
+# The two CRDs do not describe the pod templates, and mxnet-operator's limits only the numbers of schedulers and
+# servers. The fields below spec are from the operators' Go types (v0.3.0 and v1.1.0).
 FIELDS_OF_GO_TYPES = {
     "MPIJob v1alpha2": {
         "slotsPerWorker", "backoffLimit", "activeDeadlineSeconds", "cleanPodPolicy", "mpiReplicaSpecs",
@@ -58,19 +58,20 @@ def native_schema() -> Schema:
     text = (source / "api/openapi-spec/swagger.json").read_text(encoding="utf-8")
     definitions = json.loads(text)["definitions"]
     for name in ("api.resource.Quantity", "util.intstr.IntOrString"):
-        definitions[f"io.k8s.apimachinery.pkg.{name}"] = {}  # Numbers too, which the text denies.
+        # The API accepts numbers too, although its schema says string.
+        definitions[f"io.k8s.apimachinery.pkg.{name}"] = {}
     return {"definitions": closed(definitions)}
 
 
 def closed(schema: Any) -> Any:
-    """Refuse unknown fields: the API server drops them in silence, or with a warning that few see."""
+    """Refuse unknown fields in a schema. The API server drops them silently, or with a warning that few users see."""
     if isinstance(schema, list):
         return [closed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     inner = {key: closed(part) for key, part in schema.items()}
     is_object = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
-    # v0.3.0's CRD leaves out what every resource has.
+    # v0.3.0's CRD does not list apiVersion, kind and metadata.
     is_bare = set(schema.get("properties", {})) == {"spec", "status"}
     is_open = is_bare or schema.get("x-kubernetes-preserve-unknown-fields")
     return {"additionalProperties": False, **inner} if is_object and not is_open else inner

@@ -1,4 +1,4 @@
-"""All that `helm template` prints, hooks too, as parsed YAML."""
+"""Render the chart with `helm template`, and return all documents, hooks included, as parsed YAML."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from tests.chart.rendering import Yaml, parse, set_arguments, template
 
-# Ends the names of release run1's objects that are not its job's own.
+# Suffix in the names of run1's objects that do not belong to the job.
 RUN1 = "cb35b894"
 HOOK = "helm.sh/hook"
 WEIGHT = "helm.sh/hook-weight"
 DELETE = "helm.sh/hook-delete-policy"
 OUTPUT = "helm.sh/hook-output-log-policy"
-# What a real cluster serves and `helm template` alone does not claim.
+# API versions of a real cluster that `helm template` does not assume.
 SERVED = [
     "apiregistration.k8s.io/v1",
     "monitoring.coreos.com/v1/PodMonitor",
@@ -23,9 +23,9 @@ REAL_CLUSTER = tuple(word for version in SERVED for word in ("--api-versions", v
 
 
 def documents(helm: Path, *assignments: str, release: str = "run1", namespace: str = "team") -> list[Yaml]:
-    """Render the chart for a real cluster, with these values (as for --set); fail with Helm's words if refused.
+    """Render the chart for a real cluster with these values (as for --set), and fail with Helm's message if it refuses.
 
-    Hooks are for real clusters alone.
+    The chart renders hooks only for a real cluster.
     """
     done = template(helm, *REAL_CLUSTER, "--namespace", namespace, *set_arguments(*assignments), release=release)
     assert done.returncode == 0, done.stderr
@@ -33,7 +33,7 @@ def documents(helm: Path, *assignments: str, release: str = "run1", namespace: s
 
 
 def only(found: list[Yaml], kind: str, name: str = "") -> Yaml:
-    """Return the one document of this kind, and of this name where one is given."""
+    """Return the only document of this kind (and name, if given)."""
     (document,) = of_kind(found, kind, name)
     return document
 
@@ -43,7 +43,7 @@ def of_kind(found: list[Yaml], kind: str, name: str = "") -> list[Yaml]:
 
 
 def hooks(found: list[Yaml], event: str) -> list[Yaml]:
-    """Return what Helm makes for one of its events, in the order in which it makes it."""
+    """Return the hooks that Helm creates for an event, in Helm's order."""
     chosen = [one for one in found if event in annotation(one, HOOK).split(",")]
     return sorted(chosen, key=lambda one: int(annotation(one, WEIGHT)))
 

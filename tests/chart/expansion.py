@@ -1,4 +1,4 @@
-"""Write what scanners understand: the pods that the jobs of values/ become, and the chart's other objects."""
+"""Write the files that scanners check: the pods of the jobs of values/, and the chart's other objects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FILES = sorted(VALUES.glob("*.yaml"))
 
 
 def documents(manifest: str) -> Iterator[dict[str, Any]]:
-    """Yield every object of a manifest, those inside a List too."""
+    """Yield every object of a manifest, including the items of a List."""
     for document in yaml.load_all(manifest, yaml.CSafeLoader):
         yield from document["items"] if document["kind"] == "List" else [document]
 
 
 def templates(part: Any) -> Iterator[dict[str, Any]]:
-    """Yield what looks like a pod or a pod template, wherever a kind has it."""
+    """Yield every pod or pod template in an object, at any depth."""
     if isinstance(part, dict):
         if isinstance(part.get("spec"), dict) and "containers" in part["spec"]:
             yield part
@@ -31,13 +31,13 @@ def templates(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def expanded(manifest: str) -> Iterator[dict[str, Any]]:
-    """Yield a Pod for each pod template, without what operators add, and all objects that have none."""
+    """Yield a Pod for each pod template, without the operators' additions, and every object without a pod template."""
     for document in documents(manifest):
         found = list(templates(document))
         for index, template in enumerate(found):
             name = f"{document['metadata']['name']}-{index}"
             metadata = {"namespace": "team", **template.get("metadata", {}), "name": name}
-            # What Kubernetes adds to a Job's pods, and a Service may look for.
+            # Kubernetes adds this label to a Job's pods, and a Service may select it.
             labels = {"batch.kubernetes.io/job-name": document["metadata"]["name"]} if document["kind"] == "Job" else {}
             metadata["labels"] = {**metadata.get("labels", {}), **labels}
             yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}

@@ -1,4 +1,4 @@
-"""Mend random values until they keep the rules that span values: each function keeps some rules of _validate*.tpl."""
+"""Change random values until they keep the rules across values. Each function handles some rules of _validate*.tpl."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FORMS = (
     Form("mxnet", "parameter-server", "MXJob", "v1beta1"),
     Form("tensorflow", "parameter-server", "TFJob", "v1"),
 )
-# Unless they are elastic, their pods know their number from their start.
+# If the job is not elastic, its pods get their number at start.
 FIXED = ("MXJob", "TFJob", "PyTorchJob")
 MPI_KINDS = ("MPIJob", "Plain")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
 
 
 def fit(values: Values, form: Form, chance: random.Random) -> None:
-    """Change the values until they are a valid job of this form."""
+    """Change the values into valid values for this form of job."""
     for rule in (
         fit_form,
         fit_roles,
@@ -67,7 +67,7 @@ def fit_form(values: Values, form: Form, chance: random.Random) -> None:
     job = group(values, "job")
     is_auto = form.kind not in ("MPIJob", "Plain") or (form.kind == "MPIJob" and form.framework != "pytorch")
     job["kind"] = chance.choice(["auto", form.kind]) if is_auto else form.kind
-    # `auto` takes the version that the request's cluster serves.
+    # `auto` chooses the version that the request's cluster serves.
     job["apiVersion"] = chance.choice(["auto", form.api_version]) if form.api_version else "auto"
     job.pop("elastic", None)
     if form.kind == "PyTorchJob":
@@ -156,7 +156,7 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_containers(values: Values, form: Form, chance: random.Random) -> None:
-    """Mount what there is; each name once."""
+    """Mount the volumes that the values define, each name once."""
     values["volumeMounts"] = [
         {"name": volume["name"], "mountPath": f"/{volume['name']}", "readOnly": chance.random() < 0.5}
         for volume in values.get("volumes", [])

@@ -1,4 +1,4 @@
-"""Every form of a job that the chart can write, as the values that ask for it."""
+"""Every form of a job that the chart can write, with the values that select it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAINING_OPERATOR = ("mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mx
 REPLACED = ("pytorchjob-master", "mxjob-v1", "mxjob-v1beta1", "tfjob")
 # The roles whose pods train.
 TRAINS = ("Worker", "Master")
-# A sidecar and an init container beside the workers' own.
+# A sidecar and an init container in the workers' pods.
 SIDE = (
     "workers.sidecars[0].name=side",
     "workers.sidecars[0].image=side",

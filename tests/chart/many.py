@@ -1,4 +1,4 @@
-"""Render the chart with thousands of values: one process of lab/builds/go/render does what both `helm template`s do."""
+"""Render the chart with thousands of values in one process (lab/builds/go/render), as both `helm template`s would."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOTH = ("helm3", "helm4")
 
 @dataclass(frozen=True)
 class Request:
-    """Values as in a file given with `-f`, and what else `helm template` is told."""
+    """One rendering: the values file, and `helm template`'s other arguments."""
 
     name: str
     values: dict[str, Any]
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Rendering:
-    """What one Helm printed: the manifest, or the error. `helm install` prints the notes."""
+    """The result of one Helm: the manifest, or the error message. `helm install` also prints the notes."""
 
     manifest: str = ""
     notes: str = field(default="", compare=False)
@@ -52,19 +52,19 @@ class Pod:
 
 
 def render_many(requests: Iterable[Request]) -> Iterator[dict[str, Rendering]]:
-    """Yield, in order, what each Helm made of each request."""
+    """Yield each Helm's result for each request, in order."""
     for answer in _ask(request.line() for request in requests):
         yield {helm: Rendering(**answer[helm]) for helm in BOTH if helm in answer}
 
 
 def violations(pods: Iterable[Pod]) -> Iterator[list[str]]:
-    """Yield, in order, what the API server's Pod Security admission has against each pod."""
+    """Yield the violations that Pod Security admission reports for each pod, in order."""
     for answer in _ask(json.dumps({"pods": [vars(pod)]}) for pod in pods):
         yield answer["pods"][0]
 
 
 def _ask(lines: Iterable[str]) -> Iterator[Any]:
-    """Yield the program's answers while another thread writes the requests."""
+    """Yield the program's answers. Another thread writes the requests."""
     process = start_renderer()
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None

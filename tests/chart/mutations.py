@@ -1,8 +1,7 @@
-"""Break values one at a time, and say where Helm must find the break.
+"""Change values in one place so that they are invalid, and say which place Helm must name.
 
-Each mutation changes one place of a valid document: a wrong type, a value beyond its range, a choice that is none, a
-misspelt, unknown or misplaced key, a null. The schema says what is wrong there; the same document always gives the same
-mutations.
+A mutation sets a wrong type, a value out of range, an unknown choice, a misspelt, unknown or misplaced key, or null.
+The schema says what is wrong there. The same document always gives the same mutations.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ SAMPLES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Mutation:
-    """Broken values; the words of the refusal: where, and what was found there."""
+    """Invalid values, and the refusal that Helm must print: the place and the finding."""
 
     kind: str
     values: dict[str, Any]
@@ -40,7 +39,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Place:
-    """One place of a document: the value there and what the schema says of it."""
+    """One place in a document: its value and its schema."""
 
     path: Path
     value: Any
@@ -62,7 +61,7 @@ def resolved(schema: Schema) -> Schema:
 
 
 def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield each value of the chart with its entry, and those inside workers.podSpec."""
+    """Yield each value of the chart with its schema entry, including the values inside workers.podSpec."""
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
         if "properties" in entry and path != "global":
@@ -72,7 +71,7 @@ def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Sch
 
 
 def places(value: Any, schema: Schema = SCHEMA, path: Path = ()) -> Iterator[Place]:
-    """Yield every place of a document whose schema is known, the root included."""
+    """Yield every place of a document that has a schema, including the root."""
     known = resolved(schema)
     yield Place(path, value, known)
     if isinstance(value, dict):
@@ -93,7 +92,7 @@ def schema_of(key: str, known: Schema) -> Schema | None:
 
 
 def changed(values: Any, path: Path, change: Callable[[Any, Any], None]) -> Any:
-    """Return the document with its part that holds the last key of the path changed."""
+    """Return the document with a change to the map or list that contains the last key of the path."""
     values = copy.deepcopy(values)
     holder = values
     for part in path[:-1]:
@@ -110,7 +109,7 @@ def replaced(values: Any, path: Path, value: Any) -> Any:
 
 
 def renamed(values: Any, path: Path, key: str) -> Any:
-    """Return the document with one key renamed, in its old position."""
+    """Return the document with one key renamed. The key keeps its position."""
 
     def rename(holder: dict[str, Any], old: str) -> None:
         entries = [(key if name == old else name, value) for name, value in holder.items()]
@@ -141,12 +140,12 @@ def wrong_types(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def is_removed_by_helm(place: Place) -> bool:
-    """Tell whether Helm takes null for a wish to remove the key. Inside lists it leaves null alone."""
+    """Return whether Helm removes the key if its value is null. Helm keeps null inside lists."""
     return all(isinstance(part, str) for part in place.path)
 
 
 def nulls(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    """A value that the templates need cannot be removed."""
+    """Return whether the templates need this value, so that null is refused."""
     if "null" in place.types or not is_removed_by_helm(place) or place.path not in REQUIRED:
         return
     parent, key = place.path[:-1], place.path[-1]
@@ -157,7 +156,7 @@ def out_of_range(values: dict[str, Any], place: Place) -> Iterator[Broken]:
     for limit, step in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0)):
         if limit in place.schema:
             beyond = place.schema[limit] + step
-            # Helm writes large numbers its own way.
+            # Helm formats large numbers differently.
             found = f"got {beyond:,}" if beyond < 10**6 else "got "
             yield replaced(values, place.path, beyond), pointer(place.path), f"{limit}: {found}"
 
@@ -179,7 +178,7 @@ def misspelt_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def misspellings(key: str, known: Mapping[str, Any]) -> list[str]:
-    """Return four of: a letter dropped, doubled, exchanged, in the other case; snake case, dashes, lower case, an s."""
+    """Return four misspellings of a key: a letter dropped, doubled, swapped, in another case; another style; an s."""
     chance = random.Random(key)
     at = chance.randrange(len(key))
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
@@ -201,7 +200,7 @@ def with_key(values: dict[str, Any], path: Path, key: str) -> dict[str, Any]:
 
 
 def wrong_nesting(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    """A key a level too high, and in a group that has no such key."""
+    """Yield mutations that move a key one level up, or into a group that has no such key."""
     if not place.path or not isinstance(key := place.path[-1], str):
         return
     others = [name for name, entry in GROUPS.items() if key not in entry["properties"] and name in values]
@@ -219,7 +218,7 @@ GROUPS = {
 
 
 def required_paths(schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Yield the places that Helm's schema requires."""
+    """Yield the keys that Helm's schema requires."""
     for name in schema.get("required", []):
         yield (*path, name)
     for name, entry in schema.get("properties", {}).items():

@@ -1,4 +1,4 @@
-"""Give the tests what a user reads after `helm install`."""
+"""Render the notes that a user reads after `helm install`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.chart.rendering import CHART, run, set_arguments
 
 
 def visible_notes(folder: Path) -> Path:
-    """Copy the chart into the folder with its notes as a resource: without a cluster Helm 3 renders no notes."""
+    """Copy the chart to the folder with its notes as a resource, because Helm 3 renders no notes without a cluster."""
     chart = Path(shutil.copytree(CHART, folder / "distrain"))
     notes = chart / "templates" / "NOTES.txt"
     text = notes.read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Make up valid values: any key of the schema, any form of a job, within the rules that span values.
+"""Create random valid values: any key of the schema, any form of a job, within the rules across values.
 
-The same seed gives the same values. What the schema says of a key is enough for most; POOLS has what only people know,
-and fitting.py mends what rules across values would refuse. `careless_values` leaves that out.
+The same seed gives the same values. Most keys are chosen by their schema alone. POOLS holds values that the schema
+cannot describe, and fitting.py repairs values that rules across values would refuse. `careless_values` skips that
+repair.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# How many of the keys are given; the rest keeps its default.
+# The share of keys that get a value. The others keep their defaults.
 SHARE = 0.25
 
 
-# What a pod may have, to choose from.
+# Parts of a pod to choose from.
 PARTS = yaml.safe_load(
     """
 tolerations:
@@ -85,7 +86,7 @@ Pool = Callable[[random.Random], Any]
 
 
 def some(choices: list[Any]) -> Pool:
-    """Take a few, in any order."""
+    """Return a few of the items, in random order."""
     return lambda chance: copy.deepcopy(chance.sample(choices, chance.randrange(len(choices) + 1)))
 
 
@@ -98,7 +99,7 @@ def one(*choices: Any) -> Pool:
 
 
 def pairs(keys: list[str], values: list[Any]) -> Pool:
-    """Take a map of a few keys, each with any value."""
+    """Return a map with a few of the keys, each with any of the values."""
     return lambda chance: {key: chance.choice(values) for key in chance.sample(keys, chance.randrange(len(keys) + 1))}
 
 
@@ -128,7 +129,7 @@ POOLS: dict[str, Pool] = {
 
 
 def pool_of(path: str, entry: Schema) -> Pool:
-    """Return where a value comes from: a pool by its path or its name, else what the schema says."""
+    """Return the source of a value: a pool for its path or name, otherwise its schema."""
     if path in POOLS or path.rpartition(".")[2] in POOLS:
         return POOLS.get(path) or POOLS[path.rpartition(".")[2]]
     known = resolved(entry)
@@ -138,13 +139,13 @@ def pool_of(path: str, entry: Schema) -> Pool:
     if "boolean" in known["type"]:
         return one(True, False)
     if "minimum" in known:
-        # A Go template that takes an int32 for an int64, or writes 1e+09, shows at the end of the range.
+        # The end of the range shows a Go template that uses int32 instead of int64, or prints 1e+09.
         return one(*examples, known["minimum"], known["maximum"])
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
-    """Return some keys with random values, without a look at the rules between them."""
+    """Return random values for some keys, without regard to rules across values."""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
@@ -157,12 +158,12 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 
 
 def careless_values(seed: int) -> Values:
-    """Return values that the schema accepts and rules may refuse."""
+    """Return values that the schema accepts and that rules across values may refuse."""
     return random_keys(random.Random(seed))
 
 
 def random_request(seed: int) -> Request:
-    """Return valid values, with the cluster and the names that they are rendered for."""
+    """Return valid values, with the cluster and the names to render them for."""
     chance = random.Random(seed)
     form = chance.choice(FORMS)
     values = random_keys(chance)
@@ -180,12 +181,12 @@ def random_request(seed: int) -> Request:
 
 
 def random_requests(count: int, first: int = 0) -> Iterator[Request]:
-    """Yield so many requests; each one's name is its seed."""
+    """Yield `count` requests. Each one is named after its seed."""
     return (random_request(seed) for seed in range(first, first + count))
 
 
 def prune(values: Values) -> Values:
-    """Return the values without the groups that have become empty."""
+    """Return the values without groups that have become empty."""
     return {name: value for name, value in values.items() if value != {} or name not in GROUPS}
 
 

@@ -1,4 +1,7 @@
-"""Render the chart as Helm does, and give the tests parsed YAML. Once per set of arguments: many look at the same."""
+"""Render the chart with Helm and return parsed YAML.
+
+Results are cached by arguments, as many tests need the same ones.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,17 @@ ENV_OF_RANKS = ("DISTRAIN_JOB", "DISTRAIN_POD_UID", "DISTRAIN_GPUS")
 
 @dataclass(frozen=True)
 class Rendered:
-    """What `helm template` printed, as text and parsed. Hooks are apart: Helm runs them, and does not own them."""
+    """The output of `helm template`, as text and parsed.
+
+    Hooks are separate, as Helm does not count them to the release.
+    """
 
     text: str
     documents: list[Yaml]
     hooks: list[Yaml]
 
     def find(self, kind: str, suffix: str = "") -> Yaml:
-        """Return the one resource of this kind whose name ends so."""
+        """Return the only resource of this kind whose name has this suffix."""
         found = [one for one in self.documents if one["kind"] == kind and one["metadata"]["name"].endswith(suffix)]
         (document,) = found
         return document
@@ -53,7 +59,7 @@ class Rendered:
 
     @property
     def job(self) -> Yaml:
-        """The Kubeflow resource; of Plain the workers' Job."""
+        """The Kubeflow resource, or the workers' Job of a Plain job."""
         for document in self.documents:
             if document["kind"] in ROLES:
                 return document
@@ -73,19 +79,19 @@ class Rendered:
 
     @property
     def content(self) -> str:
-        """The hash of what a running job cannot take over."""
+        """The content hash."""
         return str(self.job["metadata"]["annotations"]["distrain/content"])
 
     @property
     def replicas(self) -> dict[str, Yaml]:
-        """A Kubeflow resource's roles; of Plain its Jobs' specs, under the operators' names for roles."""
+        """The roles of a Kubeflow resource, or the specs of a Plain job's Jobs under the operators' names for roles."""
         if not self.is_plain:
             return dict(self.job["spec"][ROLES[self.job["kind"]]])
         jobs = {one["metadata"]["name"].rsplit("-", 1)[1]: one for one in self.documents if one["kind"] == "Job"}
         return {role.capitalize(): job["spec"] for role, job in jobs.items()}
 
     def pod(self, role: str) -> Yaml:
-        """Return the spec of the role's pods; the role is Launcher, Worker, ..."""
+        """Return the spec of a role's pods. The role is Launcher, Worker, ..."""
         return self.replicas[role]["template"]["spec"]
 
     def pods(self) -> dict[str, Yaml]:
@@ -99,19 +105,19 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        """Return the role's variables but those of every rank, which test_pods.py looks at."""
+        """Return a role's environment variables without those that every rank gets; test_pods.py tests the latter."""
         variables = self.container(role).get("env", [])
         return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 
     @property
     def program(self) -> list[str]:
-        """What every rank runs."""
+        """The program of every rank."""
         args = self.container("Launcher")["args"]
         return list(args[args.index("--") + 1 :])
 
     @property
     def mpirun(self) -> list[str]:
-        """What mpirun gets before the program."""
+        """mpirun's arguments before the program."""
         args = self.container("Launcher")["args"]
         return list(args[args.index("mpirun") + 1 : args.index("--")])
 
@@ -122,7 +128,7 @@ def containers(pod: Yaml) -> list[Yaml]:
 
 
 def render(helm: Path, *arguments: str, **options: Any) -> Rendered:
-    """Render the chart; fail with Helm's words where it is refused."""
+    """Render the chart, or fail with Helm's message."""
     done = template(helm, *arguments, **options)
     assert done.returncode == 0, done.stderr
     documents: tuple[list[Yaml], list[Yaml]] = ([], [])
@@ -145,7 +151,7 @@ def parse(text: str) -> list[Yaml]:
 
 
 def refusal(helm: Path, *arguments: str, **options: Any) -> str:
-    """Return the words with which Helm refuses the chart; fail where it renders."""
+    """Return the message with which Helm refuses the values. Fail if Helm renders the chart."""
     done = template(helm, *arguments, **options)
     assert done.returncode != 0, f"rendered with {arguments}"
     return done.stderr
@@ -155,9 +161,10 @@ def refusal(helm: Path, *arguments: str, **options: Any) -> str:
 def template(
     helm: Path, *arguments: str, release: str = "run1", chart: Path = CHART
 ) -> subprocess.CompletedProcess[str]:
-    """Return what `helm template RELEASE CHART` says to the arguments; of our chart, what it would say.
+    """Return the result of `helm template RELEASE CHART` with these arguments.
 
-    One process of lab/builds/go/render answers for both Helms in a fraction of the time; test_many.py holds it to them.
+    For distrain's chart, one process of lab/builds/go/render answers for both Helms in a fraction of the time.
+    test_many.py compares it with Helm.
     """
     if chart != CHART:
         return run(helm, "template", release, str(chart), *arguments)
@@ -178,14 +185,15 @@ def _renderer() -> subprocess.Popen[str]:
 
 
 def start_renderer() -> subprocess.Popen[str]:
-    """Start lab/builds/go/render on the chart; it ends when its input does, so at the latest with this process."""
+    """Start lab/builds/go/render on the chart. It ends when its input ends, at the latest with this process."""
     command = [golang.binary("render"), CHART]
-    environment = {**os.environ, "GOGC": "800"}  # Memory is there, and collecting garbage takes a fifth of the time.
+    # There is enough memory, and garbage collection would take a fifth of the time.
+    environment = {**os.environ, "GOGC": "800"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 @functools.cache
 def run(helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Helm itself, without a cluster."""
+    """Run the real Helm, without a cluster."""
     environment = {**os.environ, "KUBECONFIG": os.devnull}
     return subprocess.run([helm, *arguments], env=environment, capture_output=True, text=True, check=False)

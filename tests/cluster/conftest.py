@@ -1,4 +1,4 @@
-"""The lab, as pytest-helm-charts' fixtures see it: they read the kubeconfig that `kube_config` names."""
+"""The lab as fixtures for pytest-helm-charts, which reads the kubeconfig that `kube_config` names."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, 
 from tests.cluster.training import Say, remove_checkpoints, upgrade, wait_for_checkpoint
 
 FOLDER = Path(__file__).parent
-# What a test module names the operators by that it wants, if not the usual ones.
+# A test module names its operators by these names, if it needs other ones than usual.
 OPERATORS = "OPERATORS"
 _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run first what takes the lab down or wants other operators: by the time another process joins in, it is done."""
+    """Run the tests first that stop the lab or switch operators: they have ended when the other process joins in."""
     items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> tuple[bool, bool, bool]:
-    """Return what sorts an item; each choice of operators is together, since a switch takes half a minute."""
+    """Return an item's sort key. Tests with the same operators are together, as a switch takes half a minute."""
     takes_down = "restored_lab" in getattr(item, "fixturenames", ())
     wants_others = hasattr(getattr(item, "module", None), OPERATORS)
     return item.path.parent == FOLDER, not takes_down, not wants_others
@@ -43,7 +43,7 @@ def _turn(item: pytest.Item) -> tuple[bool, bool, bool]:
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print a measured figure, as a line of a table."""
+    """Print a measured figure, as a row of a table."""
 
     def told(text: str) -> None:
         with capsys.disabled():
@@ -54,7 +54,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 @contextlib.contextmanager
 def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
-    """Hold a lock that keeps this machine's other processes of these tests out."""
+    """Hold a lock against other test processes on this machine."""
     with (CACHE_DIR / f"cluster-tests-{name}.lock").open("w") as lock:
         fcntl.flock(lock, how)
         yield lock
@@ -62,7 +62,7 @@ def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[None]:
-    """A running lab that holds the trainer's image; one that the tests started goes with the last of them."""
+    """A running lab with the trainer's image. If the tests have started it, the last test process stops it."""
     with locked("use", fcntl.LOCK_SH) as use:
         with locked("start"):
             was_up = lifecycle.is_ready()
@@ -78,7 +78,7 @@ def lab() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def restored_lab(lab: None) -> Iterator[None]:
-    """A lab that the module may take down, while no other process uses it."""
+    """A lab that the module may stop, while no other process uses it."""
     with locked("start"), locked("operators"):
         yield
         lifecycle.up()
@@ -86,11 +86,14 @@ def restored_lab(lab: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
-    """The operators that the test module names as OPERATORS. Processes that want different ones wait for each other."""
+    """The operators that the test module names in OPERATORS.
+
+    Processes that need different operators wait for each other.
+    """
     wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
     with locked("operators", fcntl.LOCK_SH) as lock:
         while operators.installed() != wanted:
-            # The other process may want the same ones, and install them meanwhile.
+            # The other process may need the same operators, and install them meanwhile.
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if operators.installed() != wanted:
@@ -103,7 +106,7 @@ def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operato
 
 @pytest.fixture(scope="module")
 def kube_config(lab_operators: operators.Operators) -> str:
-    """Take the place of pytest-helm-charts' fixture, which wants a command-line option."""
+    """Replace pytest-helm-charts' fixture, which needs a command-line option."""
     return str(KUBECONFIG)
 
 
@@ -116,16 +119,16 @@ def all_images(lab: None) -> None:
 
 @pytest.fixture(scope="module")
 def digits_settings(on_s3: list[str]) -> list[str]:
-    """The arguments that fit values/mnist.yaml to the lab, and to the epochs that the digits need there."""
+    """Arguments for values/mnist.yaml on the lab, with the number of epochs that the digits need."""
     return ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({"trainer.epochs": 10})]
 
 
 @pytest.fixture(scope="module")
 def on_s3(lab: None) -> list[str]:
-    """The arguments that fit a values file for digits to the lab, whose S3 server holds them."""
+    """Arguments for a values file that trains on the digits in the lab's S3 server."""
     server = lifecycle.s3_server()
     s3 = server.boto3_client()
-    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # a lab that was up before
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab was running before the tests.
         s3.create_bucket(Bucket=BUCKET)
     digits.upload_digits(s3, BUCKET)
     values = {
@@ -139,7 +142,7 @@ def on_s3(lab: None) -> list[str]:
 
 @pytest.fixture(scope="module")
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    """A namespace that enforces the Pod Security Standard which the module names as POD_SECURITY."""
+    """A namespace that enforces the Pod Security Standard in the module's POD_SECURITY."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     lifecycle.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
     lifecycle.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
@@ -151,9 +154,9 @@ def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> I
 def long_run(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], request: pytest.FixtureRequest
 ) -> Iterator[Namespace]:
-    """A live run of two workers that has a checkpoint; each of the module's tests does something to it.
+    """A live run of two workers that has a checkpoint, shared by the module's tests.
 
-    The module may name more values of it as RUN.
+    The module may add values in RUN.
     """
     upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, **getattr(request.module, "RUN", {})})
     wait_for_checkpoint(module_namespace)
@@ -163,7 +166,7 @@ def long_run(
 
 @pytest.fixture(scope="module")
 def pod_classes(lab_operators: operators.Operators) -> Iterator[None]:
-    """The lab has the classes that made-up pods name."""
+    """The lab has the classes that random pods name."""
     made_pods.put_classes()
     yield
     made_pods.remove_classes()
@@ -174,7 +177,7 @@ def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     """A namespace in which the test may have a release `run1`."""
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
-    # A container that is ended while it starts may not hear of it, and would have its 30 s.
+    # A container that is ended during its start may miss SIGTERM, and would run for its 30 s of grace.
     client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)
     remove_checkpoints(module_namespace)

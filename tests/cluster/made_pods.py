@@ -1,8 +1,8 @@
-"""Made-up jobs, given to the real controllers, and whether their pods are those that the plugin foretells.
+"""Give random jobs to the real controllers, and compare their pods with the plugin's prediction.
 
-No pod ever starts: each asks for a scheduler that the lab does not have. Some workers get fields that the chart never
-writes, but other tools may. Nothing else is changed between the chart and the API server, and the plugin reads what the
-API server is given.
+No pod ever starts: each names a scheduler that the lab does not have. Some workers get fields that the chart never
+writes, but other tools may. Otherwise the objects go unchanged from the chart to the API server, and the plugin reads
+the same objects.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tests.chart.scripts import pods as scripts
 
 Object = dict[str, Any]
 
-# A scheduler that the lab does not have, for pods that would else go to Kubernetes' own.
+# A scheduler that the lab does not have, for pods that name no scheduler.
 NOBODY = "nobody"
-# Made for these tests: what a random pod names has to be there, or the API server refuses the pod.
+# Objects for these tests. The API server refuses a pod that names a missing object.
 CLASS = "made-pods"
 CLASS_WITH_OVERHEAD = "made-pods-overhead"
 OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
-# Old operators do not know them; the amounts are more than any container asks for.
+# Old operators do not know these fields. The amounts are above those of every container.
 MORE = {
     "schedulingGates": [{"name": "example.com/budget"}],
     "resources": {"requests": {"cpu": "500", "memory": "500Gi"}},
@@ -63,18 +63,18 @@ SIDECAR = {
 MOST_REPLICAS = 3
 AT_ONCE = 50
 SECONDS_FOR_A_BATCH = 240
-# What the API server writes where a pod says nothing.
+# The defaults that the API server sets.
 DEFAULTS = {("schedulerName", "default-scheduler"), ("protocol", "TCP")}
-# Told by the object that priorityClassName names.
+# The admission plugin Priority sets these from priorityClassName.
 BY_PRIORITY_CLASS = {"priority", "preemptionPolicy"}
-# What a container runs: an operator's own containers' is no concern of a scheduler's.
+# Contents of a container. The scheduler does not read those of an operator's own containers.
 PROGRAM = ("image", "command", "args")
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One rendered job, by its seed."""
+    """One rendered job, and its seed."""
 
     seed: str
     manifest: str
@@ -91,7 +91,7 @@ class Trial:
 
 
 def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> Iterator[Trial]:
-    """Yield so many random jobs of these kinds, each an apiVersion and a kind."""
+    """Yield `count` random jobs of these kinds. A kind is an apiVersion and a kind."""
     seeds = iter(range(10**6))
     while count > 0:
         requests = [_fitted(random_request(next(seeds)), namespace) for _ in range(AT_ONCE)]
@@ -122,9 +122,9 @@ def _fitted(request: Request, namespace: str) -> Request:
         pod["runtimeClassName"] = CLASS_WITH_OVERHEAD if "overhead" in pod else CLASS
     if "priorityClassName" in values or "preemptionPolicy" in pod:
         values["priorityClassName"] = CLASS
-    # Pods that nobody starts would be too late.
+    # Pods that never start would exceed a deadline.
     values["job"].pop("activeDeadlineSeconds", None)
-    # Releases that share a namespace.
+    # The releases share a namespace.
     for key in ("nameOverride", "fullnameOverride"):
         values.pop(key, None)
     release = f"{request.release[:40]}-{request.name}"
@@ -132,7 +132,7 @@ def _fitted(request: Request, namespace: str) -> Request:
 
 
 def _for_nobody(manifest: str, *, with_more: bool) -> str:
-    """Return the manifest without hooks, with pods that Kubernetes' scheduler leaves alone, and MORE of workers."""
+    """Return the manifest without hooks, with a scheduler that does not exist, and with MORE in the workers' pods."""
     found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]
@@ -140,25 +140,26 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
         for container in spec["containers"]:
             _drop_sleep(container)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
-            spec.pop("tolerations", None)  # The chart never leaves those of a lost node to the API server.
+            # The chart never leaves the tolerations for lost nodes to the API server's defaults.
+            spec.pop("tolerations", None)
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
     return _text(found)
 
 
 def _drop_sleep(container: Object) -> None:
-    """Take a handler away that old operators do not know: they drop it, and the API server refuses what is left."""
+    """Remove a handler that old operators do not know: they drop it, and the API server refuses the rest."""
     if "sleep" in container.get("lifecycle", {}).get("preStop", {}):
         del container["lifecycle"]
 
 
 def _text(objects: Iterable[Object]) -> str:
-    # As JSON: PyYAML writes "1e3" as what other readers of YAML take for a number.
+    # Written as JSON: PyYAML writes "1e3" without quotes, and other readers of YAML take that for a number.
     return "\n---\n".join(map(json.dumps, objects))
 
 
 def put_classes() -> None:
-    """Make the classes that the pods name."""
+    """Create the classes that the pods name."""
     runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1, "preemptionPolicy": "Never"}
     client.apply(
@@ -174,7 +175,7 @@ def remove_classes() -> None:
 
 
 def differences(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> Iterator[str]:
-    """Give so many jobs to their controllers and yield what is not as foretold, each line with the job's seed."""
+    """Give `count` jobs to their controllers, and yield the differences from the prediction, with the job's seed."""
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     try:
         all_trials = trials(kinds, count, namespace)
@@ -188,7 +189,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
     jobs = [one for trial in batch for one in documents(trial.manifest) if one["kind"] in JOB_KINDS]
     needed = [one for trial in batch for one in _needed(trial)]
     client.kubectl("apply", "--server-side", "-f", "-", stdin=_text(needed))
-    # As Helm does it: a field that the API does not know is left out.
+    # As Helm does: the API server drops unknown fields.
     client.kubectl("create", "--validate=ignore", "-f", "-", stdin=_text(jobs))
     by_instance = _wait_for_pods(batch, namespace)
     hostfiles = _hostfiles(namespace)
@@ -200,7 +201,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
 
 
 def _needed(trial: Trial) -> Iterator[Object]:
-    """Yield the job's hostfile, and the service accounts that its pods name."""
+    """Yield the job's hostfile, and the ServiceAccounts that its pods name."""
     for document in documents(trial.manifest):
         if document["metadata"]["name"].endswith("-hostfile"):
             yield document
@@ -211,7 +212,7 @@ def _needed(trial: Trial) -> Iterator[Object]:
 
 
 def _wait_for_pods(batch: Iterable[Trial], namespace: str) -> dict[str, list[Object]]:
-    """Return the pods of each job, once all have as many as foretold or time is up."""
+    """Return the pods of each job, once all jobs have the predicted number of pods or the time is up."""
     deadline = time.monotonic() + SECONDS_FOR_A_BATCH
     while True:
         found: dict[str, list[Object]] = {}
@@ -253,10 +254,11 @@ def _of_pod(trial: Trial, role: PodRole, pod: Object) -> Iterator[str]:
 
 
 def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, Any]]:
-    """Return every field of a pod that the plugin reads, as it is and as foretold."""
+    """Return every field of a pod that the plugin reads: the real value and the prediction."""
     found = _normal(msgspec.to_builtins(msgspec.convert(real, type(role.spec)))) or {}
     foretold = _normal(msgspec.to_builtins(role.spec)) or {}
-    # A controller's own volumes are of objects that it makes, and the API server's holds the account's token.
+    # A controller's own volumes refer to objects that it creates, and the API server's own volume holds the
+    # ServiceAccount's token.
     names = {volume.name for volume in role.spec.volumes or ()}
     added = [volume for volume in real.get("volumes", ()) if volume["name"] not in names]
     found["volumes"] = [volume for volume in found.get("volumes", ()) if volume["name"] in names]
@@ -279,7 +281,7 @@ def _objects(volume: Object) -> Iterator[tuple[str, str]]:
 
 
 def _normal(part: Any, key: str = "") -> Any:
-    """Return a part of a pod without what is empty, and with amounts and defaults in one form."""
+    """Return a part of a pod without empty fields, and with amounts and defaults in one notation."""
     if isinstance(part, list):
         return [one for one in map(_normal, part) if one]
     if not isinstance(part, dict):
@@ -294,7 +296,7 @@ def _normal(part: Any, key: str = "") -> Any:
 
 
 def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -> Iterator[str]:
-    """Yield the number of ranks where the job's programs are told another one."""
+    """Yield the number of ranks if the job's programs get another number."""
     foretold = size_of(trial.job, trial.gpu_resource).ranks
     kind, name = trial.job.resources[0].kind, trial.job.resources[0].name
     if kind in ("MPIJob", "Job"):
@@ -308,7 +310,7 @@ def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -
 
 
 def _hostfiles(namespace: str) -> dict[str, str]:
-    """Return the hostfile of each job by the job's name."""
+    """Return each job's hostfile, by the job's name."""
     found = {}
     for config in _get(namespace, "configmaps"):
         if "hostfile" in (config.get("data") or {}):
@@ -317,7 +319,7 @@ def _hostfiles(namespace: str) -> dict[str, str]:
 
 
 def _ranks_of_hosts(hostfile: str) -> int:
-    """Return the ranks that distrain-launch starts mpirun with."""
+    """Return the number of ranks with which distrain-launch would start mpirun."""
     launch = scripts.load("distrain-launch")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hostfile"
@@ -326,7 +328,7 @@ def _ranks_of_hosts(hostfile: str) -> int:
 
 
 def _ranks_told(kind: str, pod: Object, pods: Sequence[Object]) -> int:
-    """Return the ranks that the operator's variables tell the pod's program of."""
+    """Return the number of ranks in the environment variables that the operator sets."""
     env = {one["name"]: one.get("value", "") for one in pod["spec"]["containers"][0].get("env", [])}
     if kind == "TFJob":
         return len(json.loads(env["TF_CONFIG"])["cluster"]["worker"])

@@ -1,4 +1,4 @@
-"""Long runs of every kind of job, alike but for the kind."""
+"""Long runs of every kind of job, with the same values except for the kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.training import LONG, RESUMED, SLOW, STOPPED, head, live_pod,
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job as a run of it is installed: its values, kubectl's name for it, and the role that logs."""
+    """A kind of job for a run: its values, kubectl's name for the resource, and the role that logs."""
 
     file: str
     framework: str
@@ -59,7 +59,7 @@ def rescale(namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], size
 
 
 def log(namespace: Namespace, kind: Kind) -> str:
-    """Return the log of rank 0's pod, nothing while there is none."""
+    """Return the log of rank 0's pod, "" if there is no pod."""
     try:
         return namespace.log(live_pod(namespace, kind.speaker)["metadata"]["name"])
     except IndexError:
@@ -67,7 +67,10 @@ def log(namespace: Namespace, kind: Kind) -> str:
 
 
 def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: float) -> None:
-    """Wait until the run goes on with so many ranks. Raises LabError after the limit, with what its pods do."""
+    """Wait until the run continues with this number of ranks.
+
+    Raises LabError after the time limit, with the state of the pods.
+    """
     try:
         wait_until(
             f"{ranks} ranks",
@@ -82,7 +85,7 @@ def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: flo
 def assert_live(
     namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], sizes: tuple[int, ...], *, seconds: float
 ) -> None:
-    """Hold that a run of two workers goes on at each size in the job that it has, and loses no step."""
+    """Assert that a run of two workers continues at each size in the same job, and loses no step."""
     jobs = [job["metadata"]["uid"] for job in namespace.get(kind.resources)]
 
     for size in sizes:
@@ -93,6 +96,6 @@ def assert_live(
     story = log(namespace, kind)
     resumed = RESUMED.findall(story)
     assert [found[1] for found in resumed] == STOPPED.findall(story)
-    # The first worker of an elastic job may begin without the other.
+    # The first worker of an elastic job may start training without the other.
     assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
     assert [job["metadata"]["uid"] for job in namespace.get(kind.resources)] == jobs

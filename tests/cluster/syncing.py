@@ -1,6 +1,6 @@
-"""The chart as Argo CD applies it: rendered by `helm template`, its hooks before a sync, and then the rest.
+"""Apply the chart as Argo CD does: render with `helm template`, apply the hooks before a sync, then everything else.
 
-What Argo CD makes of Helm's hooks: https://argo-cd.readthedocs.io/en/stable/user-guide/helm/#helm-hooks
+How Argo CD treats Helm's hooks: https://argo-cd.readthedocs.io/en/stable/user-guide/helm/#helm-hooks
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEFORE_A_SYNC = {"pre-install", "pre-upgrade"}
 
 
 def sync(namespace: Namespace, helm: Path, *arguments: str) -> bool:
-    """Apply a release; False where a hook has failed, and nothing else was touched."""
+    """Apply a release. Return False if a hook has failed; then nothing else has changed."""
     rendered = _rendered(namespace, helm, *arguments)
     hooks = sorted((each for each in rendered if _events(each) & BEFORE_A_SYNC), key=_weight)
     for _, group in itertools.groupby(hooks, key=_weight):

@@ -1,4 +1,4 @@
-"""What random values render, admitted by the real API server: its schemas, the operators' webhooks, Pod Security."""
+"""The API server admits what random values render: its schemas, the operators' webhooks, and Pod Security accept it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.chart.many import Rendering, render_many
 from tests.chart.random_values import random_requests
 from tests.cluster.testbed import Namespace
 
-# Privileged values are among them.
+# Some of the random values need the level privileged.
 POD_SECURITY = "privileged"
 COUNT = 60
 # CRDs that the lab does not have with these operators.
@@ -30,12 +30,12 @@ def test_api_server_admits_what_random_values_render(namespace: Namespace) -> No
 
     assert len(manifests) == COUNT
     assert sum(manifest.count("\nkind: ") for manifest in manifests.values()) > COUNT
-    # All at once takes a third of the time, and one by one tells which.
+    # Applying all objects at once takes a third of the time. One by one, a failure names its object.
     assert not refused, {seed: _refusal([manifest]) for seed, manifest in manifests.items()}
 
 
 def _served(rendered: Rendering) -> str:
-    # As Helm wrote them: what is a number in YAML depends on who reads it.
+    # Text as Helm wrote it: YAML readers disagree on what is a number.
     return "\n---\n".join(text for text in rendered.manifest.split("\n---\n") if _is_served(yaml.safe_load(text)))
 
 
@@ -49,9 +49,9 @@ def _refusal(manifests: Iterable[str]) -> str:
 
 
 def _is_served(item: dict[str, str] | None) -> bool:
-    # The hooks' pods need a ServiceAccount that is there, which a dry run does not make.
+    # The hooks' pods need an existing ServiceAccount, and a dry run creates none.
     if not item or item["kind"] == "Pod":
         return False
-    # The other MPIJob's version is served by another operator's CRD.
+    # Another operator's CRD serves the other version of MPIJob.
     is_other_mpijob = item["kind"] == "MPIJob" and item["apiVersion"] != "kubeflow.org/v2beta1"
     return not item["apiVersion"].startswith(ABSENT) and not is_other_mpijob

@@ -1,4 +1,4 @@
-"""What the doctor tells an admin, and somebody without rights before and after an admin has granted what it prints."""
+"""What `doctor` tells an admin, and a user without rights before and after an admin has granted the printed objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOB = ["install", "run1", str(CHART), "--set", "workers.gpus=0"]
 
 @pytest.fixture
 def as_user(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """The flags that make a command one of a ServiceAccount that has no rights."""
+    """The flags that run a command as a ServiceAccount without rights."""
     yield namespace.kubeconfig_of(USER, tmp_path)
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 

@@ -1,4 +1,4 @@
-"""A run that the chart of before this one has started, whose job's name ended in a hash of its content."""
+"""The current chart takes over a run of chart 0.1.0, whose job's name ended in a hash of its content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = {"workers.replicas": 1}
 
 @pytest.fixture
 def former(tmp_path: Path) -> Path:
-    """The chart and its values as they were."""
+    """The former chart and its values."""
     packed = subprocess.run(
         ["git", "archive", COMMIT, "charts", "values"], cwd=REPOSITORY, capture_output=True, check=True
     )
@@ -33,7 +33,7 @@ def _names(namespace: Namespace) -> list[str]:
     return [job["metadata"]["name"] for job in namespace.get("mpijobs")]
 
 
-@pytest.mark.full  # It takes the repository's history.
+@pytest.mark.full  # The former chart is taken from the repository's history.
 def test_upgrade_replaces_the_job_once_and_it_goes_on_from_its_checkpoint(
     namespace: Namespace, helm4: Path, on_s3: list[str], former: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Every framework trains to its end through every resource that it has, from real digits or pictures in S3."""
+"""Every framework trains to the end with every kind that it has, on real digits or pictures in S3."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lab.datasets.pictures import photographs, write_image_folder
 from lab.paths import CHART
 from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
 
-# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+# `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 
-# What 1437 digits need; the values files are for MNIST's 60 000.
+# The 1437 digits need these values; the values files are for MNIST's 60 000.
 LEARNING = {
     "workers.gpus": 0,
     "trainer.batchSize": 32,

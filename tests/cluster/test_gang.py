@@ -1,4 +1,4 @@
-"""Gang scheduling by scheduler-plugins' coscheduling, for real: all pods of a job are placed, or none."""
+"""Gang scheduling by scheduler-plugins' coscheduling: all pods of a job are placed, or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.matrix import one_of
 
 OPERATORS = Operators(gang=True)
 GANG = {"gang.scheduler": "scheduler-plugins"}
-# Values, and the resources that end with the run.
+# Values, and the resources of the run.
 Kind = tuple[dict[str, str], str]
 MPIJOB: Kind = ({}, "mpijobs")
 PLAIN: Kind = ({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher")
@@ -53,7 +53,7 @@ def test_gang_that_fits_trains(namespace: Namespace, helm4: Path, digits_setting
 
 
 def test_pods_are_those_that_the_plugin_foretells(pod_classes: None) -> None:
-    # mpi-operator overwrites the scheduler's name, by which made-up pods are kept from starting.
+    # mpi-operator overwrites schedulerName, which keeps random pods from starting.
     kinds = {("kubeflow.org/v1", kind) for kind in ("PyTorchJob", "TFJob", "MXJob")}
 
     differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))

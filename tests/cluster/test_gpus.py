@@ -1,4 +1,4 @@
-"""The lab's GPUs: kubelet hands them out as it would real ones, and says to who gets one that they do not exist."""
+"""The lab's GPUs: kubelet allocates them like real GPUs, and tells the containers that they are fake."""
 
 from __future__ import annotations
 

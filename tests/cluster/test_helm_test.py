@@ -12,10 +12,10 @@ from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 
-# The run itself is over at once: the test's job is another.
+# The release's own run ends at once; the test has a job of its own.
 RUN = {"command": ["true"], "workers.memory": "2Gi"}
 PLAIN = {"job.kind": "Plain"}
-# Each Helm with another kind; the other way round is the full matrix.
+# Each Helm with another kind. The other combinations are in the full matrix.
 KINDS = [
     pytest.param("helm3", {}, id="helm3-mpijob"),
     pytest.param("helm4", PLAIN, id="helm4-plain"),
@@ -63,7 +63,7 @@ def test_missing_gpus_are_said_at_once(namespace: Namespace, helm4: Path) -> Non
     told = tested.stdout + tested.stderr
     assert tested.returncode != 0
     assert "Insufficient nvidia.com/gpu" in told
-    # Its log stays to be read; the job goes, in the operator's own time, and its GPUs are free.
+    # The Pod stays, for its log. The operator deletes the job some time later, and its GPUs are free.
     wait_until("the job's end", lambda: _of_the_test(namespace) == [POD], seconds=30, pause=1)
     client.kubectl("-n", namespace.name, "delete", POD)
 

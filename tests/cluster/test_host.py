@@ -1,4 +1,4 @@
-"""What the lab says on a machine that cannot hold it."""
+"""The lab's error messages on a machine that cannot run it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_other_users_than_root_are_told_to_be_root(monkeypatch: pytest.MonkeyPat
 
 
 def test_root_may_start_the_lab() -> None:
-    host.check_root()  # raises nothing
+    host.check_root()  # Must raise nothing.
 
 
 def test_missing_capability_is_one_line_with_the_remedy() -> None:
@@ -55,6 +55,6 @@ def test_missing_program_is_named_with_what_brings_it(monkeypatch: pytest.Monkey
 
 
 def test_taken_link_is_named_with_how_to_free_it(lab: None) -> None:
-    # The lab's own link, while it runs, is as much in the way as anybody's.
+    # The link of a running lab counts as a conflict too.
     with pytest.raises(LabError, match="free it: ip link delete distrain0"):
         host.check()

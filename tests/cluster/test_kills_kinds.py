@@ -1,4 +1,4 @@
-"""Whatever is killed, halted or cut off of a job that mpi-operator does not run, all of it goes on together."""
+"""A job that mpi-operator does not run continues with all pods, whatever is killed, paused or cut off."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.cluster.training import (
     wait_for_restart,
 )
 
-# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+# `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 SECONDS = 300
-# The youngest process of a pod that has this in its command line: the one that trains, or holds weights.
+# The youngest process in a pod whose command line contains this text: the rank, or the parameter server.
 TRAINER = "distrain_trainer"
-# Of an elastic job's pods, torchrun and what starts it have that in theirs too.
+# In an elastic job's pods, torchrun and the processes that start it also have this text in their command lines.
 RANK = "-u -m distrain_trainer"
 
 Fault = functools.partial[Any]
@@ -42,7 +42,7 @@ Fault = functools.partial[Any]
 def runs(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None
 ) -> Iterator[Callable[[str], Namespace]]:
-    """Give a run of a kind that has a checkpoint; the faults of a kind, one after the other, share one."""
+    """A run of a kind that has a checkpoint. All faults of a kind use the same run, one after the other."""
     installed: list[str] = []
 
     def run(kind: str) -> Namespace:
@@ -127,7 +127,7 @@ FAULTS = {
     "elastic": {
         "rank": killed("worker", 1, RANK),
         "torchrun": killed("worker", 1, "bin/torchrun"),
-        # The workers meet there: without it no other one goes on.
+        # The workers meet at this pod: without it no other worker continues.
         "torchrun of worker 0": killed("worker", 0, "bin/torchrun"),
         "distrain-torchrun": killed("worker", 1, "distrain-torchrun"),
         "worker deleted": deleted("worker", 1),
@@ -167,7 +167,7 @@ FAULTS = {
         "cut network": cut("master", "worker"),
     },
 }
-# The others are for the full matrix.
+# The other faults are in the full matrix.
 TRIED = {("plain", "worker deleted"), ("tfjob", "server"), ("master", "rank")}
 CASES = [
     pytest.param(kind, fault, id=f"{kind}: {name}", marks=[] if (kind, name) in TRIED else pytest.mark.full)
@@ -182,7 +182,7 @@ def test_all_go_on_together_after(
 ) -> None:
     run = runs(kind)
     _wait_for_process(run, **fault.keywords)
-    # It trains, whatever the fault before has left.
+    # The run trains, whatever state the previous fault has left.
     before = wait_for_checkpoint(run, head(run), seconds=SECONDS)
     since = datetime.now(timezone.utc)
 

@@ -1,4 +1,4 @@
-"""Every job kind of training-operator, taken up by the real one; a probe looks for what the framework would need."""
+"""The real training-operator runs every kind of job. A probe checks what a framework would need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from lab.paths import CHART
 from tests.cluster.testbed import PROBE_VALUES, SECRET, VALUES, Namespace, settings
 
-# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+# `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 
 SMALL = {
@@ -23,7 +23,7 @@ TORCHRUN = {"env[1].name": "PATH", "env[1].value": "/probe:/opt/venv/bin:/usr/bi
 
 
 def _run(namespace: Namespace, helm: Path, file: str, kind: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run a values file's job with the probe in the trainer's place, and return what the probe found."""
+    """Run a values file's job with the probe instead of the trainer, and return the probe's output."""
     namespace.put_probe()
     arguments = ["-f", str(VALUES / file), *settings({**PROBE_VALUES, **SMALL, **values})]
     installed = namespace.helm(helm, "install", "run1", str(CHART), *arguments)
@@ -41,7 +41,7 @@ def test_elastic_pytorchjob_brings_its_workers_together(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-pytorch-elastic.yaml", "pytorchjobs", {**TORCHRUN, **nodes})
 
-    # The job has succeeded as soon as one worker has, and the others' pods may be gone by then.
+    # The job succeeds when one worker has succeeded. The pods of the others may be gone by then.
     ranks = {report["rank"] for report in reports}
     assert ranks <= set(range(6))
     assert len(ranks) >= 2
@@ -62,7 +62,7 @@ def test_scheduler_servers_and_workers_of_an_mxjob_meet(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 
-    # All five have met; the operator deletes those that have not ended when the scheduler has.
+    # All five pods have met. When the scheduler has ended, the operator deletes the pods that still run.
     assert {report["size"] for report in reports} == {5}
     assert {report["role"] for report in reports} <= {"scheduler", "server", "worker"}
 

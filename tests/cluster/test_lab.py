@@ -1,4 +1,4 @@
-"""The lab itself: it leaves nothing behind, and a start that is broken off does not trip the next."""
+"""The lab leaves nothing on the machine, and an interrupted start does not affect the next start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.waiting import wait_until
 
 
 def _leftovers() -> list[str]:
-    """Name everything of the lab that this machine still has, however it came there."""
+    """List everything that the lab has left on this machine."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
     mounts = Path("/proc/mounts").read_text()
@@ -41,7 +41,7 @@ def _processes() -> list[str]:
 
 def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
     lifecycle.up()
-    assert _leftovers() != []  # the search sees a cluster that runs
+    assert _leftovers() != []  # The search finds a running cluster.
 
     lifecycle.down()
 
@@ -56,7 +56,7 @@ def test_ctrl_c_during_the_start_leaves_nothing(restored_lab: None) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Whoever runs the tests in the background may have them ignore Ctrl-C.
+        # Where tests run in the background, their processes may ignore SIGINT.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     wait_until("the middle of the start", lambda: (STATE_DIR / "containerd.pid").exists())

@@ -1,4 +1,4 @@
-"""What somebody gets who may list nodes and pods, and nothing else."""
+"""`check` for a user who may list nodes and pods, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ USER = "reader"
 
 @pytest.fixture
 def as_reader(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """The flags that make a command one of a ServiceAccount that may list nodes and pods."""
+    """The flags that run a command as a ServiceAccount that may list nodes and pods."""
     role = f"{namespace.name}-{USER}"
     account = f"--serviceaccount={namespace.name}:{USER}"
     client.kubectl("create", "clusterrole", role, "--verb=list", "--resource=nodes,pods")
     client.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
     yield namespace.kubeconfig_of(USER, tmp_path)
-    # These would outlive the namespace.
+    # A ClusterRole and its binding would outlive the namespace.
     client.kubectl("delete", f"clusterrolebinding/{role}", f"clusterrole/{role}")
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 

@@ -1,4 +1,4 @@
-"""What the plugin reads of a real API server's pods, page by page."""
+"""The plugin reads the pods of a real API server page by page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.cluster import client
 from lab.paths import KUBECONFIG
 from tests.cluster.testbed import Namespace
 
-# No pod of these ever runs, so that none has to be harmless.
+# These pods never run, so they may ask for anything.
 POD_SECURITY = "privileged"
 PODS = 5
 
@@ -50,7 +50,7 @@ def _counting(pages: list[int], pods: Callable[[memoryview], Any]) -> Callable[[
 
 
 def _pod(number: int, namespace: str) -> dict[str, Any]:
-    """A pod that no scheduler looks at."""
+    """A pod that no scheduler handles."""
     container = {"name": "main", "image": "none", "resources": {"limits": {"cpu": f"{number + 1}00m", "memory": "1Gi"}}}
     return {
         "apiVersion": "v1",
@@ -61,7 +61,7 @@ def _pod(number: int, namespace: str) -> dict[str, Any]:
 
 
 def _pods(cluster: Cluster, namespace: str) -> list[Any]:
-    """Return what is counted of the namespace's pods."""
+    """Return the plugin's sums for the namespace's pods."""
 
     def used(pods: Iterator[CountedPod]) -> list[Any]:
         return [_parts(pod) for pod in pods if pod.namespace == namespace]

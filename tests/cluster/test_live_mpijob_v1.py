@@ -1,4 +1,4 @@
-"""An MPIJob v1, whose launcher reaches its workers with kubectl: it changes its size, and loses a rank."""
+"""An MPIJob v1, whose launcher reaches its workers with kubectl, changes its size, and loses a rank."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cluster.training import (
 )
 
 OPERATORS = Operators(mpijob="v1")
-# The operator's init container, which brings kubectl, is refused under `restricted`.
+# `restricted` refuses the operator's init container, which brings kubectl.
 POD_SECURITY = "baseline"
 KIND = KINDS["mpijob"]
 SECONDS = 300

@@ -1,4 +1,4 @@
-"""A number of CPU workers with a digit too many: the node takes what it holds, and a rollback ends the rest."""
+"""A number of CPU workers with a digit too many: the node takes as many as fit, and a rollback ends the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_workers_too_many_stay_pending_and_a_rollback_ends_them(namespace: Names
     back = namespace.helm(helm4, "rollback", "run1")
 
     assert back.returncode == 0, back.stderr
-    # 100m each, of the lab's two cores.
+    # Each worker requests 100m of the lab's two cores.
     assert len(waiting) >= LAUNCHER + TYPED - 20
     wait_until("the pods' end", lambda: len(pods(namespace)) == LAUNCHER + MEANT, seconds=60, pause=1)
 
@@ -48,6 +48,6 @@ def pods(namespace: Namespace) -> list[dict[str, Any]]:
 
 
 def is_placed_or_waits(pod: dict[str, Any]) -> bool:
-    """Tell whether the scheduler has placed the pod, or has said that it finds no room for it."""
+    """Return whether the scheduler has placed the pod, or has found no node for it."""
     reasons = [one.get("reason") for one in pod["status"].get("conditions", []) if one["type"] == "PodScheduled"]
     return "nodeName" in pod["spec"] or "Unschedulable" in reasons

@@ -1,4 +1,4 @@
-"""MPIJob v1alpha2 under mpi-operator 0.3.0, whose CRD serves three versions of which its controller follows one."""
+"""MPIJob v1alpha2 under mpi-operator 0.3.0. The CRD serves three versions, and the controller handles only one."""
 
 from __future__ import annotations
 

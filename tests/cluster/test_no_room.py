@@ -1,4 +1,4 @@
-"""A run that is to grow to more workers than the lab has GPUs for."""
+"""A run that should grow to more workers than the lab has GPUs for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The pods that the plugin checks are those that the operators create, for random values of every kind.
+"""The plugin predicts the pods that the operators create, for random values of every kind.
 
-A difference names the seed: random_request(seed) has its values.
+A difference names the seed: random_request(seed) returns its values.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster import made_pods
 
-# Plain is told by its Jobs.
+# A Plain job is recognized by its Jobs.
 KINDS = {
     ("kubeflow.org/v2beta1", "MPIJob"),
     ("kubeflow.org/v1", "PyTorchJob"),

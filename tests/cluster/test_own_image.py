@@ -1,4 +1,4 @@
-"""A user's own image and command, as people run them by hand today: root, sshd on port 22, nothing of ours inside."""
+"""A user's own image and command, as people run them by hand: root, sshd on port 22, and nothing of distrain inside."""
 
 from __future__ import annotations
 

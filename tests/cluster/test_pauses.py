@@ -1,4 +1,4 @@
-"""How long no step is made, by the clock of the launcher's log: at another size, and after a loss."""
+"""How long the training pauses, by the timestamps of the launcher's log: for another size, and after a loss."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.cluster.training import (
 )
 
 pytestmark = pytest.mark.full
-# Horovod's own: what is measured is a run as users have it.
+# Horovod's default: users have it too.
 RUN = {"mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
-# After a failure within a minute of another one distrain-launch waits before it starts the ranks again.
+# If a failure comes within a minute of the previous one, distrain-launch waits before it restarts the ranks.
 SECONDS_BETWEEN_FAILURES = 61
-# A look takes processor time from the ranks, and when they made their steps is in the log.
-SECONDS_BETWEEN_LOOKS = 4
+# A check takes processor time from the ranks. When they made their steps is in the log, so check rarely.
+SECONDS_BETWEEN_CHECKS = 4
 
 
 def _pauses(lines: list[Line]) -> list[tuple[int, int, float]]:
-    """Return of each new size the ranks before and after, and the seconds from the last step to the first one."""
+    """Return, for each change of size, the ranks before and after, and the seconds without a step."""
     found: list[tuple[int, int, float]] = []
     last_step, ranks = lines[0].at, (0, 0)
     for line in lines:
@@ -50,14 +50,14 @@ def _pauses(lines: list[Line]) -> list[tuple[int, int, float]]:
 
 
 def _cold_start(lines: list[Line]) -> float:
-    """Return the seconds from mpirun's start to the first step that is logged."""
+    """Return the seconds from mpirun's start to the first logged step."""
     begun = next(line.at for line in lines if ANSWERED.match(line.words))
     return next((line.at - begun).total_seconds() for line in lines if STEP.match(line.words))
 
 
 @pytest.fixture(scope="module")
 def cold_start(long_run: Namespace) -> float:
-    """The run's first one, before anything was done to it."""
+    """The run's first start, before any change."""
     return _cold_start(timed_log(long_run))
 
 
@@ -94,7 +94,7 @@ def test_training_pauses_for_less_than_15_s_at_each_new_size(long_run: Namespace
 
     for size in sizes:
         rescale(long_run, size)
-        wait_for_step(long_run, ranks=size, pause=SECONDS_BETWEEN_LOOKS)
+        wait_for_step(long_run, ranks=size, pause=SECONDS_BETWEEN_CHECKS)
 
     found = _pauses(timed_log(long_run))[-len(sizes) :]
     for before, after, seconds in found:

@@ -1,4 +1,4 @@
-"""The check as a hook, inside the cluster, before Helm creates or changes the job."""
+"""The preflight check runs as a hook inside the cluster, before Helm creates or changes the job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
 
 SYNTHETIC = ["-f", str(VALUES / "vgg16.yaml")]
-# Long enough to be running when it is upgraded.
+# The run is long enough to be upgraded while it trains.
 BUSY = {"command": ["sleep", "300"], "workers.gpus": 3, "preflight.enabled": True}
 
 
@@ -50,7 +50,7 @@ def test_run_of_its_own_counts_as_free_for_its_upgrade(namespace: Namespace, hel
     assert _hooks_left(namespace) == []
     wait_until("the workers", lambda: sum("-worker-" in name for name in namespace.running_pods()) == 2, pause=0.5)
 
-    # 6 of 8 GPUs are taken, by this run itself.
+    # This run itself uses 6 of the 8 GPUs.
     again = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 2, "workers.gpus": 4}))
     too_large = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 3, "workers.gpus": 4}))
 

@@ -1,4 +1,4 @@
-"""Who may make a job: a kubeflow-edit user, before and after an admin has installed the chart's ClusterRole."""
+"""A user with kubeflow-edit may create jobs once an admin has installed the chart's ClusterRole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONLY_THE_ROLE = ["--set", "job.enabled=false,rbac.aggregateToKubeflowEdit=true,r
 
 @pytest.fixture
 def editor(namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
-    """The namespace, with a user in it who has Kubeflow's role kubeflow-edit and no other."""
+    """The namespace, and a user in it who has no role but Kubeflow's kubeflow-edit."""
     client.kubectl("-n", namespace.name, "create", "rolebinding", USER, "--clusterrole=kubeflow-edit", f"--user={USER}")
     yield namespace
     # A ClusterRole would outlive the namespace.

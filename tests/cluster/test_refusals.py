@@ -1,4 +1,4 @@
-"""What goes wrong in practice: each ends with a line that names path, finding and next step."""
+"""Common mistakes: each ends with a line that names the value's path, the finding and the next step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_bad_values_are_refused_before_anything_is_created(
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        # Without restarts its Job says at once that it has failed.
+        # Without restarts the Job reports the failure at once.
         pytest.param(
             {"data.uri": "s3://no-such-bucket/digits", "job.maxRestarts": 0},
             'bucket "no-such-bucket"',

@@ -1,4 +1,4 @@
-"""What becomes of a running job when an upgrade is refused, and of the release after it."""
+"""What happens to a running job and to its release when an upgrade is refused."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.cluster.syncing import sync
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
 
-# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+# `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 KINDS = "mpijobs,pytorchjobs,jobs,pods,services,secrets,configmaps,serviceaccounts,roles,rolebindings"
 RUN = ["run1", str(CHART), "-f", str(VALUES / "vgg16.yaml")]
 SLEEPS = {"command": ["sleep", "600"], "workers.gpus": 3, "workers.replicas": 2, "preflight.enabled": True}
-# Another job, which does not fit on the lab's 8 GPUs; and one that does.
+# Two other jobs: one does not fit on the lab's 8 GPUs, the other does.
 TOO_LARGE = {**SLEEPS, "workers.gpus": 4, "workers.replicas": 3}
 ANOTHER = {**SLEEPS, "workers.gpus": 4}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch", "job.elastic": False}
@@ -31,19 +31,19 @@ FORMS = [
 
 @pytest.fixture
 def images_of(form: dict[str, str], request: pytest.FixtureRequest) -> None:
-    """The lab holds TensorFlow's image alone from the start."""
+    """At first the lab has only TensorFlow's image."""
     if "framework" in form:
         request.getfixturevalue("all_images")
 
 
 def _objects(namespace: Namespace) -> set[str]:
-    """Return what is in the namespace, but for what each namespace has and a refused preflight's Pod."""
+    """Return the namespace's objects, without those of every namespace and a refused preflight's Pod."""
     found = client.kubectl("-n", namespace.name, "get", KINDS, "-o", "name").split()
     return {name for name in found if "preflight" not in name}
 
 
 def _uids(namespace: Namespace, kind: str) -> set[str]:
-    """Return the UIDs of the job's objects and of its pods that are there to stay."""
+    """Return the UIDs of the job's objects and of its pods, without pods that are being deleted."""
     return {
         item["metadata"]["uid"]
         for item in namespace.get(f"{kind},pods -l app.kubernetes.io/instance=run1")
@@ -58,7 +58,7 @@ def _helm(namespace: Namespace, helm: Path, *arguments: str, works: bool = True)
 
 
 def _wait_for_workers(namespace: Namespace) -> None:
-    """Wait until both run; of a PyTorchJob the first is its master."""
+    """Wait until both pods run. The first pod of a PyTorchJob is its Master."""
 
     def have_both() -> bool:
         return sum("-worker-" in name or "-master-" in name for name in namespace.running_pods()) == 2

@@ -1,4 +1,4 @@
-"""A run that another job goes on with, and one with which none does, as it is finished."""
+"""A new job resumes a run, and ends at once if the run is finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _contents(namespace: Namespace) -> list[str]:
 
 
 def _wait_for_generation(namespace: Namespace, before: Head) -> Head:
-    """Wait until another start of the run has saved more than the one before."""
+    """Wait until a new start of the run has saved more than the previous one."""
 
     def has_begun() -> bool:
         found = head(namespace)
@@ -59,7 +59,7 @@ def test_job_of_another_value_and_size_goes_on_and_so_does_the_first_after_a_rol
     assert int(resumed[1]) >= second.samples
     assert resumed[2:] == ("2", "1")
     assert _contents(namespace) == contents
-    # The former does not come back.
+    # The former job does not come back.
     assert wait_for_checkpoint(namespace, third).generation == third.generation
 
 
@@ -73,7 +73,7 @@ def test_rescale_before_the_first_step_trains_at_the_new_size(
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 1})
 
     wait_for_checkpoint(namespace)
-    # A worker that leaves before it has a rank fails the start, which is made good.
+    # If a worker leaves before it has a rank, the start fails and is repeated.
     starts = re.findall(r"mpirun -np (\d+) ", namespace.launcher_log())
     assert (starts[0], starts[-1]) == ("2", "1")
 

@@ -1,4 +1,4 @@
-"""`helm upgrade` changes the size of a run while it trains, and nothing that it has learned is lost."""
+"""`helm upgrade` changes the size of a run while it trains, and no step is lost."""
 
 from __future__ import annotations
 

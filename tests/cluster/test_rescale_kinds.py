@@ -1,4 +1,4 @@
-"""Another size of a job that mpi-operator does not run: the run goes on live, or another job takes it over."""
+"""Another size of a job that mpi-operator does not run: the job stays live, or a new job resumes the run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.cluster.runs_of_kinds import KINDS, assert_live, install, log, rescal
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import RESUMED, head, remove_checkpoints, wait_for_checkpoint
 
-# The init container that training-operator adds to a Master/Worker PyTorchJob is refused under `restricted`.
+# `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
-# A default kubelet tells a Plain job's launcher of new workers within 90 s.
+# A kubelet with default settings updates a Plain job's hostfile within 90 s.
 SECONDS = 300
 FULL = pytest.mark.full
 
 
 @pytest.fixture(autouse=True)
 def no_checkpoint(namespace: Namespace) -> Iterator[None]:
-    """Each test's run begins anew."""
+    """Each test begins a new run."""
     yield
     remove_checkpoints(namespace)
 

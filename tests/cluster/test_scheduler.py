@@ -1,4 +1,4 @@
-"""`check` beside the lab's own kube-scheduler: random gangs on nodes that only the API server knows."""
+"""`check` agrees with the lab's kube-scheduler on random gangs, on nodes that exist only in the API server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lab.cluster import client
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 
-# No pod of these ever runs, so that none has to be harmless.
+# These pods never run, so they may ask for anything.
 POD_SECURITY = "privileged"
 GANGS = 24
 CARD = "example.com/card"
 MARK = "distrain.dev/scheduler-test"
 TAINT = {"key": MARK, "value": "true", "effect": "NoSchedule"}
-# The node controller holds a node for lost 50 s after the last sign of life.
+# The node controller considers a node lost 50 s after its last lease renewal.
 HEARTBEAT = 15
 SAME_GANG = {"labelSelector": {"matchLabels": {"gang": "own"}}}
 
@@ -36,7 +36,7 @@ Object = dict[str, Any]
 
 @dataclass
 class FakeNodes:
-    """Nodes without a kubelet. The taint keeps other pods off."""
+    """Nodes without a kubelet. Their taint keeps other pods off."""
 
     names: tuple[str, ...]
     _alive: float = 0
@@ -58,7 +58,7 @@ class FakeNodes:
         wait_until("the fake nodes", self._are_ready, pause=0.5)
 
     def keep_alive(self) -> None:
-        """Renew the nodes' leases, as kubelets do, when it is time."""
+        """Renew the nodes' leases when it is time, as kubelets do."""
         if time.monotonic() - self._alive > HEARTBEAT:
             self._alive = time.monotonic()
             client.apply(*(_lease(name) for name in self.names))
@@ -68,7 +68,7 @@ class FakeNodes:
         client.kubectl("-n", "kube-node-lease", "delete", "leases", *self.names)
 
     def _are_ready(self) -> bool:
-        """Tell whether no taint but ours is left: a new node has one until it is seen to be ready."""
+        """Return whether only the tests' own taint is left: a new node has another one until it counts as ready."""
         found = json.loads(client.kubectl("get", "nodes", *self.names, "-o", "json"))["items"]
         return all(node["spec"]["taints"] == [TAINT] for node in found)
 
@@ -97,7 +97,7 @@ def test_check_foretells_what_the_scheduler_does(
         verdict = json.loads(capsys.readouterr().out)["verdict"]
         placed = lab.places(gang, seconds=20 if verdict == "fits" else 0)
         found.append((verdict, placed))
-        # What is placed stays, so that later gangs find less room; now and then all leave.
+        # Placed pods stay, so that later gangs find less capacity. Now and then all are deleted.
         if not placed or seed % 3 == 2:
             lab.clear()
     lab.clear()
@@ -113,7 +113,7 @@ def _contradicts(verdict: str, placed: bool) -> bool:
 
 
 class Lab:
-    """A namespace of the lab, spoken to without a process per question."""
+    """A namespace of the lab, read and changed without a process per request."""
 
     def __init__(self, namespace: Namespace) -> None:
         api = namespace.cluster.kube_client
@@ -122,7 +122,7 @@ class Lab:
         self._api: HTTPClient = api
 
     def places(self, gang: list[Object], *, seconds: float) -> bool:
-        """Create the gang and tell whether all its pods get a node; one that is refused first has so long."""
+        """Create the gang, and return whether all its pods get a node. A pod that is refused first has this long."""
         for job in gang:
             Job(self._api, {**job, "metadata": {**job["metadata"], "namespace": self.namespace}}).create()
         names = {job["metadata"]["name"] for job in gang}
@@ -164,7 +164,7 @@ def _job(random: Random, name: str) -> Object:
     resources = {"requests": amounts, "limits": amounts}
     spec = {
         "restartPolicy": "Never",
-        # Nothing runs, so that there is nobody who would confirm the end.
+        # Without a kubelet, nobody would confirm that the pods have ended.
         "terminationGracePeriodSeconds": 0,
         "nodeSelector": {MARK: "true"},
         "tolerations": [{**TAINT, "operator": "Equal"}],
@@ -182,7 +182,7 @@ def _job(random: Random, name: str) -> Object:
 
 
 def _rule(random: Random) -> Object:
-    """Return a rule about the node or about the other pods, or none."""
+    """Return a rule about the node or about other pods, or none."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **SAME_GANG}
     rules: list[Object] = [

@@ -1,4 +1,4 @@
-"""What a rank sends per step, counted at its pod's network interface, against the formulas."""
+"""The bytes that a rank sends per step, counted at its pod's network interface, against the formulas."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MODEL_BYTES = 4 * (320 + 18_496 + 401_536 + 1_290)
 WITHIN = 0.05
 TRAINER = ["--model=mnist", "--data=synthetic", "--batch-size=4", "--steps=70", "--log-every=100"]
 SYNTHETIC = {"data.source": "synthetic", "data.uri": "", "output.uri": "", "s3.secretName": SECRET}
-# The pods stay after the end, for what they said.
+# The pods stay after the end, for their logs.
 COMMON = {**PROBE_VALUES, **SYNTHETIC, "workers.gpus": 0, "job.cleanPodPolicy": "None"}
-# Open MPI's ring, which sends the least; of itself it takes another algorithm for another size.
+# Open MPI's ring, which sends the least. By default Open MPI chooses the algorithm by size.
 RING = {"mpi.mca.coll_tuned_use_dynamic_rules": 1, "mpi.mca.coll_tuned_allreduce_algorithm": 4}
 
 
 def _per_step(namespace: Namespace, helm: Path, file: str, kind: str, values: dict[str, Any]) -> list[dict[str, float]]:
-    """Run the trainer with synthetic data, and return the bytes per step that each rank's pod sent and received."""
+    """Train on synthetic data, and return the bytes per step that each rank's pod sent and received."""
     namespace.put_probe()
     program = ["python3", "/probe/traffic.py", *TRAINER, *values.pop("arguments")]
     given = settings({**COMMON, **values, "command": program})
@@ -39,7 +39,7 @@ def test_all_reduce_sends_twice_the_model_less_one_share(namespace: Namespace, h
 
     sent = [report["tx"] for report in _per_step(namespace, helm4, "mnist.yaml", "mpijobs", values)]
 
-    # Patarasuk and Yuan 2009: each rank sends 2(N-1)K/N of K bytes, whatever their order in the ring.
+    # Patarasuk and Yuan 2009: each rank sends 2(N-1)K/N of K bytes, in whatever order the ranks form the ring.
     assert sent == [pytest.approx(2 * (ranks - 1) / ranks * MODEL_BYTES, rel=WITHIN)] * ranks
 
 
@@ -52,7 +52,7 @@ def test_parameter_server_is_sent_the_model_and_sends_it_back(
 
     counted = _per_step(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 
-    # Whatever the number of workers: so the servers' traffic grows with it.
+    # The figure does not depend on the number of workers, so the servers' traffic grows with it.
     assert len(counted) == workers
     for report in counted:
         assert report == {name: pytest.approx(MODEL_BYTES, rel=WITHIN) for name in ("tx", "rx")}

@@ -1,4 +1,4 @@
-"""A run that is installed, rescaled and taken back while it trains, on a real cluster."""
+"""A run is installed, rescaled and removed while it trains, on a real cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 from tests.cluster.training import SLOW, wait_for_step
 
-# Long enough to be upgraded while it trains.
+# The run is long enough to be upgraded while it trains.
 RUN = settings(
     {
         "framework": "tensorflow",
@@ -33,7 +33,7 @@ TRIES = 4
 
 
 def _objects(namespace: Namespace) -> set[str]:
-    """Return what is in the namespace."""
+    """Return the namespace's objects."""
     return set(client.kubectl("-n", namespace.name, "get", KINDS, "-o", "name").split())
 
 
@@ -58,7 +58,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
 def test_installation_without_an_image_is_taken_back(namespace: Namespace) -> None:
     before = _objects(namespace)
 
-    # Where nobody listens, as the node learns at once.
+    # No server listens at this registry, and the node finds that out at once.
     image = settings({"image.repository": "127.0.0.1:1/tensorflow"})
     refused = namespace.distrain("install", "run1", *RUN, *image, "--wait", "--timeout", "5m")
 
@@ -76,16 +76,16 @@ def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Names
     moments = [seconds * (part + random.random()) / TRIES for part in range(TRIES)]
     codes = [_interrupted(namespace, after=moment)[0] for moment in moments]
 
-    # Whoever was faster than the signal has installed it.
+    # An installation that was faster than the signal is complete.
     assert codes[0] == 130
     assert set(codes) <= {0, 130}
     wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
 
 
 def _interrupted(namespace: Namespace, *, after: float) -> tuple[int, float]:
-    """Interrupt an installation, with all that it runs, so many seconds after the check.
+    """Interrupt an installation and its child processes some seconds after the check.
 
-    Returns its exit code, and the seconds from the check to its end.
+    Return the exit code, and the seconds from the check to the end.
     """
     command = [sys.executable, "-m", "distrain", "install", "run1", *RUN, "--namespace", namespace.name]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}

@@ -1,4 +1,4 @@
-"""A program that cannot be started: the job ends at once, with the line that says why, for every kind."""
+"""A program that cannot be started ends the job at once, with a line that says why, for every kind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
 def test_program_that_cannot_be_started_ends_the_job(
     namespace: Namespace, helm4: Path, values: dict[str, Any], kind: str, words: str
 ) -> None:
-    # An MPIJob says so once its operator has made the launcher's pod anew, which then ends as the first did.
+    # An MPIJob reports it once its operator has restarted the launcher's pod, which then ends in the same way.
     small = {"image.repository": "distrain/tensorflow", "workers.replicas": 1, "job.maxRestarts": 1}
 
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**small, **values}))
@@ -51,6 +51,6 @@ def test_program_that_cannot_be_started_ends_the_job(
 
 
 def messages(namespace: Namespace) -> list[str]:
-    """Return the termination messages of all containers that have ended."""
+    """Return the termination messages of all ended containers."""
     statuses = [one for pod in namespace.get("pods") for one in pod["status"].get("containerStatuses", [])]
     return [status["state"].get("terminated", {}).get("message", "") for status in statuses]

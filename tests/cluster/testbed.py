@@ -1,4 +1,4 @@
-"""A namespace of the lab, as the cluster tests use it."""
+"""A namespace of the lab for the cluster tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WRONG_KEY = "s3-wrong-key"
 BUCKET = "cluster-tests"
 
 PROBE = Path(__file__).parent / "probe"
-# What values need to run the probe instead of a trainer, in the image that has a Python.
+# Values that run the probe instead of the trainer, in an image that has Python.
 PROBE_VALUES = {
     "image.repository": "distrain/tensorflow",
     "command": ["python3", "/probe/probe.py"],
@@ -36,16 +36,16 @@ PROBE_VALUES = {
     "volumeMounts[0].name": "probe",
     "volumeMounts[0].mountPath": "/probe",
 }
-# Kubernetes' own Jobs are Complete where Kubeflow's are Succeeded.
+# Kubernetes' Jobs have the condition Complete, Kubeflow's have Succeeded.
 ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
-# What serves the kinds that the tests ask for; of two, kubectl too takes the first.
+# The resources that serve the kinds that tests ask for. If two match, take the first, as kubectl does.
 _VERSIONS = ("v1", "batch/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1")
 _LAUNCHER = "app.kubernetes.io/component=launcher"
 
 
 def settings(values: dict[str, Any]) -> list[str]:
-    """Return Helm's arguments for these values; a str stays one."""
+    """Return Helm's arguments for these values. A str is set as a string."""
     flags = {True: "--set-string", False: "--set-json"}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     return [part for key, text in texts.items() for part in (flags[isinstance(values[key], str)], f"{key}={text}")]
@@ -59,7 +59,7 @@ class Namespace:
     cluster: Cluster
 
     def kubeconfig_of(self, account: str, folder: Path) -> list[str]:
-        """Make a ServiceAccount, and return the flags that make a command one of it."""
+        """Create a ServiceAccount, and return the flags that run a command as it."""
         client.kubectl("-n", self.name, "create", "serviceaccount", account)
         token = client.kubectl("-n", self.name, "create", "token", account).strip()
         config = yaml.safe_load(KUBECONFIG.read_text())
@@ -69,9 +69,10 @@ class Namespace:
         return ["--kubeconfig", str(path)]
 
     def get(self, kinds: str) -> list[dict[str, Any]]:
-        """Return every object of these kinds, by kubectl's words: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
+        """Return every object of these kinds, in kubectl's notation: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
 
-        By a request of this process: waiting asks often, and kubectl takes a tenth of a second of processor to start.
+        The request is made by this process: tests ask often while they wait, and starting kubectl takes a tenth of a
+        second of processor time.
         """
         names, _, labels = kinds.partition(" -l ")
         return [item for name in names.split(",") for item in self._list(name, labels)]
@@ -86,7 +87,7 @@ class Namespace:
 
     def _api_of(self, plural: str) -> str:
         for version in _VERSIONS:
-            with contextlib.suppress(requests.HTTPError):  # of an operator that is not there
+            with contextlib.suppress(requests.HTTPError):  # The operator is not installed.
                 if plural in {one["name"] for one in self.cluster.kube_client.resource_list(version)["resources"]}:
                     return version
         raise LabError(f"none of {', '.join(_VERSIONS)} serves {plural}")
@@ -98,22 +99,25 @@ class Namespace:
         return answer
 
     def helm(self, helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Helm here."""
+        """Run Helm in this namespace."""
         return _run([str(helm), *arguments, "--namespace", self.name])
 
     def distrain(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the plugin's program here."""
+        """Run the plugin in this namespace."""
         return _run([sys.executable, "-m", "distrain", *arguments, "--namespace", self.name])
 
     def outcome(self, kind: str = "mpijobs") -> str:
-        """Return how the namespace's one job of a kind ended, Succeeded or Failed; an empty string while it runs."""
+        """Return how the namespace's one job of a kind ended, Succeeded or Failed, or "" while it runs."""
         found = self.get(kind)
         conditions = found[0].get("status", {}).get("conditions", []) if found else []
         ends = [ENDS.get(item["type"], "") for item in conditions if item["status"] == "True"]
         return next(filter(None, ends), "")
 
     def wait_for_end(self, kind: str = "mpijobs", *, seconds: float) -> str:
-        """Wait until the job ended, and return how. Raises LabError after the limit, with what its pods do."""
+        """Wait until the job has ended, and return how.
+
+        Raises LabError after the time limit, with the state of the pods.
+        """
         try:
             wait_until("the job's end", lambda: bool(self.outcome(kind)), seconds=seconds, pause=1)
         except LabError as error:
@@ -121,37 +125,37 @@ class Namespace:
         return self.outcome(kind)
 
     def story(self) -> str:
-        """Return what somebody would look at first when a job went wrong: pods, events and logs."""
+        """Return what helps first when a job fails: pods, events and logs."""
         look = [("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")]
         told = [client.kubectl("-n", self.name, *words) for words in look]
         return "\n".join([*told, *(f"{name}:\n{log}" for name, log in self.logs().items())])
 
     def logs(self) -> dict[str, str]:
-        """Return each pod's log by the pod's name, an empty one where there is none yet."""
+        """Return each pod's log by the pod's name. It is "" before the pod has started."""
         names = [pod["metadata"]["name"] for pod in self.get("pods")]
         return {name: self.log(name, tailLines=200) for name in names}
 
     def log(self, pod: str, **limits: int) -> str:
-        """Return what a pod has printed, within the API's limits; nothing where it has not begun, or is gone."""
+        """Return a pod's log, within the API's limits, or "" if the pod has not started or is gone."""
         answer = self._ask(f"pods/{pod}/log", params=limits)
         return answer.content.decode() if answer.ok else ""
 
     def running_pods(self) -> list[str]:
-        """Return the names of the pods that run."""
+        """Return the names of the running pods."""
         return [pod["metadata"]["name"] for pod in self.get("pods") if pod["status"]["phase"] == "Running"]
 
     def wait_for_no_running_pods(self) -> None:
-        """Wait until no pod runs: an operator tells a job's end first, and then deletes the pods."""
+        """Wait until no pod runs. An operator reports a job's end first, and deletes the pods later."""
         wait_until("the running pods' end", lambda: not self.running_pods(), seconds=60, pause=1)
 
     def reports(self) -> list[dict[str, Any]]:
-        """Return what the probe found in each process of the job, as probe.py prints it."""
-        # Unbuffered processes of one pod may share a line.
+        """Return the probe's output in each process of the job; see probe.py."""
+        # Several processes in a pod may print on one line, as their output is unbuffered.
         parts = [part for log in self.logs().values() for part in log.split("probe: ")[1:]]
         return [json.JSONDecoder().raw_decode(part)[0] for part in parts]
 
     def put_probe(self) -> None:
-        """Put the probe into a ConfigMap, for PROBE_VALUES to mount."""
+        """Create a ConfigMap with the probe, which PROBE_VALUES mounts."""
         files = {path.name: path.read_text() for path in PROBE.iterdir() if path.is_file()}
         metadata = {"name": "probe", "namespace": self.name}
         client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files})
@@ -160,18 +164,18 @@ class Namespace:
         return "".join(self.log(pod["metadata"]["name"]) for pod in self.get(f"pods -l {_LAUNCHER}"))
 
     def accuracy(self) -> float:
-        """Return the accuracy on the test data, as the launcher's log tells it."""
+        """Return the accuracy on the test data from the launcher's log."""
         return float(self.launcher_log().partition("test accuracy: ")[2].split()[0])
 
     def results(self) -> dict[str, Any]:
-        """Return the run's record, as it lies in S3."""
+        """Return the run's record from S3."""
         s3 = lifecycle.s3_server().boto3_client()
         found = s3.get_object(Bucket=BUCKET, Key=f"models/{self.name}/run1/results.json")
         results: dict[str, Any] = json.load(found["Body"])
         return results
 
     def launcher_end(self) -> dict[str, Any]:
-        """Return the end of the launcher's container: its exit code and message."""
+        """Return the exit code and message of the launcher's ended container."""
         pods = self.get(f"pods -l {_LAUNCHER}")
         end: dict[str, Any] = pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]
         return end

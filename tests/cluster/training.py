@@ -1,4 +1,4 @@
-"""A run as its checkpoints in S3 tell of it: they outlive every pod and every log."""
+"""The state of a run, from its checkpoints in S3, which outlive pods and logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
 
 CHECKPOINTS = f"s3://{BUCKET}/checkpoints"
-# What a run needs to be long enough for anything that is done to it, and to checkpoint often.
+# Values for a run that is long enough for any test, and saves checkpoints often.
 SECONDS_BETWEEN = 2
 LONG = {
     "trainer.epochs": 100_000,
@@ -26,26 +26,26 @@ LONG = {
     "checkpoint.uri": CHECKPOINTS,
     "checkpoint.every": SECONDS_BETWEEN,
 }
-# Horovod sums up ten times a second, not a thousand times: a run that waits for what is done to it leaves the
-# processors to others, at tens of milliseconds a step.
+# Horovod's cycle: ten times a second instead of a thousand times. Steps take tens of milliseconds longer, but a waiting
+# run leaves the processors to others.
 SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 
 MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", "workers.gpus": 0, **LONG, **SLOW}
-# Checkpoint, samples, and the ranks now and before; and the samples at a stop.
+# The checkpoint, its samples, and the ranks now and before; and the samples at a stop.
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
 FIRST_STEP = re.compile(r"^(?:.*: ?)?went on with step \d+, ")
 Say = Callable[[str], None]
-# A default kubelet tells the launcher of new workers within this time.
+# A kubelet with default settings updates the launcher's hostfile within this time.
 GROWING = 240
 
 
 @dataclass(frozen=True)
 class Head:
-    """How far a run has come: which start of it holds the checkpoints, and the samples of the newest one.
+    """A run's progress: the generation that holds HEAD, and the samples of the newest checkpoint.
 
-    `heartbeat` is when it was last written, in Unix seconds.
+    `heartbeat` is the time of HEAD's last write, in Unix seconds.
     """
 
     generation: int
@@ -55,7 +55,7 @@ class Head:
 
 
 def head(namespace: Namespace) -> Head | None:
-    """Return what the run's HEAD says, None where there is none."""
+    """Return the content of the run's HEAD, None if there is none."""
     s3 = lifecycle.s3_server().boto3_client()
     try:
         body = s3.get_object(Bucket=BUCKET, Key=f"checkpoints/{namespace.name}/run1/HEAD")["Body"].read()
@@ -67,9 +67,9 @@ def head(namespace: Namespace) -> Head | None:
 
 
 def remove_checkpoints(namespace: Namespace) -> None:
-    """Let the next run begin anew."""
+    """Delete the run's checkpoints, so that the next run begins anew."""
     s3 = lifecycle.s3_server().boto3_client()
-    # Of a lab that is new nobody may have wanted a bucket yet.
+    # On a new lab the bucket may not exist yet.
     with contextlib.suppress(s3.exceptions.NoSuchBucket):
         found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"checkpoints/{namespace.name}/")
         for item in found.get("Contents", []):
@@ -77,9 +77,9 @@ def remove_checkpoints(namespace: Namespace) -> None:
 
 
 def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 300) -> Head:
-    """Wait until the run has saved more than it had, and return how far it is.
+    """Wait until the run has saved more than before, and return its progress.
 
-    Raises LabError after the limit, with what its pods do.
+    Raises LabError after the time limit, with the state of the pods.
     """
     least = after.samples if after else 0
 
@@ -97,7 +97,7 @@ def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seco
 
 
 def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420) -> None:
-    """Wait until the ranks have started again and saved more than before. Raises LabError after the limit."""
+    """Wait until the ranks have restarted and saved more than before. Raises LabError after the time limit."""
 
     def has_begun() -> bool:
         found = head(namespace)
@@ -114,7 +114,7 @@ def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420
 
 
 def live_pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]:
-    """Return a role's pod that runs and is to stay, by its place among them."""
+    """Return a role's pod by its number among those that are not being deleted."""
     pods = [
         pod
         for pod in namespace.get("pods")
@@ -126,14 +126,17 @@ def live_pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]
 
 
 def upgrade(namespace: Namespace, helm: Path, on_s3: list[str], values: dict[str, Any]) -> None:
-    """Install or upgrade release run1 to a long MPIJob with these values on top."""
+    """Install or upgrade release run1: a long MPIJob with these additional values."""
     arguments = ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({**MPIJOB, **values})]
     done = namespace.helm(helm, "upgrade", "--install", "run1", str(CHART), *arguments)
     assert done.returncode == 0, done.stderr
 
 
 def wait_for_step(namespace: Namespace, *, ranks: int, seconds: float = GROWING, pause: float = 1) -> None:
-    """Wait until the run has gone on with so many ranks, and made a step. Raises LabError after the limit."""
+    """Wait until the run continues with this number of ranks, and has made a step.
+
+    Raises LabError after the time limit.
+    """
 
     def goes_on() -> bool:
         _, *since = re.split(r"^(?=resumed from )", namespace.launcher_log(), flags=re.M)
@@ -146,21 +149,22 @@ def wait_for_step(namespace: Namespace, *, ranks: int, seconds: float = GROWING,
 
 
 def workers(namespace: Namespace) -> list[dict[str, Any]]:
-    """Return the workers' pods in the order of their names."""
+    """Return the workers' pods, sorted by name."""
     found = namespace.get("pods -l app.kubernetes.io/component=worker")
     return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
 
 def rescale(namespace: Namespace, size: int) -> None:
-    """Rescale with the plugin, which has the launcher see new workers at once."""
+    """Rescale with the plugin, which updates the launcher's hostfile at once."""
     rescaled = namespace.distrain("rescale", "run1", "--workers", str(size), "--yes")
     assert rescaled.returncode == 0, rescaled.stderr
 
 
 def assert_no_step_was_lost(namespace: Namespace) -> None:
-    """Hold that each start of the launcher's log went on where the one before had stopped.
+    """Assert that in the launcher's log each start resumed where the previous one had stopped.
 
-    A launcher that took another's place begins with a start after a stop that the other one's log tells of.
+    The log of a launcher that replaced another one begins with a start; the stop before it is in the other launcher's
+    log.
     """
     _, words, rest = namespace.launcher_log().partition("stopped at step ")
     log = words + rest
@@ -171,26 +175,26 @@ def assert_no_step_was_lost(namespace: Namespace) -> None:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a pod's log, and when it was written."""
+    """A line of a pod's log, and the time when it was written."""
 
     at: datetime
     words: str
 
 
 def timed_log(namespace: Namespace, selector: str = "app.kubernetes.io/component=launcher") -> list[Line]:
-    """Return what the pods' containers have logged, nothing where one of them is being made."""
+    """Return the log lines of the pods' containers, none if a container is just being created."""
     try:
         log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
     except LabError:
         return []
-    # Of a container that has just gone it says in words that there is no log.
+    # If the container is just gone, kubectl prints a sentence instead of a log.
     parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
-    # In nanoseconds, of which Python knows a thousandth.
+    # The timestamps are in nanoseconds, and Python reads microseconds.
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
 
 def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:
-    """Wait for the first step of the ranks that have started again since then, and return how long that took."""
+    """Wait for the first step of the ranks that have restarted since then, and return the seconds until it."""
 
     def first_steps() -> list[datetime]:
         lines = timed_log(namespace, "app.kubernetes.io/instance=run1")

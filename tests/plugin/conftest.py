@@ -33,12 +33,12 @@ HELM_SETS = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # Before what is marked so is left out.
+@pytest.hookimpl(tryfirst=True)  # Run before tests are deselected by their marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each command's tests with Helm 4, and every third with Helm 3 too; the rest is the full matrix.
+    """Run each command's tests with Helm 4, and every third also with Helm 3. The others run only in the full matrix.
 
-    What commands ask of Helm is the same in most tests, and each starts Helm several times. A test that is for either
-    Helm has one already, and would be left with none.
+    Most tests use Helm in the same way, and start it several times. A test with the marker either_helm is left out
+    here, as it already runs with one Helm only.
     """
     commands = [item for item in items if {"run", "helm"} <= _fixtures(item)]
     with_helm3 = [item for item in commands if "helm3" in item.name and not item.get_closest_marker("either_helm")]
@@ -53,9 +53,9 @@ def _fixtures(item: pytest.Item) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test sees the kubeconfig, or the Helm, of whoever runs it, nor waits for a fake server to recover."""
+    """Hide the user's kubeconfig and Helm from the tests, and do not wait for a fake server to recover."""
     for name in HELM_SETS:
-        # Set first: so that what a flag of ours puts there goes with the test.
+        # Set the variable first, so that pytest restores it even if a command sets it from a flag.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda seconds: None)
@@ -70,7 +70,7 @@ def api() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def signals() -> Iterator[None]:
-    """Put back the handlers of a program that keeps its own to its end."""
+    """Restore the signal handlers that a test's program has changed."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     yield
     for number, handler in before.items():
@@ -79,7 +79,7 @@ def signals() -> Iterator[None]:
 
 @pytest.fixture
 def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: None) -> Run:
-    """Run `distrain` with the arguments given, under each Helm."""
+    """Run `distrain` with these arguments, under each Helm."""
     monkeypatch.setenv("HELM_BIN", str(helm))
 
     def run(*arguments: str) -> Outcome:
@@ -92,7 +92,7 @@ def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster with mpi-operator and one node of 8 GPUs, that KUBECONFIG names."""
+    """A cluster with mpi-operator and one node of 8 GPUs; KUBECONFIG names it."""
     api.serve_mpi_jobs()
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     hold(api, [node("a", gpu="8")])

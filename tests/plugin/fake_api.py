@@ -1,4 +1,4 @@
-"""A Kubernetes API on loopback that answers with what a test gives it, for tests that are about something else."""
+"""A fake Kubernetes API on loopback, which answers with what a test sets."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 @dataclass
 class FakeApi:
-    """Answers by path; a list is served page by page, an int is an HTTP status to refuse with.
+    """Answers by path. A list is served page by page; an int is an HTTP status.
 
-    The caller is `jane`, who may do all but what is `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log";
-    with " everywhere" at the end it is about all namespaces. What has no answer is refused with `otherwise`. `troubles`
-    are statuses by path, for one request each: 200 is the usual answer, 0 cuts the connection, and anything else is
-    answered before the path's own answer is. Lists `in_protobuf` are for those who accept them before JSON.
+    The user is `jane`, who has all rights except `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log"; "
+    everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
+    by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
+    instead of the answer. The lists `in_protobuf` are encoded so for clients that prefer protobuf to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -56,11 +56,11 @@ class FakeApi:
         self.serve("v2beta1", "MPIJob")
 
     def serve(self, version: str, *kinds: str) -> None:
-        """Be a cluster of an operator with one version of these kinds."""
+        """Serve the kinds of an operator in one version."""
         self.serve_group("kubeflow.org", {version: kinds})
 
     def serve_group(self, group: str, versions: Mapping[str, Sequence[str]]) -> None:
-        """Be a cluster that serves these kinds of a group, by version."""
+        """Serve these kinds of a group, by version."""
         self.answers["/version"] = {"gitVersion": "v1.34.4"}
         self.answers[f"/apis/{group}"] = {"versions": [{"groupVersion": f"{group}/{version}"} for version in versions]}
         for version, kinds in versions.items():
@@ -70,7 +70,7 @@ class FakeApi:
             self.answers[f"/apis/{group}/{version}"] = {"resources": resources + scales}
 
     def delete(self, path: str) -> None:
-        """Let an object be gone."""
+        """Remove an object."""
         if isinstance(self.answers.get(path), dict):
             del self.answers[path]
 
@@ -96,7 +96,7 @@ class FakeApi:
 
 @contextmanager
 def running(certificate: Path | None = None, *, client_authority: Path | None = None) -> Iterator[FakeApi]:
-    """Serve, with TLS where a file holds the certificate and its key, and for known clients where there is one."""
+    """Serve, over TLS if `certificate` names a file with certificate and key, with client certificates if given."""
     api = FakeApi()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
     if certificate:
@@ -117,7 +117,7 @@ def running(certificate: Path | None = None, *, client_authority: Path | None = 
 
 
 def make_certificate(path: Path) -> None:
-    """Write a certificate for loopback, signed by itself, and its key into one file."""
+    """Write a self-signed certificate for loopback, and its key, into one file."""
     where = [
         "-subj",
         "/CN=127.0.0.1",
@@ -152,7 +152,7 @@ def write_kubeconfig(
 
 
 def releases(*secrets: Object) -> Object:
-    """The list of Secrets in which Helm looks for releases."""
+    """The list of Secrets in which Helm finds releases."""
     return {"kind": "SecretList", "apiVersion": "v1", "metadata": {}, "items": list(secrets)}
 
 
@@ -166,7 +166,7 @@ def release_secret(
     chart: Object | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Object:
-    """The Secret in which Helm keeps a revision of a release: of these values of the user's, and of this chart."""
+    """The Secret in which Helm stores a revision of a release, with the user's values and this chart."""
     info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
     parts = {"config": values or {}, "manifest": manifest, "chart": chart or {"metadata": {}}}
     release = {"name": name, "namespace": "team", "version": version, "info": info, **parts}
@@ -184,14 +184,14 @@ def _page(items: list[Object], query: dict[str, list[str]]) -> Object:
 
 
 def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
-    """Return the items of a page, and the token of the next."""
+    """Return the items of a page, and the token of the next page."""
     start = int(query.get("continue", ["0"])[0])
     end = start + int(query.get("limit", ["100000"])[0])
     return items[start:end], str(end) if end < len(items) else ""
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Heed a selector of one node's pods, and of those that have none; callers sort out the ended pods again."""
+    """Apply a field selector for one node's pods, or for pods without a node. Ended pods are not filtered out."""
     named = [term.partition("=")[2] for term in selector.split(",") if term.startswith("spec.nodeName=")]
     return not named or item["spec"].get("nodeName", "") == named[0]
 
@@ -211,7 +211,7 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             api.accepted.append(self.headers.get("Accept", ""))
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            # Helm posts other things in other forms.
+            # Helm posts other objects in other content types.
             posted = json.loads(body) if parts.path.endswith("reviews") else None
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
             if self.command == "DELETE":

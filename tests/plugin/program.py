@@ -1,4 +1,4 @@
-"""The program as a user runs it: what it says, and a cluster for it to look at."""
+"""Run the program as a user does, and fill a fake cluster for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Outcome:
 
     @property
     def values(self) -> Any:
-        """The values file that is the answer."""
+        """The values file that the program printed."""
         return yaml.safe_load(self.out)
 
     @property
@@ -34,7 +34,7 @@ Run = Callable[..., Outcome]
 
 
 def hold(api: FakeApi, nodes: list[Object], pods: list[Object] | None = None) -> None:
-    """Let the cluster have these nodes and pods."""
+    """Fill the cluster with these nodes and pods."""
     api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": pods or []}
     api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
 

@@ -1,6 +1,6 @@
-"""The plugin as it is handed out: its archive, and what Helm and pip make of it.
+"""The packaged plugin: its archive, and its installation by Helm and pip.
 
-Slow: pip fills a real virtual environment, once for all tests but the wheel's.
+Slow: pip fills a real virtual environment, once for all tests except the wheel's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lab.builds.installed import unpacked
 from lab.paths import REPOSITORY
 
 PLUGIN = REPOSITORY / "plugin"
-# Found before a fixture gives each test a home of its own: pip need not download everything anew.
+# Read before a fixture changes HOME, so that pip uses its cache instead of downloading everything.
 PIP_CACHE = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))}
 SIGNER = "distrain test <test@distrain.invalid>"
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.install
 
 @dataclass(frozen=True)
 class Plugin:
-    """The archive's folder, unpacked far from the checkout."""
+    """The archive's folder, unpacked outside the checkout."""
 
     folder: Path
 
@@ -48,7 +48,7 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Handout:
-    """An archive with its signature, the keys that verify it, and where a web server has both."""
+    """A signed archive, the keys that verify it, and its URL on a web server."""
 
     archive: Path
     keyring: Path
@@ -71,8 +71,8 @@ def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
 
 @pytest.fixture(scope="session")
 def handout(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Handout]:
-    """The archive signed with a key that is thrown away, and served on loopback."""
-    # Short, since a UNIX socket lies in it.
+    """The archive, signed with a temporary key, and served on loopback."""
+    # A short path, as it contains a UNIX socket.
     home = tempfile.mkdtemp(prefix="gnupg-")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GNUPGHOME", home)
@@ -90,7 +90,7 @@ def handout(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
-    """Files of the type by which Helm 3 knows an archive."""
+    """The content type by which Helm 3 recognizes an archive."""
 
     extensions_map = {".tgz": "application/gzip"}  # noqa: RUF012
 
@@ -100,7 +100,7 @@ class _Files(http.server.SimpleHTTPRequestHandler):
 
 @dataclass(frozen=True)
 class HelmHome:
-    """A Helm with nothing but its own data, config and cache."""
+    """A Helm with data, configuration and cache folders of its own."""
 
     helm: Path
     root: Path
@@ -112,13 +112,13 @@ class HelmHome:
         return _run([str(self.helm), *arguments], cwd=self.root, **homes, **self.environment, **environment)
 
     def left(self) -> list[str]:
-        """Return what there is of any plugin."""
+        """Return the installed files of any plugin."""
         return [str(path.relative_to(self.root)) for path in self.root.glob("*/plugins/*")]
 
 
 @pytest.fixture
 def environment(plugin: Plugin, tmp_path: Path) -> dict[str, str]:
-    """A python3 whose venv has all packages from the start, since it is a copy: pip has little left to do."""
+    """A python3 whose new virtual environments already contain all packages, so that pip has little to do."""
     tools = tmp_path / "python"
     tools.mkdir()
     copy = f'[ "$1 $2" = "-m venv" ] && exec cp -al {plugin.folder}/.venv "$3"'
@@ -154,7 +154,7 @@ def _run(command: list[str], cwd: Path | None = None, **environment: str) -> sub
 
 
 def test_same_files_make_the_same_archive(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # As another checkout has them: of another time, writable by a group, and run once.
+    # As in another checkout: other times, group-writable, and with caches of an earlier run.
     copy = tmp_path / "plugin"
     shutil.copytree(PLUGIN, copy, copy_function=shutil.copy, ignore=shutil.ignore_patterns(".venv*"))
     (copy / "distrain" / "__pycache__").mkdir(exist_ok=True)
@@ -173,7 +173,7 @@ def test_helm_installs_the_unpacked_archive_and_runs_it(home: HelmHome, plugin: 
 
     assert installed.returncode == 0, installed.stderr
     assert "distrain" in home.run("plugin", "list").stdout
-    # A user's PYTHONPATH has no say in the plugin; Helm's own flags reach it through the environment.
+    # The user's PYTHONPATH must not affect the plugin. Helm's own flags reach it through the environment.
     refused = home.run(
         *("distrain", "check", "--set", "workers.replica=3", "--namespace", "team"),
         PYTHONPATH="/nonsense",
@@ -191,7 +191,7 @@ def test_helm_installs_the_unpacked_archive_and_runs_it(home: HelmHome, plugin: 
 
 
 def test_helm_installs_the_archive_from_the_web_again_and_again(home: HelmHome, handout: Handout) -> None:
-    # Helm 3 knows no signatures.
+    # Helm 3 does not verify signatures.
     flags = ["--keyring", str(handout.keyring)] if "helm4" in home.helm.name else []
     for _ in range(2):
         installed = home.run("plugin", "install", handout.url, *flags)
@@ -287,7 +287,7 @@ def test_setup_makes_anew_what_a_python_that_went_away_leaves(
 
 def test_python_without_the_packages_is_told_of(archive: Path, tmp_path: Path) -> None:
     copy = _unpacked(archive, tmp_path)
-    # As an upgrade of the system's Python leaves it.
+    # As after an upgrade of the system's Python.
     python = copy.folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     (copy.folder / ".venv" / "lib").mkdir()
@@ -359,7 +359,7 @@ def test_pip_installs_the_program_with_its_chart(environment: dict[str, str], tm
 
 
 def test_plugin_file_has_only_what_both_helms_read() -> None:
-    # A key that Helm 3 does not know makes it load no plugin at all.
+    # If plugin.yaml has an unknown key, Helm 3 loads no plugin at all.
     fields = yaml.safe_load((PLUGIN / "plugin.yaml").read_text())
 
     assert set(fields) == {

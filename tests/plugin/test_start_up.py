@@ -1,4 +1,4 @@
-"""What a command costs before it does anything: whoever asks for help or derives waits for nothing else."""
+"""The cost of starting a command: `--help` and `derive` load nothing that they do not need."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lab.builds import golang
 from lab.paths import REPOSITORY
 
 GIVEN = Path(__file__).with_name("golden") / "given.yaml"
-# Each takes as long to import as Python to start, or several times that.
+# Importing any of these takes as long as starting Python, or several times as long.
 CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.apiserver.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
 CHECK = {"distrain.check", "distrain.solver", "distrain.derive.measured"}
-# What typing_extensions would bring, of which msgspec wants nothing that typing has not.
+# Names that typing_extensions would provide. msgspec needs none that typing lacks.
 SPARED = {"inspect"}
 WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
 
@@ -60,7 +60,7 @@ def _imported(arguments: list[str]) -> set[str]:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The arguments of each Helm that runs, a line for each."""
+    """The arguments of each Helm process, one line each."""
     log = tmp_path / "log"
     helm = tmp_path / "helm"
     helm.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {golang.binary("helm4")} "$@"\n')

@@ -1,4 +1,4 @@
-"""One version for all that is released together."""
+"""All parts that are released together have the same version."""
 
 from __future__ import annotations
 

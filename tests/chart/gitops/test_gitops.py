@@ -1,6 +1,6 @@
-"""How Argo CD and Flux see a job, with their own interpreters, from what the operators write into its status.
+"""How Argo CD and Flux judge a job from the status that the operators write, with Argo CD's and Flux's interpreters.
 
-statuses/<kind>-<state>.yaml holds a job in that state; statuses/<kind>-<state>-<words>.yaml is another one.
+statuses/<kind>-<state>.yaml holds a job in that state; statuses/<kind>-<state>-<words>.yaml holds another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.chart.rendering import REPOSITORY
 DOCS = REPOSITORY / "docs"
 STATUSES = sorted((Path(__file__).parent / "statuses").glob("*.yaml"))
 KINDS = ["MPIJob", "PyTorchJob", "MXJob", "TFJob"]
-# state: what Argo CD says, what Flux says
+# state: Argo CD's health, Flux's health
 SEEN = {
     "created": ("Progressing", "InProgress"),
     "running": ("Progressing", "Current"),
@@ -43,7 +43,7 @@ def job(*conditions: dict[str, str], kind: str = "PyTorchJob") -> dict[str, Any]
 
 
 def judge(seen: dict[str, Any]) -> dict[str, str]:
-    """Return what Argo CD and Flux say of an object."""
+    """Return the health that Argo CD and Flux report for an object."""
     request = {
         "lua": (DOCS / "argocd" / "health.lua").read_text(encoding="utf-8"),
         "expressions": health_checks()[seen["kind"]],
@@ -77,7 +77,7 @@ def test_status_of_an_operator_is_seen_for_what_it_is(file: Path) -> None:
 def test_every_state_of_every_kind_is_tried(kind: str) -> None:
     states = {file.stem.split("-")[1] for file in STATUSES if file.stem.startswith(f"{kind.lower()}-")}
 
-    # mpi-operator sets no Restarting: its launcher is a batch Job.
+    # mpi-operator never sets Restarting, because the launcher is a batch Job.
     assert states >= SEEN.keys() - ({"restarting"} if kind == "MPIJob" else set())
 
 
@@ -92,7 +92,7 @@ def test_job_that_no_operator_has_seen_is_waited_for(status: object) -> None:
 
 
 def test_failed_counts_more_than_succeeded() -> None:
-    # The training-operator writes both for an elastic PyTorchJob of which one worker succeeded and one failed.
+    # The training-operator sets both conditions if one worker of an elastic PyTorchJob succeeded and one failed.
     told = judge(job(condition("Created"), condition("Succeeded"), condition("Failed")))
 
     assert (told["argocd"], told["flux"]) == ("Degraded", "Failed")

@@ -1,4 +1,4 @@
-"""A Kubernetes API over HTTPS on loopback, as a pod sees it: an address in its environment, a mounted account."""
+"""A Kubernetes API on loopback over HTTPS, as a pod finds it: address in the environment, mounted ServiceAccount."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from lab.cluster.certificates import Authority
 from tests.chart.rendering import CHART
 
 Object = dict[str, Any]
-# Method, path with query, body -> status, answer.
+# (method, path with query, body) -> (status, answer).
 Answer = Callable[[str, str, Object | None], tuple[int, Object | str]]
 
 
 @dataclass
 class Kube:
-    """The API and the folder of the account. A test sets what it answers with, and reads what it was asked."""
+    """The API and the ServiceAccount's folder. A test sets the answers, and reads the requests."""
 
     folder: Path
     port: int
     answer: Answer
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    # So many bytes of each answer do not arrive.
+    # The number of bytes that are cut off each answer.
     cut: int = 0
 
     @property
@@ -41,7 +41,7 @@ class Kube:
         return self.folder / "account"
 
     def change(self, script: str, line: str, other: str) -> None:
-        """Have a script wait for less than minutes."""
+        """Shorten a script's waiting times from minutes to fractions of a second."""
         path = self.folder / "bin" / script
         text = path.read_text()
         assert text.count(f"\n{line}\n") == 1
@@ -57,7 +57,7 @@ class Kube:
         command = [sys.executable, str(self.folder / "bin" / script), f"--account={self.account}", *arguments]
         return subprocess.Popen(
             command,
-            # A proxy of the environment must not come between a pod and its API.
+            # The script must ignore a proxy in the environment.
             env={**os.environ, "HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "", **api, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

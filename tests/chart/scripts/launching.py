@@ -1,4 +1,4 @@
-"""Start distrain-launch in tests: beside real workers and mpirun, or on a bench with what takes their place."""
+"""Start distrain-launch in tests, with real workers and mpirun, or on a bench with fakes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from tests.chart.scripts import pods
 from tests.chart.scripts.pods import SCRIPTS, Pod, Running
 
-# mpirun starts ranks on its own host without ssh, and takes only 127.0.0.1 for its own host. One worker: two of Open
-# MPI's daemons that share a /tmp, as two pods never do, now and then wait for each other for ever.
+# mpirun starts ranks on its own host without ssh, and recognizes only 127.0.0.1 as its own host. Use one worker: two
+# Open MPI daemons that share a /tmp sometimes wait for each other for ever, and two pods never share one.
 WORKER = "127.0.0.2 slots=3\n"
 ENDED = "distrain: mpirun ended with exit code {}; this pod's log says why"
 
 
 def launch(pod: Pod, *arguments: str, hostfile: str = WORKER, options: Sequence[str] = ()) -> Running:
-    """Start distrain-launch beside the workers; the arguments are mpirun's, then the program."""
+    """Start distrain-launch next to the workers. `arguments` are mpirun's, then the program."""
     (pod.folder / "hostfile").write_text(hostfile)
     log = pod.folder / "termination-log"
     log.write_text("")
@@ -43,7 +43,7 @@ def read(path: Path) -> bytes:
         return b""
 
 
-# What a test would only wait for.
+# Shorter waiting times for the tests.
 SHORTER = {
     "SECONDS_BETWEEN_LOOKS = 2": 0.05,
     "SECONDS_BETWEEN_TRIES = 1": 0.05,
@@ -53,7 +53,7 @@ SHORTER = {
     "SECONDS_OF_SILENCE = 30": 1.0,
     "SECONDS_TO_ANSWER = 3": 0.5,
 }
-# An mpirun whose ranks stop at a step boundary when they are asked to, and are finished when the test says so.
+# An mpirun whose ranks stop at a step boundary when asked, and finish when the test creates a file.
 TRAINING = """
 rm -f stop
 echo "training on $2"
@@ -63,7 +63,7 @@ while :; do
     sleep 0.02
 done
 """
-# Of ssh: notes what each worker is told. What SIGHUP would make the workers' ranks do, the test's mpirun does.
+# A fake ssh that records each worker's commands. The fake mpirun does what the ranks would do on SIGHUP.
 SSH = """#!/bin/sh
 while [ $# -gt 2 ]; do shift; done
 echo "$1: $2" >>told
@@ -76,7 +76,7 @@ esac
 
 @dataclass(frozen=True)
 class Bench:
-    """distrain-launch without a cluster: sockets that greet as sshd does, scripts in mpirun's and ssh's place."""
+    """distrain-launch without a cluster: sockets that greet like sshd, and scripts instead of mpirun and ssh."""
 
     folder: Path
     port: int
@@ -118,7 +118,7 @@ class Bench:
         return path
 
     def put_scripts(self) -> None:
-        """Copy the launcher's files, with shorter times."""
+        """Copy the launcher's files, with shorter waiting times."""
         for script in (SCRIPTS / "distrain-launch", *SCRIPTS.glob("distrain_*.py")):
             text = script.read_text()
             for line, seconds in SHORTER.items():
@@ -126,7 +126,7 @@ class Bench:
             (self.folder / script.name).write_text(text)
 
     def write_hostfile(self, text: str) -> None:
-        """Write it as kubelet does: the old one is there until the new one is."""
+        """Replace the hostfile atomically, as kubelet does."""
         new = self.folder / "hostfile.new"
         new.write_text(text)
         new.replace(self.folder / "hostfile")
@@ -137,14 +137,14 @@ class Bench:
 
     @property
     def told(self) -> list[str]:
-        """What the workers were told, as "host: command"."""
+        """The commands that the workers have received, as "host: command"."""
         path = self.folder / "told"
         return path.read_text().splitlines() if path.exists() else []
 
 
 @contextlib.contextmanager
 def greeting_server(greeting: bytes, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """Yield a port on which every caller gets this greeting."""
+    """Yield a port that sends this greeting to every client."""
 
     def greet() -> None:
         with contextlib.suppress(OSError):
@@ -165,7 +165,7 @@ def greeting_server(greeting: bytes, address: str = "127.0.0.1", port: int = 0) 
 
 
 def follow(process: subprocess.Popen[str], words: str) -> str:
-    """Read a program's output up to the line that has these words. Return what came before, and this line."""
+    """Read a program's output up to a line that contains these words. Return all lines up to and including it."""
     assert process.stdout is not None
     seen = ""
     timer = threading.Timer(20, end_with_children, [process])
@@ -181,7 +181,7 @@ def follow(process: subprocess.Popen[str], words: str) -> str:
 
 
 def end_with_children(process: subprocess.Popen[str]) -> None:
-    # Itself first: it would start its child again.
+    # Kill the parent first, as it would restart its child.
     for pid in (process.pid, *pods.children(process.pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A network of pods on this machine: each in a network namespace with an address of its own, all on one bridge."""
+"""A network of pods on this machine: each pod has a network namespace with its own address, all on one bridge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBNET = "10.213.7"
 
 @dataclass
 class Network:
-    """A launcher at the first address, and workers at those after it. They share a folder, but no /tmp."""
+    """A launcher at the first address, and workers at the next ones. They share a folder, but not /tmp."""
 
     pod: Pod
     name: str
@@ -28,7 +28,7 @@ class Network:
         return f"{self.name}-{number}"
 
     def start_worker(self, number: int) -> None:
-        """Start a worker, at once or anew."""
+        """Start a worker, for the first time or again."""
         tmp = self.pod.folder / f"tmp{number}"
         tmp.mkdir(exist_ok=True)
         tmp.chmod(0o777)
@@ -50,7 +50,7 @@ class Network:
         return bool(subprocess.run(probe, capture_output=True, check=True).stdout)
 
     def list(self, *numbers: int) -> None:
-        """Write the list of hosts as kubelet does: the old one is there until the new one is."""
+        """Replace the hostfile atomically, as kubelet does."""
         new = self.pod.folder / "hostfile.new"
         new.write_text("".join(f"{self.address(number)} slots=1\n" for number in numbers))
         new.replace(self.pod.folder / "hostfile")
@@ -58,7 +58,7 @@ class Network:
 
 @contextlib.contextmanager
 def make_network(workers: int) -> Iterator[Network]:
-    """Lay out the addresses of a launcher and so many workers, and remove them in the end. Needs root."""
+    """Create the network of a launcher and some workers, and remove it at the end. Needs root."""
     with make_pod() as pod:
         network = Network(pod, f"distrain-{os.getpid()}")
         try:
@@ -73,7 +73,7 @@ def make_network(workers: int) -> Iterator[Network]:
 
 
 def add_namespace(network: Network, number: int) -> None:
-    """Add the launcher's (-1), with the bridge in it, or a worker's, with a cable to the bridge."""
+    """Add a pod: the launcher (-1), whose namespace contains the bridge, or a worker, connected to the bridge."""
     launcher, own = network.namespace(-1), network.namespace(number)
     lines = [f"netns add {own}", f"-n {own} link set lo up"]
     if number < 0:

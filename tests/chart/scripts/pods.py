@@ -1,7 +1,8 @@
-"""Run the pods' scripts as a kubelet would: an unprivileged user or root, an SSH key that is root's, process 1.
+"""Run the pods' scripts as kubelet would: as an unprivileged user or root, with root's SSH key, as process 1.
 
-As root, each script gets a process namespace of its own, and a mount namespace in which /etc/passwd knows the user.
-Nothing of the machine changes, and all of it ends with its first process. Without root the scripts run as oneself.
+If the tests run as root, each script gets its own process namespace, and a mount namespace whose /etc/passwd contains
+the user. Nothing on the machine changes, and everything ends with the namespace's first process. Without root, the
+scripts run as the tests' own user.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ T = TypeVar("T")
 UID = 48123
 IS_ROOT = os.getuid() == 0
 
-# What container runtimes leave to a root user.
+# The capabilities that container runtimes leave to root.
 CAPABILITIES = (
     "audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw",
     "setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
@@ -40,7 +41,7 @@ CAPABILITIES = (
 
 @dataclass(frozen=True)
 class Pod:
-    """What launcher and worker share: a folder with the scripts, the key, and an /etc/passwd that knows the user."""
+    """The files that launcher and worker share: scripts, the key, and an /etc/passwd with the user."""
 
     folder: Path
     port: int
@@ -54,7 +55,7 @@ class Pod:
         return str(self.folder / "bin" / name)
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """Return the command that runs these arguments in a pod of their own."""
+        """Return the command that runs these arguments in namespaces of their own."""
         if not IS_ROOT:
             return list(arguments)
         mount = f"mount --bind {self.folder}/passwd /etc/passwd"
@@ -62,7 +63,7 @@ class Pod:
         if self.uid:
             rights += ["--no-new-privs", "--bounding-set=-all"]
         else:
-            # An image made to run as root, but not by its makers to run sshd: nothing is in /run.
+            # An image that runs as root, but was not built to run sshd: /run is empty.
             mount += " && mount -t tmpfs tmpfs /run"
             rights.append("--bounding-set=-all" + "".join(f",+{name}" for name in CAPABILITIES))
         isolation = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
@@ -89,12 +90,12 @@ class Pod:
 
 @dataclass(frozen=True)
 class Running:
-    """A script at work. The command that isolates it does not pass signals on."""
+    """A running script. The command that isolates it does not forward signals."""
 
     process: subprocess.Popen[str]
 
     def script_pid(self) -> int:
-        """Return the script's process, below the commands that isolate it."""
+        """Return the pid of the script, which is a descendant of the commands that isolate it."""
         if not IS_ROOT:
             return self.process.pid
         return wait_for(lambda: next(iter(children(self.process.pid)), 0))
@@ -106,7 +107,7 @@ class Running:
         os.kill(self.script_pid(), number)
 
     def end(self, timeout: float = 20) -> tuple[int, str]:
-        """Wait until it has ended. Return its exit code and output."""
+        """Wait until the script has ended. Return its exit code and output."""
         try:
             output, _ = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -115,7 +116,7 @@ class Running:
         return self.process.returncode, output
 
     def kill(self) -> str:
-        """End it now, and with process 1 all in its namespace. Return its output."""
+        """Kill the script, and with process 1 everything in its namespace. Return its output."""
         if self.process.poll() is None:
             os.kill(self.script_pid(), signal.SIGKILL)
         return self.process.communicate()[0]
@@ -123,7 +124,7 @@ class Running:
 
 @contextlib.contextmanager
 def make_pod(uid: int = UID) -> Iterator[Pod]:
-    """Lay out a pod's folder, which another user can reach, and remove it in the end."""
+    """Create a pod's folder, readable for another user, and remove it at the end."""
     with tempfile.TemporaryDirectory(prefix="pod-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -140,7 +141,7 @@ def make_pod(uid: int = UID) -> Iterator[Pod]:
 
 
 def make_key(path: Path) -> None:
-    """Make a key as the operator mounts it: three files of root's, which everyone may read."""
+    """Create an SSH key as the operator mounts it: three files owned by root that everyone may read."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-C", "", "-f", path], check=True)
     authorized = path.with_name("authorized_keys")
     shutil.copy(path.with_name(path.name + ".pub"), authorized)
@@ -149,7 +150,7 @@ def make_key(path: Path) -> None:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has started or inherited."""
+    """Return the children of a process, including those that it has inherited."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -157,7 +158,7 @@ def children(pid: int) -> list[int]:
 
 
 def program(pid: int) -> str:
-    """Return the name of what a process runs; a zombie keeps its own."""
+    """Return the name of a process's program. A zombie keeps its name."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
@@ -165,7 +166,7 @@ def program(pid: int) -> str:
 
 
 def load(name: str) -> ModuleType:
-    """Return a script as a module, to try a function of it."""
+    """Load a script as a module, to test its functions."""
     loader = importlib.machinery.SourceFileLoader(name.replace("-", "_").removesuffix(".py"), str(SCRIPTS / name))
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
@@ -192,7 +193,7 @@ def is_listening(port: int) -> bool:
 
 
 def wait_for(condition: Callable[[], T], seconds: float = 10) -> T:
-    """Return what the condition returns, once it is true."""
+    """Wait until the condition returns a true value, and return it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():

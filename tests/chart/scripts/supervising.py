@@ -1,4 +1,4 @@
-"""The scripts that start a pod's program again, as real processes without a cluster."""
+"""Run the scripts that restart a pod's program, as real processes without a cluster."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from tests.chart.scripts.pods import SCRIPTS
 
-# For a program that does something else at each try.
+# The program counts its starts, to do something else at each.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder in which a script supervises programs of sh; between two starts nothing is waited for, else a second."""
+    """A folder in which a script supervises shell programs. The pause between two starts is 0, or 1 s if asked for."""
 
     folder: Path
     script: str
@@ -42,7 +42,7 @@ class Bench:
         )
 
     def run(self, program: str, *options: str, before: Sequence[str] = (), **environment: str) -> tuple[int, str]:
-        """Return the exit code, and what was printed."""
+        """Return the exit code and the output."""
         process = self.start(program, *options, before=before, **environment)
         output, _ = process.communicate(timeout=20)
         return process.returncode, output

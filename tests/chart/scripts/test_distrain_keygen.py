@@ -22,7 +22,7 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 
 class Secret:
-    """A Secret that is patched as the API does it: a wrong resourceVersion is a conflict."""
+    """A Secret that is patched as by the API server: a wrong resourceVersion is a conflict."""
 
     def __init__(self, **data: str) -> None:
         self.version = 1

@@ -33,7 +33,7 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 @dataclass
 class Cluster:
-    """Jobs by path. A deleted one is still there for some looks, as its pods have to end."""
+    """Jobs by path. A deleted job remains for some requests, as its pods must end first."""
 
     jobs: dict[str, Object]
     looks: int = 2
@@ -78,7 +78,7 @@ def test_job_of_another_content_is_ended_and_waited_for(kube: Kube) -> None:
     assert re.match(r"distrain-replace: ended MPIJob run1 in \d+ s, so that Helm can create it with", done.stdout)
     assert cluster.deleted == [MPIJOB]
     assert cluster.jobs == {}
-    # kubectl describe and Helm show it when the log is gone.
+    # kubectl describe and Helm show this message after the log is gone.
     assert (kube.folder / "message").read_text() == done.stdout
 
 

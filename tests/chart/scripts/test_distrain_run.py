@@ -1,4 +1,4 @@
-"""distrain-run as a real process: it starts a pod's program again, within limits, and passes on what it is told."""
+"""distrain-run as a real process: it restarts a pod's program, within limits, and forwards signals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_failed_program_is_started_again_as_often_as_allowed(bench: Bench) -> No
 def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; echo distrain: try $try; kill -9 $$", "--max-restarts=1")
 
-    # Below 128: the operator makes a pod anew that ends with more.
+    # The code is below 128: the operator restarts a pod that ends with more.
     assert code == 1, output
     assert bench.cause == "distrain: try 1 (the first of 2 failures within 3600 s; the last: try 2)"
 
@@ -211,7 +211,7 @@ def test_program_that_is_halted_for_a_moment_goes_on(bench: Bench) -> None:
 
 
 def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> None:
-    """torchrun's ranks are in sessions of their own."""
+    """torchrun starts each rank in a session of its own."""
     outlives = "setsid sleep 60 & echo $! >rank; kill -9 $$"
     program = f"{COUNT}; if test $try = 1; then {outlives}; fi; ! kill -0 $(cat rank)"
 

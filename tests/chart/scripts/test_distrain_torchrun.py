@@ -1,4 +1,4 @@
-"""distrain-torchrun as a real process: what takes torchrun's place logs of its ranks as torchrun does."""
+"""distrain-torchrun as a real process, with a fake torchrun that logs like the real one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import SCRIPTS
 from tests.chart.scripts.supervising import COUNT, Bench
 
-# torchrun's own line of 2.9, and how older ones begin theirs.
+# The line that torchrun 2.9 prints, and how older versions begin it.
 FAILED = "E1122 03:43:52.125000 8 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {}) local_rank: 0 (pid: 12) of binary: /opt/venv/bin/python3"  # noqa: E501
 OLDER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) local_rank: 0 (pid: 9) of binary: /usr/bin/python3"  # noqa: E501
 FOR_EVER = "trap 'exit 1' TERM; while :; do sleep 0.05; done"
@@ -139,7 +139,7 @@ def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
 
 
 def test_step_of_an_earlier_stop_that_nobody_reads_yet_is_not_the_last_ones(bench: Bench) -> None:
-    # Nobody reads this pod's log, so the write of what holds the line waits: SIGTERM comes before the look at it.
+    # Nobody reads this pod's log, so the script blocks while it writes the line. SIGTERM arrives before it reads on.
     lines = "printf '%060000d\\n' 1; sleep 1; printf 'stopped at step 7 (56 samples)\\n%060000d\\n' 1"
     process = bench.start(f"trap 'exit 1' TERM; {lines}; touch written; while :; do sleep 0.05; done")
     wait_until("both are written", (bench.folder / "written").exists, seconds=10)

@@ -1,9 +1,10 @@
-"""The scripts of the last released chart beside today's: one of launcher and worker is old, the other new.
+"""Test released scripts with the current ones: the launcher has old scripts and the worker new ones, or vice versa.
 
 An upgrade of the chart replaces the scripts of a running job in place. Programs that already run keep the old scripts,
 and a pod that is created again starts with the new ones, so old and new scripts must understand each other.
-The folder previous holds the old scripts. After a release replace them:
-cp charts/distrain/files/* tests/chart/scripts/previous/
+
+The folder previous holds the old scripts. After a release replace them: cp charts/distrain/files/*
+tests/chart/scripts/previous/
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ VERSIONS = {"old": PREVIOUS, "new": SCRIPTS}
 both_ways = pytest.mark.parametrize(("launcher", "worker"), [("old", "new"), ("new", "old")])
 
 HOSTFILE = "127.0.0.2 slots=1\n"
-# A rank that stops when it is asked to, and is finished when the test says so.
+# A rank that stops when asked, and finishes when the test creates a file.
 RANK = """
 trap 'echo saved; exit 143' TERM
 echo "training, environment: $FROM_POD"
 while ! test -e {folder}/finish; do sleep 0.05; done
 """
-# Not the line in which the launcher shows its command.
+# Do not match the line in which the launcher prints its command.
 TRAINING = "training, environment: the worker's"
 
 
 @dataclass
 class Versions:
-    """A launcher's pod and a worker's with one key, each with the scripts of its version."""
+    """A launcher's pod and a worker's pod with one key, each with the scripts of its version."""
 
     launcher_pod: Pod
     worker_pod: Pod
@@ -142,7 +143,7 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
 
 @both_ways
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
-    # For every command sshd starts the script anew: the new one, with the environment that the old one has written.
+    # sshd starts the script again for every command: the new script, with the environment file of the old one.
     at_work = versions.start_worker(worker)
     versions.put(versions.worker_pod, launcher)
 

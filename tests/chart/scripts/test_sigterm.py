@@ -1,4 +1,4 @@
-"""A SIGTERM that comes while process 1 of a pod is still starting ends it, and not the end of the grace period."""
+"""SIGTERM ends process 1 of a pod even while it is starting, instead of after the grace period."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.waiting import wait_until
 from tests.chart.scripts import pods
 from tests.chart.scripts.launching import SCRIPTS
 
-# Of what each of them does first; in place of the library's own module.
+# Each script imports argparse first. This module takes its place, and is slow.
 SLOW_IMPORT = """
 import importlib, pathlib, sys, time
 folder = pathlib.Path(__file__).parent
@@ -24,7 +24,7 @@ sys.path.remove(str(folder))
 del sys.modules["argparse"]
 sys.modules["argparse"] = importlib.import_module("argparse")
 """
-# In a folder with a key, and with a worker that never has an address.
+# The commands run in a folder with a key, and with a worker that never has an address.
 COMMANDS = {
     "distrain-keygen": ["--secret=key", "--account=/none"],
     "distrain-launch": ["--ssh-folder=.", "--hostfile=hosts", "mpirun", "-np", "1", "--", "sleep", "60"],

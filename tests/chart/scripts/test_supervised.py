@@ -1,4 +1,4 @@
-"""What distrain-run and distrain-torchrun do alike, as real processes."""
+"""The common behaviour of distrain-run and distrain-torchrun, as real processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.chart.scripts.pods import SCRIPTS, wait_for
 from tests.chart.scripts.supervising import COUNT, Bench
 
 TRAINING = "echo training; while ! test -e finish; do sleep 0.05; done"
-# The exit code of a program that SIGTERM has stopped, by the script that supervises it: torchrun has one of its own.
+# The exit code after SIGTERM has stopped the program, by script. torchrun has an exit code of its own.
 STOPPED = {"distrain-run": 143, "distrain-torchrun": 1}
 
 
@@ -26,7 +26,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
 
 
 def stopping(bench: Bench, line: str) -> str:
-    """Return a program that prints the line at SIGTERM, and ends."""
+    """Return a program that prints the line on SIGTERM, and ends."""
     return f"trap 'echo \"{line}\"; exit {STOPPED[bench.script]}' TERM; {TRAINING}"
 
 
@@ -63,7 +63,7 @@ def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
 
     follow(process, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
     assert process.wait(timeout=5) == 0
-    # What process 1 of a pod would have ended.
+    # In a pod, this process would have ended with process 1.
     (bench.folder / "finish").touch()
 
 
@@ -75,7 +75,7 @@ def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -
 
     follow(process, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
     follow(process, "training")
-    # What process 1 of a pod would have ended.
+    # In a pod, this process would have ended with process 1.
     (bench.folder / "finish").touch()
     assert process.wait(timeout=5) == 0
 

@@ -1,4 +1,4 @@
-"""What a user reads after `helm install`."""
+"""The notes that a user reads after `helm install`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOGS = {
     "tfjob": "pod/JOB-chief-0",
     "plain": "job/JOB-launcher",
 }
-# Only the training-operator and newer mpi-operators label pods so.
+# Only the training-operator and newer mpi-operators set this label.
 LABELLED = ("mpijob-v2beta1", "mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
 
 
@@ -185,7 +185,7 @@ def test_notes_tell_what_one_should_know(
 
 
 def test_no_kubectl_command_lists_kinds_that_a_cluster_may_lack() -> None:
-    # kubectl does nothing at all when the cluster does not serve one of them.
+    # kubectl deletes nothing if the cluster does not serve one of the kinds.
     texts = [path for path in REPOSITORY.glob("[cdp]*/**/*") if path.suffix in (".md", ".txt", ".yaml")]
 
     lists = [

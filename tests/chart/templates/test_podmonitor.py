@@ -1,4 +1,4 @@
-"""The PodMonitor, by which a Prometheus operator finds the workers."""
+"""The PodMonitor with which the Prometheus operator finds the workers."""
 
 from __future__ import annotations
 

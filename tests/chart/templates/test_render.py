@@ -1,4 +1,4 @@
-"""What the chart renders: one golden file for the whole, then one fact per test."""
+"""The rendered chart: one golden file for each kind, then one fact per test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOLDEN_HEAD = """# yamllint disable-file
 ROLES = ["Launcher", "Worker"]
 
 
-# What a kind without MPI would ignore is refused.
+# The chart refuses values that a kind without MPI would ignore.
 WITHOUT_MPI = ("mpi.env.NCCL_DEBUG=null", "rescale.lostWorkerTimeout=60")
 GOLDEN_CHANGES = {
     "mpijob-v2beta1": (),
@@ -31,7 +31,10 @@ GOLDEN_CHANGES = {
 
 @every_kind
 def test_job_is_the_golden_one(helm: Path, kind: str) -> None:
-    """Compare the whole. Where a difference is meant: DISTRAIN_UPDATE_GOLDEN=1 make test-chart, then read the diff."""
+    """Compare the whole manifest.
+
+    After an intended change: DISTRAIN_UPDATE_GOLDEN=1 make test-chart, then read the diff.
+    """
     changes = (*KINDS[kind], *GOLDEN_CHANGES.get(kind, WITHOUT_MPI))
     rendered = render(helm, "--values", str(GOLDEN / "values.yaml"), "--namespace", "team", *set_arguments(*changes))
     parts = [part for part in re.split(r"(?m)^---\n", rendered.text) if part]
@@ -99,7 +102,7 @@ def test_without_gpus_a_worker_has_one_slot(helm: Path) -> None:
     rendered = render(helm, *set_arguments("workers.gpus=0"))
 
     assert rendered.job["spec"]["slotsPerWorker"] == 1
-    # Little, and nobody has said how much it may take.
+    # The launcher needs little CPU, and its limit is unknown.
     assert rendered.container("Worker")["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -215,7 +218,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
 
 
 def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: Path) -> None:
-    # Else the jobs that run would get another name, and be replaced, by a chart upgrade alone.
+    # Otherwise an upgrade of the chart alone would give running jobs another content hash, and replace them.
     program = render(helm, "--set", "checkpoint.maxAge=1800").program
 
     assert not [argument for argument in program if argument.startswith(("--checkpoint-max-age", "--max-bad"))]
@@ -227,7 +230,7 @@ def test_last_state_is_saved_where_it_outlives_the_pods(helm: Path) -> None:
 
 
 def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:
-    # Helm reads them as floating point, and would print 1.5e+06.
+    # Helm reads numbers as floating point, and would print 1.5e+06.
     values = tmp_path / "values.yaml"
     values.write_text("trainer: {steps: 1500000, extraArgs: [3000000, 0.5]}\nmpi: {mca: {btl_tcp_sndbuf: 4194304}}\n")
 

@@ -1,4 +1,4 @@
-"""A named template is found by its name: `distrain.validate.job.kind` is in _validate-job.tpl."""
+"""A named template's prefix is its file's name: `distrain.validate.job.kind` is in _validate-job.tpl."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFINE = re.compile(r'\{\{-? *define "([^"]+)"')
 
 
 def defines() -> Iterator[tuple[str, str]]:
-    """Yield each named template with its file's stem, without the underscore of a helper file."""
+    """Yield each named template with the name of its file, without extension and leading underscore."""
     for path in TEMPLATES:
         for name in DEFINE.findall(path.read_text(encoding="utf-8")):
             yield name, stem(path.name)
@@ -23,7 +23,7 @@ def stem(file: str) -> str:
 
 
 def expected_stem(name: str) -> str | None:
-    """Return the longest stem that the name starts with, a file's hyphen being a dot or a hyphen in the name."""
+    """Return the longest file name that the template's name starts with. A file's hyphen is a dot or a hyphen there."""
     words = name.removeprefix("distrain.").replace(".", "-")
     return max((one for one in STEMS if f"{words}-".startswith(f"{one}-")), key=len, default=None)
 

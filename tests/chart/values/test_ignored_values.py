@@ -1,4 +1,4 @@
-"""No kind of job takes a value and ignores it: each value changes what is rendered, or is refused by name."""
+"""No kind of job silently ignores a value: each value changes the rendering, or is refused by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.chart.rendering import parse
 
 Values = dict[str, Any]
 
-# Values that others depend on, such as an S3 server's on something that lies there.
+# Values that others depend on; for example, an S3 endpoint needs data in S3.
 CONTEXT = yaml.safe_load(
     """
 workers: {gpus: 1, topology: {policy: spread}}
@@ -31,7 +31,7 @@ rbac: {aggregateToKubeflowEdit: true, kinds: [MPIJob]}
 )
 ROLES = ("launcher", "servers", "scheduler")
 CONTAINER = {"name": "more", "image": "more"}
-# What neither the schema's examples nor its choices give, or where these are what a default comes to.
+# Samples for values whose examples and choices in the schema are missing, or equal the default.
 SAMPLES: dict[str, Any] = {
     **{f"{role}.affinity": {"podAffinity": {}} for role in ("workers", *ROLES)},
     **{f"{role}.tolerations": [{"operator": "Exists"}] for role in ROLES},
@@ -60,7 +60,7 @@ SAMPLES: dict[str, Any] = {
     "monitoring.interval": "15s",
 }  # fmt: skip
 NO_TEST = "Without an all-reduce there is no test to leave out."
-# Values that a kind takes without an effect, with the reason.
+# Values without effect on a kind, with the reason.
 IGNORED = {
     ("mpijob-v2beta1", "gang.schedulerName"): "mpi-operator's flag names it; NOTES say which flag the operator needs.",
     **{(kind, "test.enabled"): NO_TEST for kind in ("mxjob-v1", "mxjob-v1beta1", "tfjob")},
@@ -69,7 +69,7 @@ IGNORED = {
 
 
 def samples(path: str, entry: Schema, base: Values) -> list[Any]:
-    """Return values to try, none of them the one that is there."""
+    """Return values to try that differ from the current one."""
     known = resolved(entry)
     there = functools.reduce(lambda inner, key: inner.get(key, {}), path.split("."), base)
     found = [SAMPLES[path]] if path in SAMPLES else [*known.get("examples", []), *known.get("enum", [])]
@@ -80,7 +80,7 @@ def samples(path: str, entry: Schema, base: Values) -> list[Any]:
 
 @functools.cache
 def base(kind: str) -> Values:
-    """Return the context with the values that ask for this kind."""
+    """Return the base values for a kind: the context, and the values that select the kind."""
     values: Values = CONTEXT
     gang = "none" if kind in ("mpijob-v1alpha2", "mxjob-v1beta1") else "volcano"
     for assignment in (*KINDS[kind], f"gang.scheduler={gang}"):
@@ -113,7 +113,7 @@ def test_every_value_changes_the_rendering_or_is_refused_by_name(kind: str) -> N
 
 
 def rendered(kind: str, all_values: list[Values]) -> list[str]:
-    """Return what Helm makes of each of the values in a cluster that serves the kind: the manifest or the refusal."""
+    """Return Helm's result for each of the values on a cluster that serves the kind: the manifest or the refusal."""
     (first,) = render_many([Request("first", base(kind), helms=("helm4",))])
     job = next(one for one in parse(first["helm4"].manifest) if one["kind"] in ("Job", *KUBEFLOW))
     served = ("apiregistration.k8s.io/v1", "monitoring.coreos.com/v1/PodMonitor", f"{job['apiVersion']}/{job['kind']}")
@@ -125,7 +125,7 @@ KUBEFLOW = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
 
 
 def is_told(path: str, answer: str, unchanged: str) -> bool:
-    """Tell whether the value is in the rendering, or a line of the refusal names it or its group."""
+    """Return whether the value changes the rendering, or is named, itself or its group, in the refusal."""
     if "distrain: " not in answer.partition("\n")[0]:
         return answer != unchanged
     return path in answer or path in ("framework", "strategy")

@@ -1,4 +1,7 @@
-"""Whatever single thing is wrong with values, Helm refuses them and names the place; a limit's neighbours pass."""
+"""Helm refuses values with one mistake, whatever it is, and names the place.
+
+The values next to a limit are accepted.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from tests.chart.many import Request, render_many
 from tests.chart.mutations import SCHEMA, Mutation, mutations, places, pointer, replaced
 from tests.chart.rendering import CHART, VALUES
 
-# What values take from Kubernetes, down to its leaves.
+# Values with Kubernetes' own types, which are mutated at every depth.
 KUBERNETES = """
 workers:
   nodeSelector: {a.b/c: d}
@@ -77,7 +80,7 @@ def test_there_are_thousands_of_mutations_of_every_kind() -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_helm_refuses_every_mutation_and_says_where(name: str) -> None:
-    # Both Helms take the same validator. Helm 4 meets every mutation, Helm 3 each tenth.
+    # Both Helms use the same validator, so Helm 4 gets every mutation and Helm 3 every tenth.
     requests = [
         Request(mutation.name, mutation.values, helms=("helm4", "helm3") if index % 10 == 0 else ("helm4",))
         for index, mutation in enumerate(MUTATIONS[name])
@@ -99,7 +102,7 @@ def is_told(mutation: Mutation, error: str) -> bool:
 
 
 def neighbours(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the values at the end of each range, and each choice."""
+    """Yield the values at both ends of each range, and each choice."""
     for place in places(values):
         ends = [place.schema[limit] for limit in ("minimum", "maximum") if limit in place.schema]
         for value in [*ends, *place.schema.get("enum", [])]:
@@ -112,7 +115,7 @@ def test_values_at_a_limit_are_accepted(name: str) -> None:
 
     answers = list(render_many(Request(case, values, helms=("helm4",)) for case, values in cases.items()))
 
-    # A rule across values may still refuse it.
+    # A rule across values may still refuse them.
     errors = {case: answer["helm4"].error for case, answer in zip(cases, answers, strict=True)}
     assert {case: error for case, error in errors.items() if error and "): distrain: " not in error} == {}
     assert len(errors) > 20

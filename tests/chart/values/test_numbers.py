@@ -1,4 +1,4 @@
-"""The same number is the same job, whether a values file gives it or --set, which makes text of a fraction."""
+"""A number gives the same job from a values file and from --set, which makes a text of a fraction."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.chart.kinds import KINDS
 from tests.chart.mutations import Schema, leaves, resolved
 from tests.chart.rendering import set_arguments, template
 
-# Of these, the schema's limits leave some of each value.
+# Numbers to try. The schema's limits allow some of them for each value.
 WHOLE = ("1", "2.0", "1e3", "1000", "1000000", "1e6")
 FRACTIONS = ("0.10", "0.1", "0.00005", "5e-5")
-# The context that rules across values ask for.
+# Values that rules across values require.
 NEEDS = {
     "gpus": ("workers.replicas=1", "workers.gpus={value}"),
     "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
-# Values that only these have; any other is in an MPIJob.
+# Kinds whose values an MPIJob does not have.
 FORMS = {
     "mxjob-v1": ("scheduler.", "servers."),
     "pytorchjob-elastic": ("workers.minReplicas", "workers.maxReplicas"),
@@ -31,7 +31,7 @@ FORMS = {
 
 
 def numbers() -> Iterator[tuple[str, Schema]]:
-    """Yield each value that may be a number; free words, such as those of mpi.env, are not leaves of this type."""
+    """Yield each value that may be a number, without free maps such as mpi.env."""
     for path, entry in leaves():
         known = resolved(entry)
         if {"number", "integer"} & set(known["type"] if isinstance(known["type"], list) else [known["type"]]):
@@ -39,7 +39,7 @@ def numbers() -> Iterator[tuple[str, Schema]]:
 
 
 def file_of(folder: Path, path: str, spelling: str) -> str:
-    """Write a values file with the number, as a user writes it there."""
+    """Write a values file with the number as a user would write it."""
     text: Any = "@"
     for key in reversed(path.split(".")):
         text = {key: text}
@@ -49,7 +49,7 @@ def file_of(folder: Path, path: str, spelling: str) -> str:
 
 
 def ways(folder: Path, path: str, spelling: str) -> dict[str, list[str]]:
-    """Return the arguments that give the value this number, by how they do so."""
+    """Return the arguments that set the value to this number, by the way in which they do it."""
     return {
         "file": ["--values", file_of(folder, path, spelling)],
         "set": ["--set", f"{path}={spelling}"],

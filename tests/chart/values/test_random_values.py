@@ -1,6 +1,6 @@
-"""A thousand made-up values: both Helms render the same, the APIs know every field, pods keep to their standard.
+"""Test 1,000 random values: both Helms render the same, the APIs know every field, pods obey their standard.
 
-`make bench` takes ten times as many (RANDOM_VALUES). A failure names the seed: random_request(seed) has its values.
+`make bench` tests ten times as many (RANDOM_VALUES). A failure names the seed: random_request(seed) returns its values.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.chart.random_values import careless_values, random_requests
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "1000"))
 CARELESS = COUNT // 4
-# A second rendering tells what depends on the order in which Go walks a map; so does the other Helm's.
+# A second rendering, or the other Helm's, reveals output that depends on Go's order of map keys.
 AGAIN = 4
 
 
 @dataclass
 class Findings:
-    """What is wrong, as lines that begin with the seed; and what was met at all."""
+    """The mistakes, as lines that begin with the seed, and a count of what was rendered."""
 
     refused: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ def paths(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def look_at(request: Request, answer: dict[str, Rendering], found: Findings) -> list[tuple[str, Pod]]:
-    """Note what is wrong with one rendering; return its pods."""
+    """Record the mistakes of one rendering. Return its pods."""
     three, four = (lines_of(answer[helm].manifest) for helm in ("helm3", "helm4"))
     if three != four:
         found.different.append(
@@ -85,13 +85,13 @@ def look_at(request: Request, answer: dict[str, Rendering], found: Findings) -> 
 
 
 def lines_of(manifest: str) -> list[str]:
-    """Return the lines but for empty ones: Helm 4 ends documents with one more."""
+    """Return the lines that are not empty: Helm 4 ends documents with one more empty line."""
     return [line.rstrip() for line in manifest.splitlines() if line.strip()]
 
 
 @functools.cache
 def validator(kind: str, group: str) -> jsonschema_rs.Draft4Validator:
-    """Return a validator of a kind such as "Job v1", of the API that serves it."""
+    """Return a validator for a kind such as "Job v1" of the API that serves it."""
     if kind in api_schemas.CRDS:
         return jsonschema_rs.Draft4Validator(api_schemas.crd_schema(kind))
     name, version = kind.split()
@@ -101,7 +101,7 @@ def validator(kind: str, group: str) -> jsonschema_rs.Draft4Validator:
 
 
 def complaints(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the fields that an API would refuse, drop, or leave to a controller to find wrong."""
+    """Yield the fields that an API would refuse, drop, or leave to a controller to reject."""
     kind, group = api_schemas.version_of(document), document["apiVersion"].rpartition("/")[0]
     if group in ("scheduling.volcano.sh", "scheduling.x-k8s.io", "monitoring.coreos.com"):
         return

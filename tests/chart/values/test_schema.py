@@ -1,6 +1,6 @@
-"""The values schema: what it refuses, that nothing in it is idle, and that values.yaml says the same.
+"""The values schema: it refuses wrong values, every limit has an effect, and values.yaml agrees with it.
 
-test_mutations.py breaks every type, range and choice, and every key; here are the limits that only people can break.
+test_mutations.py breaks every type, range, choice and key. Here are the limits that need a case written by hand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.chart.values.schema_entries import ENTRIES, LEAVES, SOURCE, Schema
 SCHEMA: Schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
-# The others are broken by test_mutations.py.
+# test_mutations.py breaks the other limits.
 LIMITS = {
     "minLength", "maxLength", "pattern", "required", "propertyNames", "additionalProperties", "minProperties",
     "maxProperties", "uniqueItems",
@@ -36,12 +36,12 @@ ORDER = [
 
 
 def resolved(entry: Schema) -> Schema:
-    """Return the entry with the shared limits that it refers to."""
+    """Return the entry merged with the shared definitions that it refers to."""
     return build.resolved(entry, SOURCE["$defs"])
 
 
 def with_our_limits(entry: Schema) -> Schema:
-    """Return the entry with the shared limits of ours that it refers to; Kubernetes' own begin with a capital."""
+    """Return the entry merged with distrain's own shared definitions. Those of Kubernetes begin with a capital."""
     name = entry.get("$ref", "/A").rpartition("/")[2]
     return entry if name[0].isupper() else with_our_limits({**SOURCE["$defs"][name], **without_ref(entry)})
 
@@ -51,7 +51,7 @@ def without_ref(entry: Schema) -> Schema:
 
 
 def values_with(path: str, value: object) -> dict[str, Any]:
-    """Return the chart's default values with one changed."""
+    """Return the chart's default values with one value changed."""
     values = copy.deepcopy(DEFAULTS)
     *parents, last = path.split(".")
     target = values
@@ -62,13 +62,13 @@ def values_with(path: str, value: object) -> dict[str, Any]:
 
 
 def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
-    """Return (path of the value, keyword) of each limit that the value breaks."""
+    """Return (path of the value, keyword) for each limit that the value breaks."""
     errors = jsonschema.Draft202012Validator(SCHEMA).iter_errors(values_with(path, value))
     return {(path, keyword_of(error)) for error in errors}
 
 
 def keyword_of(error: jsonschema.ValidationError) -> str:
-    """Return the limit that the schema sets on the entry; on a map's keys and values it sets one each."""
+    """Return the limits of an entry. A map has further limits for its keys and values."""
     for on_map in ("propertyNames", "additionalProperties"):
         if on_map in error.absolute_schema_path:
             return on_map
@@ -76,7 +76,7 @@ def keyword_of(error: jsonschema.ValidationError) -> str:
 
 
 def strict_metaschema() -> jsonschema.Draft202012Validator:
-    """Return a validator of schemas that refuses keywords it does not know, at every depth."""
+    """Return a validator for schemas that refuses unknown keywords at every depth."""
     strict = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://distrain.invalid/strict",
@@ -162,7 +162,7 @@ def test_examples_and_default_are_accepted(path: str, entry: Schema) -> None:
         assert broken_limits(path, value) == set()
 
 
-# A value that breaks one limit, and beside it a neighbour that is accepted.
+# A value that breaks one limit, and a neighbour that is accepted.
 QUANTITY = [("pattern", "16GB", "16G"), ("pattern", "0", "1"), ("pattern", "lots", "1.5Gi")]
 NAME = [
     ("pattern", "My_Secret", "my-secret"), ("pattern", "a..b", "a.b"), ("pattern", "-a", "a"),
@@ -281,7 +281,10 @@ def test_limit_refuses_a_value_and_accepts_its_neighbour(path: str, keyword: str
 
 
 def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield (path, keyword) of each limit that the entry sets, inside its lists too; types have a test of their own."""
+    """Yield (path, keyword) for each limit of the entry, including those inside its lists.
+
+    Types have their own test.
+    """
     known = with_our_limits(schema)
     for keyword in LIMITS & set(known):
         yield path, keyword
@@ -298,7 +301,7 @@ def test_every_limit_is_broken_by_a_case() -> None:
 
 
 def values_without(path: str) -> dict[str, Any]:
-    """Return the default values less one: what Helm makes of a null."""
+    """Return the default values without one value, as Helm does for null."""
     values = copy.deepcopy(DEFAULTS)
     *parents, last = path.split(".")
     target = values
@@ -321,7 +324,7 @@ def set_arguments(*assignments: str) -> list[str]:
     return [word for assignment in assignments for word in ("--set", assignment)]
 
 
-# Helm's words differ a little between its versions; they name the value in both.
+# Helm's messages differ between its versions, but both name the value.
 @pytest.mark.parametrize(
     ("assignment", "words"),
     [

@@ -1,4 +1,4 @@
-"""What is written from the schema or beside it: the JSON, the list of values, values.yaml's comments, editors' help."""
+"""The files that belong to the schema: the JSON, docs/values.md, the comments of values.yaml, and editors' support."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_list_of_values_has_a_row_for_every_value(path: str) -> None:
 
 
 def paragraphs(text: str) -> Iterator[list[str]]:
-    """Yield the lines between two empty ones."""
+    """Yield the paragraphs: lines between two empty lines."""
     for part in text.split("\n\n"):
         yield part.splitlines()
 
 
 def keys_without_comment(text: str) -> list[str]:
-    """Return the values above which their paragraph has no comment; a group may leave it to its values."""
+    """Return the values without a comment in their paragraph. A group may leave comments to its values."""
     missing = []
     for lines in paragraphs(text):
         for index, line in enumerate(lines):
@@ -77,7 +77,7 @@ def test_comments_name_values_that_exist() -> None:
 
 
 def schema_of(file: Path) -> Path:
-    """Return the schema that an editor with yaml-language-server takes for the file."""
+    """Return the schema that yaml-language-server uses for the file in an editor."""
     first = file.read_text(encoding="utf-8").splitlines()[0]
     (path,) = re.findall(r"^# yaml-language-server: \$schema=(\S+)$", first)
     return (file.parent / path).resolve()

@@ -1,4 +1,4 @@
-"""values/: each file renders, and is the job that its comments tell of."""
+"""The files of values/ render, and give the jobs that their comments describe."""
 
 from __future__ import annotations
 

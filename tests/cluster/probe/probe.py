@@ -1,7 +1,7 @@
-"""Check, inside a pod, what a framework of this job kind would need; a framework itself is not there.
+"""Check, inside a pod, what a framework would need in this kind of job, without a framework.
 
-Reads the environment that the operator gives to each kind, meets all other pods of the job over the network, and prints
-one line of JSON: the role, rank and size that it found, its user, shared memory, file system and environment.
+Reads the environment variables that the operator sets for each kind, meets all other pods of the job over the network,
+and prints one line of JSON: its role, rank and size, its user, shared memory, file system and environment.
 """
 
 import json
@@ -19,7 +19,7 @@ def main():
     role, rank, size = meet_by_environment(os.environ)
     print("probe: " + json.dumps({"role": role, "rank": rank, "size": size, **surroundings()}), flush=True)
     if role == "ps":
-        # As a real parameter server, which serves until it is ended: process 1 hears only what it listens for.
+        # Like a real parameter server, which runs until it is ended. Process 1 receives only signals that it handles.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         time.sleep(3600)
 
@@ -32,7 +32,7 @@ def meet_by_environment(env):
     if "TF_CONFIG" in env:
         return meet_tensorflow(json.loads(env["TF_CONFIG"]))
     rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
-    if "TORCHELASTIC_RUN_ID" not in env:  # torchrun's processes have met
+    if "TORCHELASTIC_RUN_ID" not in env:  # torchrun's processes have met.
         meet(env["MASTER_ADDR"], int(env["MASTER_PORT"]), size, is_host=rank == 0)
     return "pytorch", rank, size
 
@@ -45,7 +45,7 @@ def meet_mxnet(env):
 
 
 def meet_tensorflow(config):
-    """Reach every task's own address from every task, as TensorFlow's servers do."""
+    """Connect every task to every task's address, as TensorFlow's servers do."""
     task, tasks = config["task"], [(role, host) for role, hosts in config["cluster"].items() for host in hosts]
     own = config["cluster"][task["type"]][task["index"]]
     with ThreadPoolExecutor(max_workers=len(tasks) + 1) as pool:
@@ -56,7 +56,7 @@ def meet_tensorflow(config):
 
 
 def meet(host, port, size, is_host):
-    """Bring `size` pods together at one address."""
+    """Let `size` pods meet at one address."""
     if is_host:
         serve(port, size - 1)
     else:
@@ -64,7 +64,7 @@ def meet(host, port, size, is_host):
 
 
 def serve(port, visitors):
-    """Answer every visitor, but not before all are there."""
+    """Answer every connection, but only after all pods have connected."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("", port))

@@ -1,4 +1,4 @@
-"""Run the trainer, and print what this pod sent and received over its network between two steps."""
+"""Run the trainer, and print how many bytes this pod sent and received between two steps."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from distrain_trainer import __main__
 from distrain_trainer.loop import progress
 
-# A step of MXNet ends before all that it sends is on the wire, so one of many may be missing or too many.
+# A step of MXNet ends before all its bytes are sent, so one step of many may count too many or too few.
 FIRST, LAST = 5, 65
 COUNTERS = Path("/sys/class/net/eth0/statistics")
 

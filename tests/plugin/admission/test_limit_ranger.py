@@ -1,4 +1,4 @@
-"""LimitRanges: the defaults that they give, and the pods that they refuse."""
+"""LimitRanges: the defaults that they set, and the pods that they refuse."""
 
 from __future__ import annotations
 

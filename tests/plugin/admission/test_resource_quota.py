@@ -1,4 +1,4 @@
-"""ResourceQuotas: whether they let all pods of a job pass."""
+"""ResourceQuotas: whether they admit all pods of a job."""
 
 from __future__ import annotations
 

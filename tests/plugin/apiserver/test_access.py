@@ -1,4 +1,4 @@
-"""How a kubeconfig, Helm's flags and a pod's account say who we are and whom we trust."""
+"""How a kubeconfig, Helm's flags and a pod's ServiceAccount decide on credentials and trusted certificates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SERVER = "https://10.0.0.1:6443"
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate and its key, in one file: the fake server's, and its own authority."""
+    """A certificate and its key in one file. The certificate is self-signed: it is the fake server's, and its CA."""
     make_certificate(tmp_path / "tls.pem")
     return tmp_path / "tls.pem"
 
@@ -44,7 +44,7 @@ def secure(certificate: Path) -> Iterator[FakeApi]:
 
 @pytest.fixture
 def strict(certificate: Path) -> Iterator[FakeApi]:
-    """A server that takes only the client that has this certificate."""
+    """A server that accepts only the client with this certificate."""
     with running(certificate, client_authority=certificate) as api:
         api.answers["/api/v1/nodes"] = [node("a")]
         yield api
@@ -110,7 +110,7 @@ def test_client_certificate_is_shown(strict: FakeApi, tmp_path: Path, certificat
 
 
 def test_client_without_its_certificate_is_turned_away(strict: FakeApi, tmp_path: Path) -> None:
-    # Its alert may be overtaken by the end of the connection.
+    # The connection may end before the server's TLS alert arrives.
     with pytest.raises(UnreachableError, match=r"^the cluster at https://.* cannot be reached: .*(certificate|EOF)"):
         _cluster(_trusting(strict, tmp_path)).nodes()
 
@@ -189,7 +189,7 @@ def test_pods_renewed_token_is_used(
 
 
 def _plugin(folder: Path, answer: dict[str, Any] | str, **settings: Any) -> dict[str, Any]:
-    """Return a user whose program notes what it is told, and answers."""
+    """Return a user whose exec plugin records its input, and prints credentials."""
     text = answer if isinstance(answer, str) else json.dumps({"apiVersion": EXEC_VERSION, **answer})
     (folder / "answer").write_text(text)
     program = folder / "login"

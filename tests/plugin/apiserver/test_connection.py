@@ -1,4 +1,4 @@
-"""The connection to an API server: kept, made anew, patient, and through a proxy."""
+"""The connection to an API server: it is kept open, reconnected, retried, and goes through proxies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kube
 from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
-# Of three pages, which two processes share.
+# Three pages, read by two processes.
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
@@ -34,7 +34,7 @@ def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
 
 
 def _pod(name: str, on: str = "") -> Object:
-    """A pod in a namespace of its name, by which one tells it from others."""
+    """A pod in a namespace of the same name, so that pods can be told apart."""
     found = pod(name, on=on)
     return {**found, "metadata": {**found["metadata"], "namespace": name}}
 
@@ -60,7 +60,7 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[True, False], ids=["two", "one"])
 def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes share long lists, where there are as many processors."""
+    """Two processes share long lists if the machine has at least two processors."""
     monkeypatch.setattr("distrain.apiserver.pages._has_processors", lambda: request.param)
 
 
@@ -157,7 +157,7 @@ def test_waiting_ends_within_half_a_minute(
 
     assert pauses == sorted(pauses)
     assert 25 < sum(pauses) <= 30
-    # A line per long pause, none for the short ones.
+    # One line per long pause, none for short ones.
     told = capsys.readouterr().err.splitlines()
     assert len(told) == sum(pause >= 1 for pause in pauses)
     assert all(line.startswith("distrain: ") and "; trying again in " in line for line in told)
@@ -249,7 +249,7 @@ def test_failure_in_the_middle_of_a_list_is_told(
 
 @pytest.fixture
 def proxy() -> Iterator[tuple[str, list[str]]]:
-    """A proxy on loopback and what it was asked, with its caller's password."""
+    """A proxy on loopback, and the requests that it got, with the password sent to it."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

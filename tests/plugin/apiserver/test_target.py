@@ -1,4 +1,4 @@
-"""Which cluster and namespace a command is about."""
+"""The choice of a command's cluster and namespace."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_broken_kubeconfig_is_one_line(tmp_path: Path) -> None:
 
 @pytest.fixture
 def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files and variables that Kubernetes gives a pod, and a user without a home."""
+    """The files and variables that Kubernetes gives a pod, and a user without a home directory."""
     account = tmp_path / "serviceaccount"
     account.mkdir()
     (account / "token").write_text("secret")
@@ -90,7 +90,7 @@ def test_pod_without_a_kubeconfig_means_the_cluster_around_it(in_pod: Path, monk
     assert _choose().in_cluster
     assert _choose(namespace="mine").namespace == "mine"
 
-    # As Helm hands them on when they are not set.
+    # Helm sets these variables to "" if their flags are not set.
     monkeypatch.setenv("KUBECONFIG", "")
     monkeypatch.setenv("HELM_KUBECONTEXT", "")
     assert _choose().in_cluster

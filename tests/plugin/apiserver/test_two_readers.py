@@ -1,4 +1,4 @@
-"""Pages that two processes share."""
+"""Reading the pages of a list with two processes."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ def test_process_ends_with_whoever_gave_up() -> None:
 
 
 def _children() -> str:
-    """Return the processes that this one has started and not waited for."""
+    """Return this process's children that have not been waited for."""
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
         return children.read()

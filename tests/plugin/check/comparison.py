@@ -1,6 +1,6 @@
-"""Hold `helm distrain check` to the real scheduler's code, over made-up clusters.
+"""Compare `helm distrain check` with kube-scheduler's own code on random clusters.
 
-`python -m tests.plugin.check.comparison` compares a range of seeds on all processors and prints what it finds.
+`python -m tests.plugin.check.comparison` compares a range of seeds on all processors and prints the disagreements.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from lab.builds import golang
 from tests.plugin.check.judging import check_snapshot
 from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
-# States of a gang on its way that the real scheduler is put into before the answer is incomplete.
+# The number of states, on the way to a placed gang, that the real scheduler explores. Beyond it the answer is
+# incomplete.
 BUDGET = 4000
 CHUNK = 500
-# Keys of objects that the smallest case keeps.
+# The object keys that the smallest case keeps.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
 WHOLE = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "PriorityClass")
 
 
 class RealScheduler:
-    """A process of lab/builds/go/schedule; it ends when its input does, so at the latest with this process."""
+    """A process of lab/builds/go/schedule. It ends when its input ends, at the latest with this process."""
 
     def __init__(self) -> None:
         command = [golang.binary("schedule")]
@@ -43,7 +44,7 @@ class RealScheduler:
         )
 
     def ask(self, case: Case, *, explain: bool = False) -> dict[str, Any]:
-        """Return what the program answers; see lab/builds/go/schedule/main.go."""
+        """Return the program's answer, as described in lab/builds/go/schedule/main.go."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -55,7 +56,7 @@ class RealScheduler:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What both say about a case. `error` is why the case cannot be judged."""
+    """The answers of both for one case. `error` says why the case cannot be judged."""
 
     checked: str
     undecided: bool
@@ -64,7 +65,7 @@ class Outcome:
 
     @property
     def disagreement(self) -> str:
-        """Say how they contradict each other; nothing where they do not."""
+        """Return how the answers contradict each other, or ""."""
         if self.error:
             return self.error
         return next((words for words, holds in self._contradictions() if holds), "")
@@ -90,7 +91,7 @@ class Outcome:
 
 
 def compare(case: Case, scheduler: RealScheduler) -> Outcome:
-    """Ask both. Raises ValueError for a case that the API server would refuse."""
+    """Get both answers. Raises ValueError for a case that the API server would refuse."""
     real = scheduler.ask(case)
     if real.get("error"):
         raise ValueError(real["error"])
@@ -103,7 +104,7 @@ def compare(case: Case, scheduler: RealScheduler) -> Outcome:
 
 @dataclass
 class Tally:
-    """Outcomes of many cases; `disagreements` are seeds and words."""
+    """A count of outcomes. `disagreements` holds the seeds, and how the answers contradict each other."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     undecided: int = 0
@@ -123,7 +124,7 @@ class Tally:
             self.disagreements.append((seed, outcome.disagreement))
 
     def merge(self, other: Tally) -> None:
-        """Add what another tally counted."""
+        """Add the counts of another tally."""
         self.verdicts.update(other.verdicts)
         self.undecided += other.undecided
         self.incomplete += other.incomplete
@@ -151,7 +152,7 @@ def compare_seeds(seeds: Sequence[int], features: frozenset[str] = FEATURES) -> 
 
 
 def smallest(case: Case, scheduler: RealScheduler) -> Case:
-    """Return a part of the case over which both disagree in the same way, and of which nothing can be left out."""
+    """Return the smallest part of the case with the same disagreement: every further omission would remove it."""
     words = _kind(compare(case, scheduler))
     found, position = case, 0
     while position < len(paths := list(_paths([found.items, found.gang]))):
@@ -172,7 +173,7 @@ def _kind(outcome: Outcome) -> str:
 
 
 def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to each part that may be left out, the larger ones first."""
+    """Yield the path to each part that may be omitted, the largest parts first."""
     keys: list[Any] = list(part) if isinstance(part, dict) else list(range(len(part))) if isinstance(part, list) else []
     for key in keys:
         if path and key not in KEPT and not _is_whole(part[key]):
@@ -183,7 +184,7 @@ def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _is_whole(part: Any) -> bool:
-    """Tell what stays as it is: a snapshot without any object of such a kind would say that they were not read."""
+    """Return whether a part must stay: a kind without objects in a snapshot counts as one that was not read."""
     return isinstance(part, dict) and part.get("kind") in WHOLE
 
 
@@ -197,7 +198,7 @@ def _without(case: Case, path: tuple[Any, ...]) -> Case:
 
 
 def told(seed: int, features: frozenset[str] = FEATURES) -> str:
-    """Return the smallest case that shows a seed's disagreement, as JSON, with what both say."""
+    """Return the smallest case with a seed's disagreement, as JSON, with both answers."""
     scheduler = RealScheduler()
     case = smallest(random_case(seed, features), scheduler)
     outcome = compare(case, scheduler)
@@ -206,7 +207,7 @@ def told(seed: int, features: frozenset[str] = FEATURES) -> str:
 
 
 def main() -> int:
-    """Compare a range of seeds in parallel; 1 where there is a disagreement."""
+    """Compare a range of seeds in parallel. Return 1 if there is a disagreement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100_000, help="how many seeds")

@@ -1,4 +1,4 @@
-"""Check a job of a manifest against objects of a cluster, past any API server."""
+"""Check a manifest's job against objects of a cluster, without an API server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.plugin.objects import Object, mpi_job
 GPU = "nvidia.com/gpu"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 NAMESPACE = "team"
-# With these no kind is missing from a file.
+# Objects of every kind, so that a snapshot lacks none.
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
     {"kind": "ResourceQuota", "metadata": {"name": "other", "namespace": "other"}},
@@ -28,12 +28,12 @@ ELSEWHERE = [
 
 
 def job_of(*documents: Object) -> Job:
-    """The job of a manifest that any tool rendered."""
+    """The job of a manifest from any tool."""
     return from_manifest(yaml.safe_dump_all(documents), "--manifest")
 
 
 def chart_job(**fields: Any) -> Job:
-    """An MPIJob of the chart."""
+    """An MPIJob as the chart renders it."""
     return from_manifest(yaml.safe_dump(mpi_job(**fields)), "--chart")
 
 
@@ -50,13 +50,13 @@ def examined(
 
 
 def check_snapshot(cluster: bytes, job: Job, namespace: str) -> Report:
-    """Judge the job against the content of a file."""
+    """Judge the job against the content of a snapshot."""
     prepared, state = snapshot_file.examined(snapshot_file.contents(cluster), job, namespace)
     return report(prepared, state, gpus_of(job))
 
 
 def said(report: Report, job: Job) -> str:
-    """What people read, in one line."""
+    """Return the one-line text for users."""
     return " ".join(" ".join(summary(report, job)).split())
 
 
@@ -67,6 +67,6 @@ def judged(
     others: list[Object] | None = None,
     release: str | None = None,
 ) -> Report:
-    """Judge a job against nodes and pods, and objects of other kinds, each with its kind."""
+    """Judge a job against nodes, pods, and objects of other kinds. Each object names its kind."""
     prepared, snapshot = examined(job, cluster, running or [], others or [], release)
     return report(prepared, snapshot, GPU)

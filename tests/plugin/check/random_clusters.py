@@ -1,7 +1,7 @@
-"""Make up small clusters and gangs for which the answer is not obvious; the same seed gives the same ones.
+"""Create random small clusters and gangs whose verdict is not obvious. The same seed gives the same case.
 
-Objects of the cluster are as the API server shows them, and the gang is as a manifest has it. random_pods.py makes
-what stands in a pod. Half of the cases are near the border: what is free is cut to the gang's size, or nearly so.
+The cluster's objects are as the API server returns them, and the gang is as in a manifest. random_pods.py creates the
+pods' specs. Half of the cases are near the border: the free capacity is cut to the gang's size, or to nearly that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRIORITIES = {"low": -10, "high": 100}
 CONDITION_TAINTS = ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
 MOST_PODS = 8
 
-# What a case may have; each is in about one of six cases.
+# Features of a case. Each is in about one of six cases.
 FEATURES = frozenset(
     {
         "init-containers",
@@ -61,7 +61,7 @@ FEATURES = frozenset(
 
 @dataclass(frozen=True)
 class Case:
-    """A cluster, a gang, and the namespace where the gang is to be."""
+    """A cluster, a gang, and the gang's namespace."""
 
     items: list[Object]
     gang: list[Object]
@@ -76,7 +76,7 @@ class Case:
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": self.gang})
 
     def request(self, budget: int, *, explain: bool = False) -> str:
-        """Return the question as lab/builds/go/schedule reads it."""
+        """Return the case in the format of lab/builds/go/schedule."""
         cluster = {"items": self.items}
         asked = {"cluster": cluster, "gang": self.gang, "namespace": self.namespace, "budget": budget}
         return json.dumps({**asked, "explain": explain})
@@ -184,7 +184,7 @@ def _workload(maker: Maker, name: str, count: int) -> Object:
 
 
 def replicas(workload: Object) -> int:
-    """Return how many pods of the workload there are to be."""
+    """Return the number of pods that the workload asks for."""
     spec = workload["spec"]
     return int(spec["parallelism"] if workload["kind"] == "Job" else spec["replicas"])
 
@@ -196,7 +196,7 @@ def resized(workload: Object, count: int) -> Object:
 
 
 def _shape(random: Random, nodes: list[Object], pods: list[Object], gang: list[Object]) -> None:
-    """Cut what the nodes have to what is on them and the gang's pods, dealt out at random; or to a little less."""
+    """Cut the nodes' capacity to their pods and a random placement of the gang's pods, or to a little less."""
     needs = [_needs(pods, node) for node in nodes]
     for workload in gang:
         asked = requested(workload["spec"]["template"]["spec"])

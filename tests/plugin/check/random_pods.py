@@ -1,4 +1,4 @@
-"""Make up what stands in a pod: containers with resources in many notations, and rules about nodes and other pods."""
+"""Create random pod specs: containers with resources in many notations, and rules about nodes and other pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEBI, GI = 2**20, 2**30
 GPU = "nvidia.com/gpu"
 NAMESPACES = ("team", "other", "third")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Claims that have a volume, that get one once their pod has a node, and that have none.
+# Claims that are bound, claims that are bound once their pod has a node, and claims that cannot be bound.
 BOUND_CLAIMS = ("c0", "c1", "c2", "c3")
 LATE_CLAIMS = ("late0", "late1", "dynamic")
 UNBOUND_CLAIMS = ("unbound", "missing")
@@ -26,7 +26,7 @@ KEYS = ("kubernetes.io/hostname", "zone", "rack")
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels and their values to choose from."""
+    """Labels, and values to choose from."""
 
     values: dict[str, tuple[str, ...]]
 
@@ -47,13 +47,13 @@ LABELS = Labels(
 
 
 def cpu_of(random: Random, millis: int) -> str:
-    """Write an amount of CPU in one of the ways that Kubernetes reads."""
+    """Write an amount of CPU in one of the notations that Kubernetes accepts."""
     ways = [f"{millis}m", f"{millis}m", f"{millis / 1000:.3f}", f"{millis}e-3", f"{millis * 1000}u"]
     return random.choice(ways + [str(millis // 1000)] * (millis % 1000 == 0))
 
 
 def bytes_of(random: Random, amount: int) -> str:
-    """Write an amount of bytes in one of the ways that Kubernetes reads."""
+    """Write a number of bytes in one of the notations that Kubernetes accepts."""
     ways = [str(amount), f"{amount}000m", f"{amount}e0"]
     suffixes = {"Ki": 2**10, "Mi": MEBI, "Gi": GI, "k": 10**3, "M": 10**6, "E3": 10**3}
     ways += [f"{amount // size}{suffix}" for suffix, size in suffixes.items() if amount % size == 0]
@@ -61,17 +61,17 @@ def bytes_of(random: Random, amount: int) -> str:
 
 
 def made(kind: str, name: str, **metadata: Any) -> Object:
-    """Return an object without a spec, of Kubernetes' own group."""
+    """Return an object of Kubernetes' core group without a spec."""
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **metadata}}
 
 
 def requested(spec: Object) -> dict[str, int]:
-    """Return about what a pod takes, to bring a case near the border; that it is right is not relied on."""
+    """Estimate a pod's requests, to bring a case near the border. The estimate may be wrong."""
     return pod_request(msgspec.convert(spec, kube.PodSpec))
 
 
 def as_stored(spec: Object, labels: dict[str, str]) -> None:
-    """Give a pod with these labels what the API server fills in: requests, host ports, its own labels in selectors."""
+    """Fill in a pod with these labels as the API server does: requests, host ports, its own labels in selectors."""
     containers = [*spec["containers"], *spec.get("initContainers", [])]
     for resources in [spec.get("resources", {}), *(container["resources"] for container in containers)]:
         resources["requests"] = {**resources.get("limits", {}), **resources.get("requests", {})}
@@ -97,7 +97,7 @@ def as_stored(spec: Object, labels: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes parts of pods, with some of the features."""
+    """Create parts of pods with the chosen features."""
 
     random: Random
     features: frozenset[str]
@@ -109,7 +109,7 @@ class Maker:
         return LABELS.pick(self.random, ("app", "tier"), share=0.8)
 
     def spec(self, share: float) -> Object:
-        """Return a pod's spec; `share` is how likely each kind of rule is."""
+        """Return a pod's spec. `share` is the probability of each kind of rule."""
         random = self.random
         containers = [self._container(f"c{number}") for number in range(random.choice([1, 1, 2]))]
         spec: Object = {"containers": containers}
@@ -130,7 +130,7 @@ class Maker:
         return spec
 
     def resize(self, spec: Object, status: Object) -> None:
-        """Give some containers the state of a resize that is asked for, under way, or not possible."""
+        """Give some containers the status of a resize that is requested, in progress, or infeasible."""
         random = self.random
         states = []
         for container in spec["containers"]:
@@ -155,12 +155,13 @@ class Maker:
         return {**container, "restartPolicy": "Always"} if self.random.random() < 0.5 else container
 
     def _resources(self, millis: Sequence[int]) -> Object:
-        """Return requests, limits, or both; what only has a limit requests as much."""
+        """Return requests, limits, or both. A container with limits alone requests as much."""
         random = self.random
         amounts: Object = {}
         if random.random() < 0.8:
             amounts["cpu"] = cpu_of(random, random.choice(millis))
-            # The API server refuses some sums of these: it rounds a pod's own figure, and each of its containers'.
+            # The API server refuses some sums of these amounts: it rounds the pod-level amount and each container's
+            # amount.
             if random.random() < 0.05 and not self.has("pod-level"):
                 amounts["cpu"] = random.choice(["1000100u", "0.3334", "100n"])
         if random.random() < 0.7:
@@ -179,7 +180,7 @@ class Maker:
         return {"requests": {**amounts, **exact}, "limits": exact}
 
     def _pod_level(self, spec: Object) -> Object:
-        """Return resources of the pod as a whole, which must not be less than its containers'."""
+        """Return pod-level resources, which must not be below the sum of the containers'."""
         found = requested({key: spec[key] for key in ("containers", "initContainers") if key in spec})
         more = self.random.choice([0, 500])
         amounts = {"cpu": cpu_of(self.random, found.get("cpu", 0) + more)}

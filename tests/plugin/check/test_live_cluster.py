@@ -1,4 +1,4 @@
-"""What is read beside nodes and pods, and what of it stops a job."""
+"""What a check reads besides nodes and pods, and which of these objects refuse a job."""
 
 from __future__ import annotations
 

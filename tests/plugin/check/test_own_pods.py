@@ -1,4 +1,4 @@
-"""The pods of a run that is there already, which make room for its own job."""
+"""The pods of a running release count as free capacity for the release's new job."""
 
 from __future__ import annotations
 

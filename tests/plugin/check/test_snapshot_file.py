@@ -1,4 +1,4 @@
-"""A cluster that stands in a file, nodes that are to come, and one node explained: no cluster is asked."""
+"""Checks without a cluster: a snapshot, assumed nodes, and the explanation of one node."""
 
 from __future__ import annotations
 

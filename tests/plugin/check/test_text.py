@@ -1,4 +1,4 @@
-"""How an answer is said to people."""
+"""The text of a report for users."""
 
 from __future__ import annotations
 

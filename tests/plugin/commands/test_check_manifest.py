@@ -1,4 +1,4 @@
-"""`check` of a manifest that is rendered already: without Helm, from outside the cluster and as a pod in it."""
+"""`check` of a rendered manifest, which needs no Helm: from outside the cluster, and in one of its pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.plugin.program import wrote_nothing as _wrote_nothing
 
 @pytest.fixture
 def distrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `distrain` where there is no Helm."""
+    """Run `distrain` on a machine without Helm."""
 
     def run(*arguments: str) -> Outcome:
         monkeypatch.setenv("PATH", "/nowhere")
@@ -113,7 +113,7 @@ def test_manifest_that_cannot_be_checked_is_one_line(
 
 @pytest.fixture
 def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    """The cluster that the program runs in as a pod: with a ServiceAccount, without a home or a kubeconfig."""
+    """The cluster of the pod in which the program runs, with a ServiceAccount but no home directory or kubeconfig."""
     make_certificate(tmp_path / "ca.pem")
     (tmp_path / "token").write_text("own")
     (tmp_path / "namespace").write_text("team")
@@ -126,7 +126,7 @@ def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]
         monkeypatch.setattr(target, "OWN_NAMESPACE", tmp_path / "namespace")
         monkeypatch.delenv("HOME")
         _hold(api, [node("a", gpu="8")])
-        # All that the pod's account may list are nodes and pods.
+        # The pod's ServiceAccount may list nothing but nodes and pods.
         api.answers |= {f"/api/v1/namespaces/team/{plural}": 403 for plural in ("resourcequotas", "limitranges")}
         yield api
 

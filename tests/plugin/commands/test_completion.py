@@ -1,4 +1,4 @@
-"""Completion: what may stand where, through the program, Helm and bash."""
+"""Shell completion through the program, Helm and bash."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def test_releases_that_cannot_be_read_are_none(
 
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin's folder as Helm finds a local one: a symbolic link. This Python stands in for its environment."""
+    """The plugin's folder, installed as a symbolic link, as Helm does for a local folder.
+
+    It uses the tests' own Python.
+    """
     plugin = tmp_path / "plugin"
     plugin.mkdir()
     for name in ("bin", "plugin.yaml", "plugin.complete", "requirements.txt", "distrain", "__main__.py"):
@@ -114,7 +117,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(["check", "-o", "j"], (["json"], NO_FILES), id="choice"),
         pytest.param(["derive", "-f", ""], ([], FILES), id="file"),
         pytest.param(["install", "run1", "--wa"], (["--wait"], NO_FILES), id="after-a-name"),
-        # Helm keeps its own flags to itself and passes the rest.
+        # Helm consumes its own flags and passes on all others.
         pytest.param(["--namespace", "team", "check", "--man"], (["--manifest"], NO_FILES), id="after-helms-flag"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Helm's flags for the connection, and what the plugin needs to be allowed: the program as a user runs it."""
+"""Helm's connection flags, and the rights that the plugin needs, with the program run as a user runs it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_right_to_list_nodes_and_pods_is_enough_for_a_manifest(
 def test_right_to_list_nodes_and_pods_is_enough_for_values(
     helm: Path, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Every user may ask for the version and the APIs: system:public-info-viewer and system:discovery.
+    # Every user may read the version and the served APIs: system:public-info-viewer and system:discovery.
     api.serve_mpi_jobs()
     api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": [], "/apis/monitoring.coreos.com": 404}
     api.otherwise = 403
@@ -103,7 +103,7 @@ def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
         path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "KUBECONFIG": str(path)}
         command = [sys.executable, "-m", "distrain", "check", "--manifest", str(_manifest(tmp_path))]
-        # Whoever runs the tests in the background may have them ignore Ctrl-C.
+        # Where tests run in the background, their processes may ignore SIGINT.
         heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
             connection, _ = silent.accept()

@@ -1,4 +1,4 @@
-"""The texts of the commands: complete, right where they show a command line, and plain in a terminal."""
+"""The commands' help texts are complete, show command lines that the parser accepts, and look plain in a terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lab.paths import REPOSITORY
 COMMANDS = sorted(commands_of(parser()))
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-# The command lines that a text shows: of an example, after a prompt, or behind a pipe.
+# Command lines in a text: in an example, after a prompt, or after a pipe.
 SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain(?=\s).*)", re.MULTILINE)
 
 
 def _command_lines(text: str) -> list[list[str]]:
-    """Return the arguments of each, without what the shell takes for itself."""
+    """Return the arguments of each command line, without what the shell interprets."""
     shown = SHOWN.findall(text.replace("\\\n", " "))
     lines = [shlex.split(re.split(r" [|>&]|;", line)[0], comments=True) for line in shown]
     return [line[line.index("distrain") + 1 :] for line in lines]
@@ -76,7 +76,7 @@ def test_help_is_plain_text_of_100_columns(
     assert end.value.code == 0
     assert helptext.plain(helptext.read(topic).summary, 100).split("\n")[0] in shown
     prose = [line for line in shown.split("\n") if not line.startswith("  ")]
-    # What is typed or printed stays as it is; a comment in it may name a command in backticks.
+    # Input and output in code blocks stay unchanged; a comment there may name a command in backticks.
     assert not [line for line in prose if re.search(r"[`|\x1b]|\*\*|^#|\]\(", line)]
     assert max(map(len, prose)) <= 100
     assert "examples:\n" in shown

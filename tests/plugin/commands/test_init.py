@@ -1,4 +1,4 @@
-"""`init`: a values file that fits where it is made, says what it is about, and takes no file away."""
+"""`init` writes a values file that fits the cluster, says what it was sized for, and never overwrites a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.plugin.program import Run, hold
 
 SCHEMA = yaml.safe_load((REPOSITORY / "schemas" / "values.schema.yaml").read_text())
 MODELS = ("resnet50", "mnist", "vgg16", "mine:net")
-# Every kind that the chart allows to a framework, with the strategy that it takes.
+# Every kind that the chart allows for a framework, with its strategy.
 KINDS = {
     "tensorflow": ("MPIJob", "Plain", "TFJob"),
     "pytorch": ("PyTorchJob", "MPIJob", "Plain"),
@@ -29,13 +29,13 @@ ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """One Helm is enough for what `init` asks of it."""
+    """Run with one Helm only: `init` needs little of it."""
     return helm4
 
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster with every operator and two nodes of 8 GPUs, that KUBECONFIG names."""
+    """A cluster with every operator and two nodes of 8 GPUs; KUBECONFIG names it."""
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve_group("kubeflow.org", ALL_SERVED)
     hold(api, [node("a", gpu="8"), node("b", gpu="8")])

@@ -1,4 +1,4 @@
-"""No command prints what lets somebody in, however it is written, and wherever it stands."""
+"""No command prints a credential, in whatever form and place the kubeconfig holds it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.plugin.objects import pytorch_job
 
 SECRET = "geheim7f3a"
 EXEC_VERSION = "client.authentication.k8s.io/v1"
-# Nobody listens there.
+# No server listens there.
 NOBODY = "127.0.0.1:1"
 
 
 def _exec(status: dict[str, str], more: str = "") -> dict[str, Any]:
-    """A user of an exec plugin that prints this, and more."""
+    """A user whose exec plugin prints this credential, and more."""
     answer = json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status}) + more
     plugin = {"apiVersion": EXEC_VERSION, "command": "printf", "args": ["%s", answer], "interactiveMode": "Never"}
     return {"user": {"exec": plugin}}
@@ -37,7 +37,7 @@ def _cluster(**cluster: Any) -> dict[str, Any]:
     return {"cluster": cluster, "user": {"token": SECRET}}
 
 
-# What a kubeconfig's entries say; `HOST` is the API server's address.
+# The entries of a kubeconfig. `HOST` is the API server's address.
 WAYS: dict[str, dict[str, Any]] = {
     "token-with-line-break": _user(token=f"{SECRET}\n"),
     "token-of-two-lines": _user(token=f"x{SECRET}\r\n{SECRET}"),
@@ -64,7 +64,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "yaml-that-breaks-off": {"text": f'users: [{{name: me, user: {{token: "{SECRET}'},
     "no-kubeconfig": {"text": f"users: {SECRET}"},
 }
-# One of each place: what is told of it passes through each command's own hands.
+# One credential for each place in a kubeconfig. Each command handles errors about it in its own code.
 FOR_EACH_COMMAND = ("token-with-line-break", "server-with-password-away", "exec-with-more-output", "yaml-alias")
 COMMANDS = {
     "check": ["check", "run1", "--set", "workers.gpus=1"],
@@ -95,7 +95,7 @@ def printed(
     capfd: pytest.CaptureFixture[str],
     signals: None,
 ) -> Callable[[list[str], str], tuple[int, str]]:
-    """Run a command with a kubeconfig that is written in one of the ways; return its exit code and all that it says."""
+    """Run a command with a kubeconfig in one of the forms. Return its exit code and all output."""
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda _: None)
 
     def run(command: list[str], way: str) -> tuple[int, str]:
@@ -171,5 +171,5 @@ def test_token_of_helms_environment_that_cannot_be_sent_is_refused_without_it(
 
 def _secrets_in(told: str) -> list[str]:
     encoded = base64.b64encode(f"me:{SECRET}".encode()).decode()
-    # A few letters of one are enough to go on with.
+    # A few letters of a credential would already help an attacker.
     return [part for part in (SECRET, SECRET[:6], encoded.rstrip("=")[:-2]) if part in told]

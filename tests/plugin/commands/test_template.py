@@ -1,4 +1,4 @@
-"""`template`: what Helm renders, for the cluster that is asked or for none."""
+"""`template` prints what Helm renders, for a cluster or for none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.plugin.objects import node
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster whose MPIJob is the training-operator's, under each Helm."""
+    """A cluster that serves the training-operator's MPIJob, tested with each Helm."""
     monkeypatch.setenv("HELM_BIN", str(helm))
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve("v1", "MPIJob")
@@ -97,7 +97,7 @@ def test_total_is_spread_over_the_clusters_nodes_first(
     worker = _job(capsys.readouterr().out)["spec"]["mpiReplicaSpecs"]["Worker"]
     (container,) = worker["template"]["spec"]["containers"]
     assert (code, worker["replicas"], container["resources"]["limits"]["nvidia.com/gpu"]) == (0, 2, 4)
-    # What is set to null stays null on the way through derive.
+    # A value set to null is still null after derive.
     keys = [toleration["key"] for toleration in worker["template"]["spec"].get("tolerations", [])]
     assert "node.kubernetes.io/not-ready" not in keys
 

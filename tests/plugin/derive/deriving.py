@@ -1,4 +1,4 @@
-"""`derive` as a user runs it, on values given as text or as a file."""
+"""Run `derive` as a user does, with the values as text or as a file."""
 
 from __future__ import annotations
 

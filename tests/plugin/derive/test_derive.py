@@ -1,4 +1,4 @@
-"""The file that `derive` prints: what it keeps and adds, what it refuses, and what `--check` says of it."""
+"""The file that `derive` prints: what it keeps, adds and refuses, and the answers of `--check`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_example_is_completed_as_the_golden_file_says(derive_with_each: Derive) 
 
 def test_derived_file_derived_again_is_the_same(derive_with_each: Derive) -> None:
     again = derive_with_each(GOLDEN / "derived.yaml", "--node-gpus", "8")
-    # Nor does it take the nodes' size a second time.
+    # The second `derive` does not use the nodes' size again either.
     without = derive_with_each(GOLDEN / "derived.yaml")
 
     assert again.out == without.out == (GOLDEN / "derived.yaml").read_text()
@@ -205,7 +205,7 @@ def test_another_total_moves_the_derived_lines_alone(derive: Derive) -> None:
 
     assert larger.out == by_flag.out
     assert (larger.workers["replicas"], larger.workers["gpus"]) == (8, 8)
-    # Without its comment a figure is the user's.
+    # Without the comment, the figure counts as the user's.
     assert (taken_over.workers["replicas"], taken_over.workers["gpus"]) == (4, 8)
     assert "  gpus: 8  # mine\n" in taken_over.out
 
@@ -253,7 +253,7 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
 
 
 def test_number_is_what_helm_takes_for_one(derive: Derive) -> None:
-    # Text to PyYAML, 0.1 to Helm.
+    # PyYAML reads text, Helm reads 0.1.
     outcome = derive("gpus: 8\ntrainer: {learningRate: 1e-1}\n", "--node-gpus", "8", "-o", "json")
 
     assert json.loads(outcome.out)["trainer"] == {"learningRate": 0.1}

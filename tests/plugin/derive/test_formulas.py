@@ -1,4 +1,4 @@
-"""Each formula against a published example, and against what the trainer computes by itself."""
+"""Each formula against a published example, and against the trainer's own computation."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_one_server_sends_what_all_workers_take() -> None:
     [
         pytest.param("vgg16", "tensorflow", 138.36, id="vgg16"),
         pytest.param("resnet50", "pytorch", 25.56, id="resnet50"),
-        # Keras: 26 560 biases more.
+        # Keras counts 26 560 biases in addition.
         pytest.param("resnet50", "tensorflow", 25.58, id="resnet50-keras"),
     ],
 )
@@ -129,7 +129,7 @@ def test_dump_of_five_minutes_comes_as_often_as_in_dalys_figures(mtbf: float, in
 
 @given(cost=st.floats(0.1, 100), mtbf=st.floats(1e4, 1e7), other=st.floats(0.1, 10))
 def test_no_other_interval_between_checkpoints_loses_less(cost: float, mtbf: float, other: float) -> None:
-    # Daly's cost function, restarts left out: the time that passes for a unit of work.
+    # Daly's cost function without restarts: the wall-clock time per unit of work.
     def passed(interval: float) -> float:
         return mtbf * math.expm1((interval + cost) / mtbf) / interval
 
@@ -148,7 +148,7 @@ def test_checkpoint_holds_weights_and_the_optimizers_state() -> None:
 
 
 def test_ring_of_eight_at_ten_gigabits() -> None:
-    # 1.75 GB at 1.25 GB a second.
+    # 1.75 GB at 1.25 GB per second.
     assert formulas.ring_seconds(1e9, 8, 10e9) == pytest.approx(1.4)
 
 

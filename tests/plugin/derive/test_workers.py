@@ -1,4 +1,4 @@
-"""What `derive` makes of a total: how many workers, and what each gets of nodes stated, in a file or of a cluster."""
+"""The number and size of workers that `derive` computes from a total, for nodes of a flag, snapshot or cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.plugin.program import Outcome
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Callable[..., str]:
-    """Write nodes and pods as kubectl prints them, and return the file's path."""
+    """Write nodes and pods in kubectl's format, and return the file's path."""
 
     def write(nodes: list[Object], pods: list[Object] | None = None) -> str:
         items = [{"kind": "Node", **one} for one in nodes] + [{"kind": "Pod", **one} for one in pods or []]
@@ -64,7 +64,7 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     busy = derive("gpus: 32\n", "--snapshot", snapshot(nodes, [pod("p", on="a", gpu="8")]))
 
     assert (full.workers["replicas"], full.workers["gpus"], full.err) == (4, 8, "")
-    # Two whole nodes are free, and 7 and 6 on the others.
+    # Two nodes are completely free, the others have 7 and 6 free GPUs.
     assert (used.workers["replicas"], used.workers["gpus"]) == (4, 6)
     assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
     assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)
@@ -111,7 +111,7 @@ def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapsh
 
 
 def test_worker_gets_its_share_of_the_nodes_cpus_and_memory(derive: Derive, snapshot: Callable[..., str]) -> None:
-    # Of 64 CPUs and 512Gi a DaemonSet takes 2 and 2Gi, and the launcher 100m and 512Mi.
+    # The node has 64 CPUs and 512Gi. A DaemonSet uses 2 CPUs and 2Gi, and the launcher 100m and 512Mi.
     pods = [pod(name, on=name, owner="DaemonSet", cpu="2", memory="2Gi") for name in "ab"]
     nodes = snapshot([node(name, gpu="8", cpu="64", memory="512Gi") for name in "ab"], pods)
 
@@ -148,7 +148,7 @@ def test_master_of_a_pytorch_job_is_one_of_the_workers(derive: Derive, snapshot:
 def test_shm_leaves_half_of_the_memory(derive: Derive) -> None:
     assert derive("workers: {gpus: 8, memory: 10Gi}\n").workers["shm"] == "5Gi"
     assert derive("workers: {gpus: 8, memory: 16Gi}\n").workers["shm"] == "8Gi"
-    # Less than the chart's own 1Gi is never derived.
+    # `derive` never writes less than the chart's default of 1Gi.
     assert "shm" not in derive("workers: {gpus: 8, memory: 2Gi}\n").workers
 
 
@@ -193,7 +193,7 @@ def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None
     assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
     assert (more.code, more.out) == (2, "")
     assert more.err.startswith("distrain: workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; ")
-    # One task of TF_CONFIG; how many GPUs the user's own program takes is not known.
+    # TF_CONFIG describes one task per worker. It is unknown how many GPUs the user's own program uses.
     assert own.out.endswith("#   world size        1 = 1 worker x 1 rank\n")
 
 

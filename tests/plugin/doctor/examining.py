@@ -1,4 +1,4 @@
-"""One run of `doctor`: what it reads, and what it told."""
+"""Run `doctor` once, and read its output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Doctor = Callable[..., "Examination"]
 
 
 class Examination:
-    """What one run of `doctor -o json` told."""
+    """The output of one run of `doctor -o json`."""
 
     def __init__(self, code: int, answer: Object) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""What `doctor` finds of nodes: whether they take pods, and their GPUs."""
+"""`doctor` on nodes: whether they accept pods, and their GPUs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_missing_device_plugin_is_told(cluster: FakeApi, examine: Doctor, labels
     assert (missing["state"], missing["details"]) == ("missing", {"nodes": ["a"]})
     assert "and none to offer: a" in missing["found"]
     assert missing["next"].endswith("`kubectl get pods --all-namespaces --field-selector spec.nodeName=a`")
-    # Jobs on CPUs can run.
+    # Jobs on CPUs can still run.
     assert found.code == 0
 
 

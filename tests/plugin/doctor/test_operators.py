@@ -1,4 +1,4 @@
-"""What `doctor` finds of operators: which of them run, in which version, and which kinds of jobs they serve."""
+"""`doctor` on operators: which ones run, their versions, and the kinds that they serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doctor tells what runs in the namespace and belongs to no release."""
+"""`doctor` lists the jobs in the namespace that belong to no release."""
 
 from __future__ import annotations
 

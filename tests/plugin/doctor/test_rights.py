@@ -1,4 +1,4 @@
-"""The rights that `doctor` asks about, and the objects that grant them."""
+"""The rights that `doctor` asks the API server about, and the RBAC objects that grant them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain.doctor import operators, rights
 from distrain.doctor.rights import PLAIN, Right
 from lab.paths import CHART
 
-# Values that make each kind of job.
+# Values that select each kind of job.
 KINDS = {
     "MPIJob": "framework=tensorflow",
     "PyTorchJob": "framework=pytorch",
@@ -27,7 +27,7 @@ LIST_NODES = Right("", "nodes", "list", cluster_wide=True)
 
 @pytest.mark.parametrize(("kind", "settings"), KINDS.items(), ids=KINDS)
 def test_rights_are_those_for_what_the_chart_renders(helm4: Path, kind: str, settings: str) -> None:
-    # Hooks are for a real cluster.
+    # The chart renders hooks only for a real cluster.
     versions = {"MPIJob": "v2beta1", "PyTorchJob": "v1", "TFJob": "v1", "MXJob": "v1"}
     apis = ["apiregistration.k8s.io/v1", *(f"kubeflow.org/{version}/{served}" for served, version in versions.items())]
     command = [str(helm4), "template", "run1", str(CHART), "--set", settings]
@@ -38,7 +38,7 @@ def test_rights_are_those_for_what_the_chart_renders(helm4: Path, kind: str, set
     made = {_resource(item) for document in documents for item in document.get("items", [document])}
 
     asked = {(right.group, right.resource) for right in rights.asked([kind]) if right.verb == "create"}
-    # Helm's own releases are Secrets.
+    # Helm stores its releases in Secrets.
     needed = {("", "secrets")}
     assert asked - needed == made - needed
 
@@ -57,7 +57,7 @@ def test_each_purpose_takes_no_more_than_it_needs() -> None:
         "install MPIJob": "get/create/patch/delete mpijobs.kubeflow.org and configmaps",
         "helm distrain check": "list nodes and pods of all namespaces",
         "helm distrain install --wait": "list pods and events",
-        # Helm 4 lists and watches what a hook is made of.
+        # Helm 4 lists and watches the objects of a hook.
         "helm upgrade": f"get/create/patch/delete/list/watch pods, configmaps, serviceaccounts, {rbac}",
         "helm test": f"get/create/patch/delete/list/watch {made}, get pods/log",
         "kubectl logs": "get/list pods, get pods/log",

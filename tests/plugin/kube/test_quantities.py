@@ -1,4 +1,4 @@
-"""What a pod asks of a node."""
+"""Quantities, and the sums of a pod's requests."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_amount_to_type_in_never_exceeds_what_there_is() -> None:
 
 
 def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Mapping[str, int]:
-    """Return what a pod takes, which is the same in either encoding."""
+    """Return a pod's requests, which are the same in both encodings."""
     pod = {"spec": spec, "status": status or {}}
     [found] = pods_protobuf.pods(memoryview(protobuf.page(protobuf.pods([pod]))))
     request = held(msgspec.json.decode(msgspec.json.encode(pod), type=JsonPod).kind)

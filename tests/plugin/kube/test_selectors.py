@@ -1,4 +1,4 @@
-"""Label selectors, and expressions over one label."""
+"""Label selectors, and requirements on one label."""
 
 from __future__ import annotations
 

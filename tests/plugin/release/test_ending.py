@@ -1,4 +1,4 @@
-"""The job that is replaced under its own name: ended before Helm makes the new one, and made again when that fails."""
+"""A replaced job keeps its name: the old job is deleted before Helm creates the new one, and restored on failure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Fakes:
-    """A cluster and a Helm, and what they were asked to change; the job is gone after so many looks at it."""
+    """A fake cluster and Helm that record changes. The job is gone after a number of requests."""
 
     def __init__(self, looks: int = 2, *, fails: bool = False, has_made: bool = True) -> None:
         self.looks, self.fails, self._has_made = looks, fails, has_made
@@ -174,7 +174,7 @@ def test_job_of_the_same_content_is_not_ended() -> None:
 
 
 def test_job_that_helm_replaces_by_one_of_another_name_is_left_to_helm() -> None:
-    # As a chart made it that had the hash in the name.
+    # As an older chart named it, with the hash in the name.
     old = mpi_job()
     old["metadata"] = {**old["metadata"], "name": "run1-12345678"}
     planned, _ = _planned([old], _of([mpi_job()], "a"))

@@ -58,7 +58,7 @@ def test_busy_cluster_is_no_obstacle_when_the_user_says_so(run: Run, cluster: Fa
 
     outcome = run("install", "run1", "--set", "workers.gpus=4", "--allow-busy")
 
-    # The installation is tried; what answers here is no whole Kubernetes.
+    # The installation is attempted, and fails because the fake API is not a whole Kubernetes.
     assert outcome.code == 4
     assert "distrain: busy: " in outcome.err
     assert "distrain: run1: Helm could not install it: " in outcome.err
@@ -83,7 +83,7 @@ def test_job_that_a_queue_holds_back_may_wait(run: Run, cluster: FakeApi, settin
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, cluster: FakeApi) -> list[tuple[Release, Operation]]:
-    """What Helm was to install, in place of an installation."""
+    """Record what Helm would install, instead of installing it."""
     cluster.answers[SECRETS] = releases()
     found: list[tuple[Release, Operation]] = []
     monkeypatch.setattr(command, "install", lambda _, release, operation, **__: found.append((release, operation)))

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("signals")
 
 
 class FakeHelm:
-    """Has the release once it is installed; `owner` is whose operation made it."""
+    """A fake Helm. It has the release once it is installed; `owner` names the operation that made it."""
 
     def __init__(
         self, *, fails: DistrainError | None = None, owner: str = "abc", uninstall_fails: bool = False
@@ -59,7 +59,7 @@ class FakeHelm:
 
 
 class FakeCluster:
-    """A cluster without the namespace; `objects` are put into it by somebody else."""
+    """A fake cluster without the namespace. `objects` are created in it by another user."""
 
     def __init__(self, *objects: str) -> None:
         self.objects = objects
@@ -83,7 +83,7 @@ def _install(
     create_namespace: bool = False,
     told: list[str] | None = None,
 ) -> list[str]:
-    """Install with these fakes and return what was told; `start` stands for the wait for the job's start."""
+    """Install with these fakes and return the messages. `start` takes the place of the wait for the job's start."""
     told = [] if told is None else told
     fake: Any = cluster or FakeCluster()
     tools = Tools(helm, fake, Interrupts(), told.append, told.append)
@@ -210,7 +210,7 @@ def test_terminal_that_is_closed_undoes_nothing() -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
-    # As under nohup, and for what a shell's script runs in the background.
+    # As under nohup, and in a shell script's background jobs.
     signal.signal(number, signal.SIG_IGN)
     helm = FakeHelm()
     helm.during = lambda: _signal(number)

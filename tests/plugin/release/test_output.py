@@ -1,4 +1,4 @@
-"""What becomes of a release when nobody reads what the program prints, or a full disk does not take it."""
+"""The release is handled correctly even if the program's output goes to a closed pipe or a full disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.plugin.objects import Object, pod
 from tests.plugin.program import SECRETS, Run
 
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}}
-# Changes nothing, and has made what it was asked for; all else is the real Helm's.
+# A Helm that changes nothing but reports success. Other commands go to the real Helm.
 HELM = """\
 #!/bin/sh
 case "$1" in install | upgrade | uninstall | rollback) echo "$1" >> {calls} ;; esac
@@ -42,7 +42,7 @@ COMMANDS = {
     "upgrade": ["upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--yes"],
     "rescale": ["rescale", "run1", "--workers", "3", "--yes"],
 }
-# What stdout and stderr are, and the exit code.
+# The targets of stdout and stderr, and the exit code.
 STREAMS = {
     "stdout-without-reader": ("unread", "read", 141),
     "stdout-full": ("full", "read", 5),
@@ -55,7 +55,7 @@ STREAMS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """How the program ended, what it said, and what Helm was asked to change."""
+    """The program's exit code and output, and the changes that it asked Helm for."""
 
     code: int
     out: str
@@ -65,7 +65,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Program:
-    """The program in a process of its own, with a Helm that keeps what it is asked to change."""
+    """The program in its own process, with a fake Helm that records the requested changes."""
 
     folder: Path
     environment: dict[str, str]
@@ -95,7 +95,7 @@ def _close(numbers: list[int]) -> None:
 
 @contextmanager
 def _stream(kind: str) -> Iterator[int]:
-    """Yield a file that is read, or a pipe whose reader has gone, or a disk that is full."""
+    """Yield stdout for the program: a regular file, a pipe without a reader, or a full disk."""
     if kind != "unread":
         path = "/dev/full" if kind == "full" else os.devnull
         with open(path, "w") as file:
@@ -130,12 +130,12 @@ def _job(run: Run, program: Program) -> tuple[str, Object]:
 
 
 def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
-    """Let the release run already where it is to be changed, and its job be through where its start is followed."""
+    """Make the release run already if it is to be changed, and its job finish if its start is followed."""
     manifest, job = _job(run, program)
     succeeded = {"conditions": [{"type": "Succeeded", "status": "True"}]}
     path = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{job['metadata']['name']}"
     cluster.answers[path] = {**job, "status": succeeded} if name == "install-wait" else job
-    # All that a rescale waits for.
+    # Everything that a rescale waits for.
     workers = [pod(f"worker-{number}", on="a") for number in range(3)]
     for worker in workers:
         worker["metadata"]["labels"] = {"app.kubernetes.io/component": "worker"}

@@ -1,4 +1,4 @@
-"""What an upgrade is said to do: changes by their effect, what is refused, what it costs."""
+"""The plan of an upgrade: the effect of each change, what is refused, and what is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _next(*objects: Object, **values: Any) -> Next:
 
 
 def _with(job: Object, path: str, value: Any) -> Object:
-    """The job with one more field, by its path."""
+    """The job with one more field at the path."""
     changed = copy.deepcopy(job)
     *parents, last = path.split(".")
     at = changed

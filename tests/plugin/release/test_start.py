@@ -1,4 +1,4 @@
-"""Whether a job has started, and the one line that says why it does not."""
+"""Whether a job has started, and the one line that says why not."""
 
 from __future__ import annotations
 

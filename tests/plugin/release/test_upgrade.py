@@ -1,4 +1,4 @@
-"""The commands `upgrade` and `rescale`: real Helm and chart, a release on loopback, and what is done or refused."""
+"""The commands `upgrade` and `rescale`, with real Helm and chart and a fake API: what they do and refuse."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 @dataclass
 class Running:
-    """A release run1 that Helm has recorded, its job, and what Helm was then asked to make of it."""
+    """A release run1 that Helm has recorded, its job, and the changes that Helm was then asked for."""
 
     api: FakeApi
     manifest: str
@@ -51,7 +51,7 @@ class Running:
         return found
 
     def be(self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3) -> None:
-        """Let the release's last revision be so."""
+        """Set the release's last revision."""
         defaults = yaml.safe_load((CHART / "values.yaml").read_text())
         made_of = {"metadata": {"name": "distrain", "version": chart}, "values": defaults}
         secret = release_secret("run1", status, version=version, manifest=self.manifest, values=VALUES, chart=made_of)
@@ -59,7 +59,7 @@ class Running:
         self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
 
     def show(self, **more: Any) -> None:
-        """Let the cluster's job be the one of the manifest, with this more."""
+        """Set the cluster's job to that of the manifest, with additions."""
         name = self.job["metadata"]["name"]
         self.api.answers[f"{JOBS}/{name}"] = {**self.job, **more}
 
@@ -306,7 +306,7 @@ JOB = Resource("kubeflow.org/v2beta1", "MPIJob", "run1-1234abcd")
 
 
 class FakeHelm:
-    """Makes a revision, or fails; `during` happens meanwhile."""
+    """A fake Helm that makes a revision, or fails. It calls `during` meanwhile."""
 
     def __init__(self, *, fails: DistrainError | None = None, has_made: bool = True) -> None:
         self.fails, self._has_made = fails, has_made
@@ -327,7 +327,7 @@ class FakeHelm:
 
 
 def _upgrade(helm: Any, start: Callable[[], None] | None = None) -> list[str]:
-    """Upgrade with these fakes and return what was told; `start` stands for the wait for the job's start."""
+    """Upgrade with these fakes and return the messages. `start` takes the place of the wait for the job's start."""
     told: list[str] = []
     nobody: Any = None
     tools = Tools(helm, nobody, Interrupts(), told.append, told.append)

@@ -1,4 +1,4 @@
-"""How long the start of a job is followed, and what becomes of one that does not start."""
+"""How long the start of a job is followed, and what happens if the job does not start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Pods = list[dict[str, Any]]
 
 
 class FakeClock:
-    """Time that passes only where somebody sleeps."""
+    """A clock that advances only when the program sleeps."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -38,7 +38,7 @@ class FakeClock:
 
 
 class FakeCluster:
-    """Shows the given pods one look after another, the last ones for ever; an error in their place is raised."""
+    """Return the next list of pods at each request; repeat the last list. An exception in the list is raised."""
 
     def __init__(self, *looks: Pods | Exception) -> None:
         self._looks: Iterator[Pods | Exception] = itertools.chain(looks, itertools.repeat(looks[-1]))

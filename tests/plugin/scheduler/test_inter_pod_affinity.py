@@ -1,4 +1,4 @@
-"""Affinity and anti-affinity: what other pods leave to a role, and what the roles of a job mean for each other."""
+"""InterPodAffinity: the effect of the cluster's pods on a role, and of a job's roles on each other."""
 
 from __future__ import annotations
 

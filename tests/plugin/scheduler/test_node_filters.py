@@ -1,4 +1,4 @@
-"""Filters that look at the node and the pod alone, and nodes that recover."""
+"""Filters that need only the node and the pod, and nodes that may become available again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports of the host: who may stand beside whom on a node."""
+"""NodePorts: which pods can share a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pods take of the nodes is the same in either encoding, and adds up to the same from two processes."""
+"""The usage of nodes by pods is the same in both encodings, and when two processes add it up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
         filled.update(name for load in ("taken", "staying") for name, value in whole[load].items() if value)
         filled.update(name for marks in whole["taken"]["existing"].values() for name, value in marks.items() if value)
         filled.update(name for name, value in whole["counts"].items() if value)
-    # None of the parts is always empty, but what belongs to a release.
+    # In some case each part is filled, except the part that belongs to a release.
     assert set(filled) >= {"requests", "ports", "claims", "existing", "between", "near", "apart", "counts", "repelling"}
     assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
 
@@ -63,27 +63,27 @@ def test_loads_of_pods_in_protobuf_are_those_of_the_same_as_json() -> None:
 
 
 def _prepared(case: Case) -> tuple[snapshot_file.Contents, JobConstraints]:
-    """Return what the case's cluster has, and the rules of its job."""
+    """Return the cluster of the case, and the rules of its job."""
     found = snapshot_file.contents(case.cluster)
     prepared, _ = snapshot_file.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
     return found, prepared.constraints
 
 
 def _sent(found: snapshot_file.Contents, pods: list[Any], rules: JobConstraints) -> ClusterUsage:
-    """Sum up, and send it through a pipe as a process does."""
+    """Sum up the usage, and pickle it as for another process."""
     sent: ClusterUsage = pickle.loads(pickle.dumps(usage_of(found.nodes, pods, rules)))
     return sent
 
 
 def _numbers(loads: ClusterUsage) -> Counter[str]:
-    """Return what is a number of pods, or of what they take, and is not zero."""
+    """Return the entries that count pods or their requests, and are not zero."""
     load, counts = loads.taken, loads.counts
     taken = sum(amount for requests in load.requests.values() for amount in requests.values())
     return +Counter(pending=counts.pending, lower=counts.lower, between=load.between, requests=taken)
 
 
 def _parts(part: Any) -> Any:
-    """Return all that it is made of, less the order in which pods came."""
+    """Return all parts of the sum, without the order in which pods arrived."""
     if isinstance(part, Struct):
         return {name: _parts(getattr(part, name)) for name in part.__struct_fields__}
     if isinstance(part, list):

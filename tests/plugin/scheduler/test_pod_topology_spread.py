@@ -1,4 +1,4 @@
-"""Topology spread: which pods are counted, on which nodes."""
+"""PodTopologySpread: which pods count, and on which nodes."""
 
 from __future__ import annotations
 

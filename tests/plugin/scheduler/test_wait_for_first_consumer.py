@@ -1,4 +1,4 @@
-"""Claims that get their volume where their first pod goes, and pods that wait for their node: what stays open."""
+"""Claims with WaitForFirstConsumer, and pods that wait for a node: which verdicts remain open."""
 
 from __future__ import annotations
 
@@ -98,5 +98,5 @@ def test_nominated_pod_between_the_jobs_priorities_leaves_it_open(priority: int,
     job = chart_job(workers=1, worker={"priorityClassName": "a"}, launcher={"priorityClassName": "b"})
 
     assert judged(job, [node("a", gpu="8")], [_waiting(priority)], classes).verdict == verdict
-    # What waits ends or goes, unless it is a DaemonSet's.
+    # A waiting pod gets a node or ends, unless it belongs to a DaemonSet.
     assert judged(job, [node("a", gpu="0")], [_waiting(priority)], classes).verdict == "impossible"

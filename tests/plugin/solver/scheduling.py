@@ -1,4 +1,4 @@
-"""The scheduler as problem.py states it, played through pod by pod, and random questions for it."""
+"""Simulate the scheduler of problem.py pod by pod, and create random scheduling problems for it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from distrain.solver.problem import Apart, Near, Node, Role, Spread
 
 KEYS = ("host", "zone", "rack")
-# Per role and node, how many pods stand there.
+# The number of pods per role and node.
 Placed = tuple[tuple[int, ...], ...]
 
 
 def outcomes(nodes: Sequence[Node], roles: Sequence[Role], limit: int = 10**9) -> tuple[bool, bool] | None:
-    """Return whether the scheduler can get stuck, and whether it can place all; None for more states than `limit`."""
+    """Return whether the scheduler can get stuck, and whether it can place all pods.
+
+    Return None if there are more than `limit` states.
+    """
     start = ((0,) * len(nodes),) * len(roles)
     seen, todo = {start}, [start]
     stuck = complete = False
@@ -32,7 +35,7 @@ def outcomes(nodes: Sequence[Node], roles: Sequence[Role], limit: int = 10**9) -
 
 
 def play(nodes: Sequence[Node], roles: Sequence[Role], chance: random.Random) -> bool:
-    """Place pods by chance until none is left (True), or none of them finds a node."""
+    """Place pods at random. Return True once all are placed, False if no pod finds a node."""
     placed: Placed = ((0,) * len(nodes),) * len(roles)
     while following := steps(nodes, roles, placed):
         placed = chance.choice(following)
@@ -111,7 +114,7 @@ def _spread(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: 
 
 
 def question(chance: random.Random, *, nodes: int = 5, pods: int = 7) -> tuple[list[Node], list[Role]]:
-    """Return a random question with all rules in the mix; about half of them are near the border."""
+    """Return a random problem with all kinds of rules. About half of them are near the border."""
     found = [_node(chance, number) for number in range(chance.randint(1, nodes))]
     counts = [1] * chance.randint(1, min(3, pods))
     while sum(counts) < pods and chance.random() < 0.85:

@@ -1,4 +1,4 @@
-"""Whole pods against free resources, and the promise that `certain` holds in whatever order pods are placed."""
+"""Counting pods against free resources. What `certain` claims holds for every order of placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _job(nodes: list[Node], *, workers: int, launcher: dict[str, int] = LAUNCHER
 
 
 def _judge(nodes: list[Node], *roles: Role, budget: int = BUDGET) -> Judgement:
-    """Judge the roles, the last of which is the main one."""
+    """Judge the roles. The last one is the main role."""
     return judge(nodes, roles, roles[-1], budget)
 
 
@@ -104,7 +104,7 @@ def test_node_that_does_not_admit_the_role_holds_none() -> None:
 
 
 def test_launcher_that_may_take_a_workers_place_leaves_it_open() -> None:
-    # On a the launcher takes the cpu of a worker; on b, where there are no GPUs, it takes nothing.
+    # On a the launcher takes the CPU of a worker. On b, which has no GPUs, it takes nothing from the workers.
     nodes = [_node("a", gpu=2, cpu=2), _node("b", gpu=0, cpu=2)]
     judgement = _judge(nodes, *_job(nodes, workers=2, gpu=1, cpu=1))
 
@@ -114,7 +114,7 @@ def test_launcher_that_may_take_a_workers_place_leaves_it_open() -> None:
 
 
 def test_workers_that_may_shut_the_launcher_out_leave_it_open() -> None:
-    # One worker on a and two on b leave no node with 2 cpu for the launcher.
+    # One worker on a and two on b leave no node with 2 CPUs for the launcher.
     nodes = [_node("a", cpu=2), _node("b", cpu=3)]
     launcher = {"pods": 1, "cpu": 2}
 
@@ -142,7 +142,7 @@ def test_roles_whose_pods_are_alike_are_counted_as_one() -> None:
 
 
 def test_servers_that_may_spread_over_the_workers_nodes_leave_it_open() -> None:
-    # Two servers beside each other leave one node to the worker, one on each node does not.
+    # Two servers on one node leave the other node to the worker; one server on each node does not.
     nodes = [_node("a", cpu=4), _node("b", cpu=4)]
     names = frozenset({"a", "b"})
     servers = Role("server", 2, {"pods": 1, "cpu": 1}, names)
@@ -177,7 +177,7 @@ def _large(workers: int, worker_cpu: int = 8) -> list[Role]:
     ("workers", "worker_cpu", "judgement"),
     [
         pytest.param(399, 1, Judgement(399, sure=399, most=400), id="room-for-all"),
-        # 21 servers on a node of 90 cpu leave 6.
+        # 21 servers on a node of 90 CPUs leave 6 CPUs.
         pytest.param(400, 8, Judgement(400, sure=399, most=400), id="servers-may-crowd-on-a-node"),
         pytest.param(401, 8, Judgement(401, sure=0, most=400), id="one-too-many"),
         pytest.param(390, 88, Judgement(390, sure=360, most=400), id="servers-may-spread-over-the-nodes"),
@@ -189,7 +189,7 @@ def test_large_jobs_on_large_clusters_are_judged_exactly(workers: int, worker_cp
 
 def test_search_that_runs_out_of_steps_claims_nothing() -> None:
     assert _judge(SERVERS, *_large(390, 88), budget=50) == Judgement(390, sure=0, most=400, undecided=True)
-    # What simple counts settle stays settled.
+    # What simple counting has decided stays decided.
     assert _judge(SERVERS, *_large(401), budget=50) == Judgement(401, sure=0, most=400)
 
 
@@ -219,7 +219,7 @@ def test_judgement_agrees_with_every_order_of_placing_the_pods(
     judgement = _judge(nodes, *roles, budget=budget)
     assert judgement.undecided or judgement.possible == (complete in ends)
     assert judgement.undecided or judgement.certain == (ends == {complete})
-    # Undecided or not, what is claimed holds.
+    # Whether or not the verdict is decided, its claims hold.
     assert not judgement.certain or ends == {complete}
     assert not judgement.possible or complete in ends
     assert budget < BUDGET or not judgement.undecided
@@ -239,14 +239,14 @@ def test_sure_is_the_largest_size_that_is_certain_and_most_the_largest_possible(
         assert not judgement.possible or resized.certain == (size <= judgement.sure)
 
 
-# Per role, how many of its pods stand on each node.
+# Per role, the number of its pods on each node.
 Placed = tuple[tuple[int, ...], ...]
 
 
 def _ends(nodes: list[Node], roles: list[Role]) -> set[tuple[int, ...]]:
-    """Place the pods in every order on every node, and return what is placed wherever that stops.
+    """Place the pods in every order on every node, and return the final placements.
 
-    It stops where all are placed, and where a pod that is still to come finds no node.
+    A placement is final if all pods are placed, or if a remaining pod finds no node.
     """
     seen: set[Placed] = set()
     ends: set[tuple[int, ...]] = set()
@@ -264,7 +264,7 @@ def _ends(nodes: list[Node], roles: list[Role]) -> set[tuple[int, ...]]:
 
 
 def _steps(nodes: list[Node], roles: list[Role], state: Placed) -> list[list[Placed]]:
-    """Return, for each role with a pod still to come, the states that placing it may lead to."""
+    """Return, for each role with remaining pods, the states that follow from placing one."""
     left = [_left(node, roles, [held[n] for held in state]) for n, node in enumerate(nodes)]
     return [
         [_one_more(state, r, n) for n, node in enumerate(left) if copies(node, role)]

@@ -1,4 +1,4 @@
-"""Pods that have to be near, apart or spread: the judge against every order and place that the scheduler may take."""
+"""Pods with affinity, anti-affinity or spread: `decide` against every order and node that the scheduler may choose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKERS = frozenset({"worker"})
 
 
 def _zone(zone: str, *free: int, first: int = 0) -> list[Node]:
-    """Return a zone's nodes, with so many GPUs and cpu free each."""
+    """Return a zone's nodes, each with the given free GPUs and CPUs."""
     return [
         Node(f"{zone}{n}", {"pods": 110, "gpu": gpus, "cpu": gpus}, {"zone": zone, "host": f"{zone}{n}"})
         for n, gpus in enumerate(free, first)
@@ -89,7 +89,7 @@ def test_launcher_may_open_a_zone_that_is_too_small() -> None:
     workers = replace(_workers(nodes, 3), near=near)
 
     assert _both(_judge(nodes, _launcher(nodes[1:]), workers)) == (False, True)
-    # Workers that fill up b are let into a once the launcher is there.
+    # The rule keeps workers off a until the launcher is there. They may fill b before.
     assert _both(_judge(nodes, _launcher(nodes[:1]), workers)) == (True, True)
 
 
@@ -184,13 +184,13 @@ def test_pods_that_stand_in_a_zone_already_count() -> None:
     (rule,) = _spread(nodes, 1).spread
     workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"a": 3}),))
 
-    # All three go to b.
+    # All three pods are placed on b.
     assert _both(_judge(nodes, replace(workers, nodes=frozenset({"b0"})))) == (True, True)
     assert _both(_judge(nodes, replace(workers, nodes=frozenset({"a0"})))) == (False, False)
 
 
 def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
-    # The launcher may take the place of b, and then a is let have only one more than b has already.
+    # The launcher may take the capacity of b. Then a may have only one pod more than b.
     nodes = _zone("a", 8) + _zone("b", 1)
     (rule,) = _spread(nodes, 1).spread
     workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"b": 1}),))
@@ -204,7 +204,7 @@ def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
     nodes = _zone("a", 2) + _zone("b", 2)
     launcher = replace(_launcher(nodes), near=Near(("zone",), WORKERS))
 
-    # Two workers may fill up either zone, and leave the launcher none.
+    # Two workers may fill either zone, and leave no capacity for the launcher.
     assert _both(_judge(nodes, launcher, _workers(nodes, 2))) == (False, True)
     assert _both(_judge(nodes, launcher, _workers(nodes, 1))) == (True, True)
     assert _both(_judge(nodes, launcher, replace(_workers(nodes, 1), nodes=frozenset()))) == (False, False)

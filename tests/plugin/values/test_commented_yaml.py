@@ -1,4 +1,4 @@
-"""Values files in which keys are set, moved and merged, and every comment stays with its key."""
+"""Keys in values files are set, moved and merged, and every comment stays with its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each kind of mistake in values, and the words it is answered with."""
+"""Each kind of mistake in values, and the message for it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _workers(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
-    check(values, chart)  # raises nothing
+    check(values, chart)  # Must raise nothing.
 
 
 @pytest.mark.parametrize(
@@ -196,11 +196,11 @@ def test_all_mistakes_are_named_at_once(chart: Path) -> None:
 
 
 def test_chart_without_a_schema_checks_nothing(tmp_path: Path) -> None:
-    check({"any": "thing"}, tmp_path)  # raises nothing
+    check({"any": "thing"}, tmp_path)  # Must raise nothing.
 
 
 def _patterns(entry: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield each value of ours that has a pattern, with its entry and what it refers to."""
+    """Yield each of distrain's own values that has a pattern, with its entry and the definition that it refers to."""
     known = build.resolved(entry, SOURCE["$defs"])
     if "pattern" in known:
         yield path, known

@@ -1,4 +1,4 @@
-"""What the API server fills in of a pod."""
+"""The defaults that the API server sets in a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a rendered manifest to pods by role."""
+"""Reading a job's pods by role from a rendered manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""distrain-launch as a real process: with real workers and mpirun, and with an mpirun that does what a test needs."""
+"""distrain-launch as a real process, with real workers and mpirun, or with a fake mpirun."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_program_that_mpirun_cannot_start_ends_the_run_at_once(pod: Pod, command
 @pytest.mark.usefixtures("worker")
 def test_worker_with_another_host_key_is_refused(pod: Pod) -> None:
     with pods.make_pod() as other:
-        # The key to get in is the same; only the host key that the launcher expects is another.
+        # The client's key is unchanged; only the host key that the launcher expects differs.
         for name in ("id_rsa", "authorized_keys"):
             other.key.with_name(name).write_bytes(pod.key.with_name(name).read_bytes())
         elsewhere = Pod(other.folder, pod.port)
@@ -99,7 +99,7 @@ def test_sigterm_ends_the_ranks(pod: Pod) -> None:
     code, output = launcher.end()
 
     assert code == 143, output
-    # `sleep` saves nothing at SIGTERM.
+    # `sleep` ends at SIGTERM without saving anything.
     assert re.fullmatch(r"distrain: stopped by SIGTERM; rank [0-2] was ended by signal 15", cause(pod))
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"\x0061.{pod.port}".encode() in read(path)]
 
@@ -161,7 +161,7 @@ def test_one_line_says_the_cause(bench: Bench, mpirun: str, code: int, cause: st
 def test_very_long_cause_is_cut(bench: Bench) -> None:
     bench.run("printf 'distrain: '; head -c 100000 /dev/zero | tr '\\0' x; exit 2")
 
-    # Kubernetes takes 4096 bytes.
+    # Kubernetes truncates the message at 4096 bytes.
     assert bench.cause == "distrain: " + 2000 * "x"
 
 

@@ -16,7 +16,7 @@ from tests.chart.scripts.pods import Pod, Running, wait_for
 
 @pytest.fixture
 def ending_worker() -> Iterator[tuple[Pod, Running]]:
-    """A worker that a test may end."""
+    """Start a worker that the test may end."""
     with pods.make_pod() as pod:
         worker = pod.start([pod.script("distrain-worker"), *pod.script_options()])
         wait_for(lambda: pods.is_listening(pod.port))
@@ -48,7 +48,7 @@ def test_workers_that_answered_end_when_others_never_come(ending_worker: tuple[P
     pod, worker = ending_worker
     shorten(pod, "SECONDS_TO_END_WORKERS = 30", "SECONDS_TO_END_WORKERS = 3")
     options = ["--end-workers", "--workers-timeout=0.5"]
-    # Nobody listens beyond this machine.
+    # The worker listens on this machine alone.
     hosts = "127.0.0.2 slots=1\nrun1-worker-9.invalid slots=1\n"
 
     code, output = launch(pod, "--", "true", hostfile=hosts, options=options).end()

@@ -1,4 +1,4 @@
-"""distrain-launch starts a failed run again, within limits, and tells the first cause in the end."""
+"""distrain-launch restarts a failed run, within limits, and reports the first cause at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.chart.scripts.launching import ENDED, TRAINING, Bench, end_with_child
 from tests.chart.scripts.pods import wait_for
 
 UNKNOWN = ENDED.removeprefix("distrain: ")
-# Each start of it adds a line to `tries`, whose number it then knows.
+# Each start appends a line to `tries`; the program counts the lines.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
 
@@ -172,7 +172,7 @@ def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: B
 
 
 def test_stop_for_a_worker_that_was_made_anew_is_no_failure(bench: Bench) -> None:
-    # In the place of /proc/1/stat: the last field tells when process 1 has started.
+    # Stands for /proc/1/stat, whose last field is the start time of process 1.
     agent = bench.put_program("kubexec.sh", f'#!/bin/sh\necho "1 (init) S {"0 " * 18}1$(cat pod 2>/dev/null)"\n')
     program = f"{COUNT}; test $try = 2 && exit 0; echo 2 >pod; exit 143"
 
@@ -195,7 +195,7 @@ def test_killed_mpirun_is_started_again(bench: Bench) -> None:
 
 
 def child(process: subprocess.Popen[str]) -> int:
-    """Return the launcher's own child, which does the work."""
+    """Return the launcher's child process, which does the work."""
     return wait_for(lambda: next(iter(pods.children(process.pid)), 0))
 
 
@@ -231,10 +231,10 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
     follow(launcher, "training on 4")
     end_with_children(launcher)
     launcher.wait()
-    # In a pod mpirun would have ended with its container.
+    # In a pod, mpirun would have ended with its container.
     (bench.folder / "finish").touch()
 
-    # One failure before it was killed, and two more.
+    # One failure before the launcher was killed, and two after it.
     code, output = bench.run(mpirun, "--max-restarts=2", option)
 
     assert code == 5
@@ -244,7 +244,7 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
 
 
 def test_failure_is_kept_before_the_launcher_waits_for_the_workers(bench: Bench) -> None:
-    # Nobody answers at the second address: the launcher waits for it, and is killed.
+    # The second address does not answer: the launcher waits for it and is killed meanwhile.
     mpirun = 'echo "localhost slots=4\n127.0.0.9 slots=1" >hostfile; exit 5'
     launcher = bench.start(mpirun, "--max-restarts=3", "--keep-outcome")
     follow(launcher, "starting again (restart 1 of 3")
@@ -293,7 +293,7 @@ def test_restart_that_an_earlier_launcher_counted_grows_old_too(bench: Bench) ->
 
 
 def test_sigterm_between_two_tries_ends_at_once(bench: Bench) -> None:
-    # Nobody answers at the second address, once the first start has failed.
+    # The second address stops answering after the first start has failed.
     mpirun = 'echo "127.0.0.9 slots=1" >hostfile; exit 5'
     launcher = bench.start(mpirun, "--max-restarts=9")
     follow(launcher, "starting again (restart 1 of 9")

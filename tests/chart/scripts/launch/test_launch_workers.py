@@ -16,7 +16,7 @@ from tests.chart.scripts.pods import Pod, load, wait_for
 
 
 def test_missing_workers_are_named(bench: Bench) -> None:
-    # The greeting comes from 127.0.0.1 alone.
+    # Only 127.0.0.1 sends the greeting.
     code, output = bench.run("exit 0", "--workers-timeout=0.5", hostfile="127.0.0.1 slots=1\n127.0.0.9 slots=1\n")
 
     assert code == 1
@@ -47,7 +47,7 @@ def test_reason_is_in_plain_words(monkeypatch: pytest.MonkeyPatch, error: OSErro
 
 
 def gather(module: ModuleType, hosts: list[str], way: object, timeout: float, folder: Path) -> None:
-    """Wait for these hosts as the launcher does at first."""
+    """Wait for these hosts, as the launcher does at its start."""
     hostfile = folder / "hostfile"
     hostfile.write_text("".join(f"{host} slots=1\n" for host in hosts))
     options = SimpleNamespace(
@@ -136,7 +136,7 @@ shift
 
 
 def kubexec(folder: Path, script: str, kubectl: str) -> str:
-    """Lay out an operator's kubexec.sh with a kubectl of our own. Return its path."""
+    """Write an operator's kubexec.sh with a fake kubectl. Return its path."""
     program = folder / "kubectl"
     program.write_text(f"#!/bin/sh\n{kubectl}\n")
     program.chmod(0o755)
@@ -181,5 +181,5 @@ def test_workers_that_kubectl_does_not_reach_are_named(monkeypatch: pytest.Monke
         "launcher.workersTimeout: 2 of 3 workers did not answer within 0.5 s: "
         'b (no answer), c (pods "c" not found); see why with kubectl describe pod'
     )
-    # It was killed, and goes in its own time.
+    # Killed processes end asynchronously.
     wait_for(lambda: not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x0067" in read(path)])

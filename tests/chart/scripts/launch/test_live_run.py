@@ -18,13 +18,13 @@ from tests.chart.scripts.pods import Running, wait_for
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for namespaces")
 
-# What a test would only wait for.
+# Shorter waiting times for the test.
 SHORTER = [
     ("distrain_watch.py", "SECONDS_BETWEEN_CHECKS = 10", 1),
     ("distrain_watch.py", "SECONDS_OF_SILENCE = 30", 5),
 ]
-# Nothing of distrain's: counts its steps once all ranks are there, stops on SIGTERM with all others, saves, and goes on
-# from there.
+# The program uses nothing of distrain: it counts steps once all ranks have started, stops on SIGTERM together with all
+# other ranks, saves its state, and resumes from there.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 folder, rank, size = pathlib.Path(sys.argv[1]), os.environ["OMPI_COMM_WORLD_RANK"], os.environ["OMPI_COMM_WORLD_SIZE"]
@@ -91,7 +91,7 @@ def test_run_grows_and_shrinks_without_losing_a_step(network: Network) -> None:
     network.start_worker(1)
     network.start_worker(2)
     said = follow(launcher.process, "on 3")
-    # As Kubernetes shrinks a job: the workers are told to end, the list follows.
+    # As when Kubernetes shrinks a job: the workers receive SIGTERM, and the hostfile changes later.
     for number in (1, 2):
         network.workers[number].terminate()
     said += follow(launcher.process, "3 -> 1 workers after the ranks stopped at a step boundary")

@@ -1,4 +1,4 @@
-"""The workers of a bench: addresses on loopback that are in the list of hosts, answer as sshd does, or both."""
+"""Fake workers: addresses on loopback that are in the hostfile, answer like sshd, or both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIVE = "--rescale=live"
 ASKED = "asking the ranks to stop at a step boundary: "
 BOUNDARY = "after the ranks stopped at a step boundary"
 
-# Its mpirun is heard every 20 ms.
+# Its mpirun prints a line every 20 ms.
 TICKING = TRAINING.replace("    sleep", "    echo tick\n    sleep")
 # Its mpirun fails when a worker is lost.
 LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n    sleep")
@@ -20,7 +20,7 @@ LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n 
 
 @dataclass
 class Workers:
-    """The workers of a bench, each at an address of its own: in the list of hosts, answering, or both."""
+    """The fake workers of a bench. Each has an address of its own."""
 
     bench: Bench
     answering: dict[int, contextlib.ExitStack] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Workers:
         return launcher
 
     def finish(self, launcher: subprocess.Popen[str]) -> str:
-        """Let the training come to its end. Return what was said until then."""
+        """Let the training finish. Return the launcher's output until then."""
         (self.bench.folder / "finish").touch()
         output, _ = launcher.communicate(timeout=10)
         assert launcher.returncode == 0, output

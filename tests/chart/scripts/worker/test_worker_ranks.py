@@ -1,4 +1,4 @@
-"""How distrain-worker asks the ranks of its pod to stop, and what it does for those that are at work."""
+"""How distrain-worker asks the ranks of its pod to stop, and waits for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.chart.scripts.worker.sessions import ssh, ssh_command, start_worker
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a process namespace")
 
-# Takes a moment to stop, and says how often it was asked. Its child inherits what MPI has told it.
+# This rank takes a moment to stop, and prints how often it was asked. Its child inherits MPI's variables.
 RANK = """
 export OMPI_COMM_WORLD_RANK=0
 exec sh -c '
@@ -103,7 +103,7 @@ def test_rank_that_does_not_stop_ends_with_the_grace_period(own_pod: Pod) -> Non
 
     worker.terminate()
 
-    # A second for the ranks, and five for all that is left.
+    # One second for the ranks, and five for everything else.
     code, output = worker.end(timeout=9)
     assert code == 143
     assert rank.wait(timeout=5) != 0
@@ -141,7 +141,7 @@ def test_killed_sshd_is_started_again_and_the_ranks_go_on(own_pod: Pod) -> None:
 
 
 def has_ended_or_loses_sshd(worker: Running, pid: int) -> bool:
-    """Tell whether it has ended; kill what process 1 has started else, and what a killed sshd has left."""
+    """Return whether the worker has ended. Kill what else process 1 has started, and what a killed sshd has left."""
     for child in pods.children(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)

@@ -18,7 +18,7 @@ ALLREDUCE = ["python3", "-m", "distrain_trainer.allreduce"]
 
 
 def made(helm: Path, *assignments: str, release: str = "run1") -> list[Yaml]:
-    """Return what `helm test` makes."""
+    """Return the objects that `helm test` creates."""
     return hooks(documents(helm, *assignments, release=release), "test")
 
 
@@ -28,7 +28,7 @@ def options(pod: Yaml) -> dict[str, str]:
 
 
 def job_and_own(helm: Path, *assignments: str) -> tuple[Yaml, Yaml]:
-    """Return the test's job and the release's own."""
+    """Return the test's job and the release's job."""
     found = documents(helm, *assignments)
     kind = options(only(hooks(found, "test"), "Pod"))["--kind"]
     own = only([one for one in found if not annotation(one, HOOK)], kind)
@@ -106,7 +106,7 @@ def test_job_is_tried_once_and_ends_even_without_helm(helm: Path, kind: str) -> 
     policy = job["spec"]["runPolicy"]
     assert policy.get("backoffLimit") == {"MPIJob": 0, "PyTorchJob": None}[kind]
     assert policy["activeDeadlineSeconds"] == 360
-    # An elastic PyTorchJob has succeeded with its first worker, and the pod of rank 0 has the answer.
+    # An elastic PyTorchJob succeeds with its first worker, but only the pod of rank 0 has the result.
     assert policy["cleanPodPolicy"] == {"MPIJob": "Running", "PyTorchJob": "None"}[kind]
     assert "'image': 's'" not in str(job)
 
@@ -124,7 +124,7 @@ def test_pod_comes_after_the_job_and_that_after_what_it_needs(helm: Path, kind: 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_left_but_the_pod_with_the_result(helm: Path, kind: str) -> None:
-    # Helm applies hook-succeeded to all that came before the Pod, whether the Pod fails or not.
+    # Helm applies hook-succeeded to all earlier hooks, whether the Pod fails or not.
     *others, pod = made(helm, *KINDS[kind])
 
     assert {annotation(one, DELETE) for one in others} == {"before-hook-creation,hook-succeeded"}
@@ -138,7 +138,7 @@ def test_nothing_is_left_of_a_test_whose_result_helm_prints(helm: Path) -> None:
 
 
 def test_plain_jobs_are_one_hook(helm: Path) -> None:
-    # Helm waits for each Job's end before it makes the next hook, and these need each other.
+    # Helm waits until a Job has ended before it creates the next hook, and these Jobs need each other.
     found = made(helm, *KINDS["Plain"])
     name = options(only(found, "Pod"))["--job"]
 
@@ -147,7 +147,7 @@ def test_plain_jobs_are_one_hook(helm: Path) -> None:
     assert of_kind(found, "Job") == []
     assert {item["metadata"]["name"] for item in items} == {f"{name}-worker", f"{name}-launcher"}
     assert {item["spec"]["activeDeadlineSeconds"] for item in items} == {300}
-    # Argo CD takes a List apart, and would create the Jobs if they were no test hooks themselves.
+    # Argo CD splits a List, and would create its Jobs if they were not test hooks themselves.
     assert {annotation(item, HOOK) for item in items} == {"test"}
 
 

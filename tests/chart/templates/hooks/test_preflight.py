@@ -64,7 +64,8 @@ def test_pod_comes_last_before_install_and_upgrade(helm: Path) -> None:
 
 
 def test_refusal_alone_stays_behind(helm: Path) -> None:
-    # Helm applies hook-succeeded to what had succeeded before the Pod failed, Argo CD hook-failed.
+    # After the Pod has failed, Helm applies hook-succeeded to the hooks that had succeeded; Argo CD applies
+    # hook-failed.
     *needed, pod = preflight(helm)
 
     assert {annotation(one, DELETE) for one in needed} == {"before-hook-creation,hook-succeeded,hook-failed"}

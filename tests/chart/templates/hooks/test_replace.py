@@ -1,4 +1,4 @@
-"""The hook that ends a job before an upgrade or a rollback whose job has another content."""
+"""The hook that ends the running job before an upgrade or rollback to another content hash."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_pod_comes_after_preflight_and_after_what_it_needs(helm: Path) -> None:
     assert {annotation(one, HOOK) for one in found} == {EVENTS}
     assert {annotation(one, WEIGHT) for one in needed} == {"1"}
     assert annotation(pod, WEIGHT) == "2"
-    # A refusal ends nothing.
+    # If an upgrade is refused, the running job stays.
     assert max(int(annotation(one, WEIGHT)) for one in preflight) < 1
     assert {one["metadata"]["name"] for one in found} == {NAME}
 
@@ -106,7 +106,7 @@ def test_pod_goes_where_the_job_has_brought_the_image(helm: Path) -> None:
     pod = only(made(helm, "image.tag=new"), "Pod")
     (term,) = pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
 
-    # With the new image: one that cannot be pulled is found before anything is ended.
+    # The hook uses the new image, so an image that cannot be pulled is found before the job is ended.
     assert pod["spec"]["containers"][0]["image"] == "distrain/tensorflow:new"
     labels = term["podAffinityTerm"]["labelSelector"]["matchLabels"]
     assert labels == {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
@@ -141,7 +141,7 @@ def test_some_releases_have_none(helm: Path, values: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("kind", ["auto", "Plain"])
 def test_rendered_without_a_cluster_there_is_the_job_and_no_hook(helm: Path, kind: str) -> None:
-    """`helm template run1 ... | kubectl apply -f -` applies hooks as if they were the release's own objects."""
+    """`helm template run1 ... | kubectl apply -f -` applies hooks like other objects."""
     values = set_arguments("preflight.enabled=true", f"job.kind={kind}")
 
     rendered = render(helm, *values)

@@ -1,4 +1,4 @@
-"""Which kind and version the values and the cluster give, and what is particular to each."""
+"""How values and cluster determine the job's kind and version, and the particulars of each kind."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_scripts_are_those_that_the_pods_start_with(helm: Path, kind: str) -> No
 def test_program_is_started_again_in_its_pod(helm: Path, kind: str) -> None:
     rendered = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60"))
 
-    # Where torchrun may be missing, the image is named.
+    # The user's image may lack torchrun, so the message names the image.
     image = ["--image=distrain/pytorch:0.1.0"] if kind.startswith("pytorchjob") else []
     for role in rendered.replicas:
         args = rendered.container(role)["args"]
@@ -251,7 +251,7 @@ def test_chief_servers_and_scheduler_have_no_gpus(helm: Path) -> None:
 
 
 def test_restarts_of_an_elastic_job_are_counted_by_the_pods(helm: Path) -> None:
-    """torchrun counts ranks that stop at a step boundary too."""
+    """torchrun also counts ranks that stop at a step boundary."""
     rendered = render_with(helm, (*KINDS["pytorchjob-elastic"], "job.maxRestarts=3"))
 
     assert rendered.job["spec"]["elasticPolicy"]["maxRestarts"] == 1_000_000
@@ -329,7 +329,7 @@ def test_gang_is_all_pods_of_the_job(helm: Path, kind: str) -> None:
     pods = sum(replica["replicas"] for replica in rendered.replicas.values())
     policy = rendered.job["spec"]["runPolicy"]["schedulingPolicy"]
     assert policy == {"minAvailable": pods, "queue": "team", "priorityClass": "high"}
-    # mpi-operator overwrites what the pods say.
+    # mpi-operator overwrites what the pod templates say.
     expected = None if kind == "mpijob-v2beta1" else "volcano"
     assert {pod.get("schedulerName") for pod in rendered.pods().values()} == {expected}
 

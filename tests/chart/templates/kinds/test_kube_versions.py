@@ -1,4 +1,4 @@
-"""Chart.yaml's kubeVersion: every template works in the oldest Kubernetes that it names."""
+"""Chart.yaml's kubeVersion: every template works in the oldest Kubernetes that it allows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import yaml
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.rendering import CHART, refusal, render, render_with
 
-# The first Kubernetes that has what a template renders, switched on by default, in https://github.com/kubernetes/enhancements.
+# The first Kubernetes version that enables a field by default, from https://github.com/kubernetes/enhancements.
 FIRST = {
     ".topologySpreadConstraints.nodeTaintsPolicy": 26,
     ".podFailurePolicy": 26,
     ".selector.batch.kubernetes.io/job-name": 27,
-    # Of an Indexed Job: completions that may change with parallelism.
+    # In an Indexed Job: completions may change together with parallelism.
     ".completionMode": 27,
 }
 MORE = ("workers.topology.policy=spread", "preflight.enabled=true")
@@ -31,7 +31,7 @@ def oldest() -> int:
 
 
 def fields(value: Any, path: str = "") -> Iterator[str]:
-    """Yield the path of every field, without places in lists."""
+    """Yield the path of every field, without list indexes."""
     if isinstance(value, list):
         for one in value:
             yield from fields(one, path)

@@ -1,6 +1,7 @@
-"""The traps of the operators, each set right or refused, or where only an operator's flag helps said after install.
+"""Known traps of the operators: the chart sets the field right, refuses the values, or prints a note.
 
-One test per trap, named for it. Those from real reports carry the thread.
+There is one test per trap, with its number and the trap in its name. The docstring links to the report, if there is
+one.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def test_07_clean_all_is_not_promised_where_the_launcher_stays(helm: Path) -> No
 
 @pytest.mark.parametrize("kind", TRAINING_OPERATOR)
 def test_08_failed_pod_and_its_log_stay(helm3: Path, kind: str) -> None:
-    """https://github.com/kubeflow/trainer/issues/3419: its own limit deletes failed pods with their logs."""
+    """https://github.com/kubeflow/trainer/issues/3419: the operator's own limit deletes failed pods with their logs."""
     assert "backoffLimit" not in render_with(helm3, KINDS[kind]).job["spec"]["runPolicy"]
 
 
@@ -93,12 +94,13 @@ def test_09_restarts_are_counted_by_the_launcher(helm: Path, kind: str) -> None:
     args = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60")).container("Launcher")["args"]
 
     assert {"--max-restarts=3", "--restart-window=60"} <= set(args)
-    # A Job makes another pod for a launcher that failed: of these it learns that there is nothing to do.
+    # A Job creates another pod after a launcher has failed. That pod learns from the workers that nothing is left to
+    # do.
     assert ("--keep-outcome" in args) == (kind in ("mpijob-v2beta1", "mpijob-v1alpha2"))
 
 
 POLICIES = {
-    # The operator fails the job when it sees a launcher fail, and when it sees a deleted worker end, but with ExitCode.
+    # The operator fails the job if a launcher fails, or if a deleted worker ends, except with ExitCode.
     "mpijob-v1": {"Launcher": "Never", "Worker": "ExitCode"},
     "mpijob-v1alpha2": {"Launcher": "Never", "Worker": "OnFailure"},
     "mpijob-v2beta1": {"Launcher": "Never", "Worker": "OnFailure"},
@@ -187,14 +189,14 @@ def test_17_no_empty_list_reaches_the_elastic_policy(helm: Path) -> None:
 
 @pytest.mark.parametrize("kind", MPI)
 def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None:
-    """A launcher with a limit that names a GPU joins the hostfile of an MPIJob v1."""
+    """If the launcher's limits name a GPU, the operator adds it to the hostfile of an MPIJob v1."""
     limits = render_with(helm, (*KINDS[kind], "workers.gpus=8")).container("Launcher")["resources"]["limits"]
 
     assert set(limits) == {"memory"}
 
 
 def test_19_failed_mpijob_whose_launcher_goes_on_is_said(helm: Path, chart_with_visible_notes: Path) -> None:
-    """mpi-operator says Failed once a worker was evicted."""
+    """mpi-operator sets the condition Failed after a worker was evicted."""
     text = notes(helm, chart_with_visible_notes)
 
     assert "The MPIJob says Failed as soon as a worker was evicted, even while its launcher tries again" in text
@@ -209,7 +211,7 @@ def test_20_launcher_is_no_worker(helm: Path) -> None:
 @pytest.mark.parametrize("release", ["1run", "run.1"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_21_release_that_makes_no_host_name_is_refused(helm3: Path, kind: str, release: str) -> None:
-    """mpi-operator only writes an event about it. test_names.py looks at the length."""
+    """mpi-operator only writes an event about such a name. test_names.py tests the length."""
     message = refusal(helm3, *set_arguments(*KINDS[kind]), release=release)
 
     assert f'distrain: release name: "{release}" cannot be the host name of a pod' in message

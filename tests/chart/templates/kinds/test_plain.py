@@ -1,4 +1,4 @@
-"""Plain: what an MPI operator would make, from Kubernetes' own kinds."""
+"""Plain: the objects that an MPI operator would create, built from Kubernetes' own kinds."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def test_key_is_one_that_ssh_takes(helm: Path, values: tuple[str, ...], mode: in
 
     (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
     assert volume["secret"]["defaultMode"] == mode
-    # Each by name: a pod waits until all of them are there.
+    # Each file is named in the volume: a pod then waits until all of them exist.
     assert [item["key"] for item in volume["secret"]["items"]] == ["id_rsa", "id_rsa.pub", "authorized_keys"]
     assert {"name": "ssh-auth", "mountPath": folder, "readOnly": True} in rendered.container(role)["volumeMounts"]
-    # fsGroup would open root's key to a group.
+    # fsGroup would make root's key readable for a group.
     assert ("fsGroup" in rendered.pod(role)["securityContext"]) == (mode == 0o440)
 
 
@@ -94,7 +94,7 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
     container = rendered.container("Keygen")
     assert container["command"] == ["/opt/distrain/bin/distrain-keygen"]
     assert container["args"] == ["--secret=run1-plain-ssh"]
-    # It imports the other.
+    # This script imports the other file.
     assert {"distrain-keygen", "distrain_kube.py"} <= set(rendered.scripts["data"])
     assert all(rendered.scripts["data"].values())
     (rule,) = rendered.find("Role")["rules"]

@@ -1,4 +1,4 @@
-"""The content of every job, by which an upgrade decides whether to replace it: that of the released chart."""
+"""The content hash of every job is that of the released chart, so an upgrade of the chart replaces no job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOBS = {
 
 @pytest.mark.parametrize("job", JOBS)
 def test_chart_alone_replaces_no_running_job(helm3: Path, job: str) -> None:
-    # The image is the user's: with image.tag empty a new appVersion is another image.
+    # The image follows the user's values. With an empty image.tag, a new appVersion means another image.
     content = render(helm3, *JOBS[job], "--set", "image.tag=tested").content
 
     if os.environ.get("DISTRAIN_UPDATE_GOLDEN"):

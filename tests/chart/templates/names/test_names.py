@@ -1,4 +1,4 @@
-"""Names that no value changes, and the job's content: the same for what a running job takes over, else another."""
+"""Names, which do not depend on values, and the content hash, which changes if a running job must be replaced."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def gang_minimum(rendered: Rendered) -> int:
 
 
 def without_size(rendered: Rendered) -> list[Yaml]:
-    """Return the resources but for the figures that may follow the number of workers."""
+    """Return the resources without the fields that may follow the number of workers."""
     documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.content, "CONTENT"))
     for document in documents:
         spec = document.get("spec", {})
@@ -224,7 +224,7 @@ def test_run_policy_that_the_operator_follows_keeps_the_content(helm: Path, chan
     assert render_with(helm, (*started, change)).content == render_with(helm, started).content
 
 
-# The longest suffix of a pod's, Service's or label's name that a kind makes. StatefulSets label their pods with a hash.
+# The longest suffix that each kind adds to the name of a pod, Service or label. StatefulSets label pods with a hash.
 LONGEST = {
     "mxjob-v1": "-scheduler-0",
     "mxjob-v1beta1": "-scheduler-0",
@@ -245,7 +245,7 @@ def test_names_stay_dns_labels_at_any_size(helm: Path, kind: str) -> None:
     assert len(large + suffix) <= 63
 
 
-# What the names of run1's objects can be: of the job's own, and, with a hash that no other release has, of all else.
+# The possible names of run1's objects: those of the job, and names with a hash that no other release has.
 JOBS = r"run1(-(scripts|plain(-(launcher|worker|keygen|hostfile|scripts|ssh))?))?"
 HELPERS = rf"run1-(preflight|test|replace|keygen)-{RUN1}(-\w+)?"
 
@@ -261,7 +261,10 @@ def test_every_resource_is_named_after_the_release(helm: Path, kind: str) -> Non
 
 
 def test_no_value_changes_a_name() -> None:
-    """Helm knows the last revision's names alone: were it refused, it would leave what has other names to nobody."""
+    """Helm knows only the names of the last revision.
+
+    If that revision was refused, objects with other names are lost.
+    """
     asked = [
         Request(one.name, without(one.values, *OVERRIDES), "run1", "team", one.api_versions, ("helm4",))
         for one in random_requests(300)
@@ -272,7 +275,7 @@ def test_no_value_changes_a_name() -> None:
     names = {(one["kind"], one["metadata"]["name"]) for objects in found for one in objects}
     wrong = [name for name in names if not re.fullmatch(f"{JOBS}|{HELPERS}|distrain:team:run1(:preflight)?", name[1])]
     assert wrong == []
-    # One name for each, but for the two parts of a job that have one kind.
+    # Each kind has one name, except the two Jobs of a Plain job.
     assert len(names) < 60
     assert {"MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "Pod", "Role"} <= {kind for kind, _ in names}
 
@@ -301,7 +304,7 @@ def test_names_can_be_others(helm: Path, release: str, values: tuple[str, ...], 
 
     assert only([one for one in found if not annotation(one, HOOK)], "MPIJob")["metadata"]["name"] == name
     assert {re.match(rf"(distrain:team:)?{name}\b", one) is not None for one in names} == {True}
-    # A run that is called otherwise goes on from its checkpoints.
+    # A run with another name resumes from its checkpoints.
     assert f"--checkpoint=s3://b/c/team/{release}'" in str(found)
     assert f"--output=s3://b/o/team/{release}'" in str(found)
 

@@ -1,4 +1,4 @@
-"""Pods keep to their Pod Security Standard, and run as the user that the values name."""
+"""Pods obey their Pod Security Standard, and run as the user that the values name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pods of every kind and role contain: variables, volumes, resources and containers."""
+"""The pods of every kind and role: environment variables, volumes, resources and containers."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_container_that_trains_claims_what_the_pod_does(helm: Path) -> None:
 
 
 def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:
-    # Helm reads them as floating point, and would print 2e+09.
+    # Helm reads numbers as floating point, and would print 2e+09.
     values = tmp_path / "values.yaml"
     values.write_text(
         """framework: pytorch
@@ -218,7 +218,7 @@ def test_null_is_as_good_as_empty(helm3: Path, kind: str) -> None:
 
 @every_kind
 def test_ranks_are_told_how_many_gpus_their_pod_asked_for(helm: Path, kind: str) -> None:
-    # The trainer uses no more in a TFJob.
+    # In a TFJob the trainer uses one GPU per worker.
     gpus = "1" if kind == "tfjob" else "3"
     with_gpus = render_with(helm, (*KINDS[kind], f"workers.gpus={gpus}")).pods()
     without = render_with(helm, (*KINDS[kind], "workers.gpus=0")).pods()

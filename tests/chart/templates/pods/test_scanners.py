@@ -1,4 +1,4 @@
-"""What two scanners of manifests find in the pods of values/: nothing but scanner-exceptions.yaml, which says why."""
+"""Two scanners accept the pods of values/, except for the checks in scanner-exceptions.yaml, which says why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.chart import expansion
 EXCEPTIONS: dict[str, dict[str, str]] = yaml.safe_load(
     (Path(__file__).parent / "scanner-exceptions.yaml").read_text(encoding="utf-8")
 )
-# A pod that no scanner lets pass.
+# A pod that every scanner refuses.
 BAD = """
 apiVersion: v1
 kind: Pod

@@ -25,7 +25,7 @@ def test_no_pod_uses_the_default_account(helm: Path, kind: str) -> None:
     assert rendered.find("ServiceAccount", "run1")["automountServiceAccountToken"] is False
     for role, pod in rendered.pods().items():
         if role == "Launcher" and kind in ("mpijob-v1", "mpijob-v1alpha2"):
-            assert "serviceAccountName" not in pod  # The operator makes <job>-launcher.
+            assert "serviceAccountName" not in pod  # The operator creates the ServiceAccount <job>-launcher.
         else:
             assert pod["serviceAccountName"] == (f"run1-keygen-{RUN1}" if role == "Keygen" else "run1")
 

@@ -1,4 +1,4 @@
-"""The chart below an umbrella chart, twice: two jobs of one release that share nothing."""
+"""The chart twice below an umbrella chart: one release has two jobs that share no object."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ VALUES = {
     "monitoring": {"podMonitor": True},
     "rbac": {"aggregateToKubeflowEdit": True, "kinds": ["MPIJob"]},
 }
-# No object's name can have the underscore.
+# An object's name cannot contain the underscore.
 RIGHT = "right-2-" + hashlib.sha256(b"right_2").hexdigest()[:4]
 
 
 @pytest.fixture
 def umbrella(tmp_path: Path) -> Path:
-    """A chart of two runs, `left` and `right_2`."""
+    """Render an umbrella chart with two runs, `left` and `right_2`."""
     return make_umbrella(tmp_path, "left", "right_2")
 
 
@@ -42,7 +42,7 @@ def make_umbrella(folder: Path, *aliases: str) -> Path:
 
 
 def rendered(helm: Path, umbrella: Path, release: str = "run1", **more: object) -> dict[str, list[Yaml]]:
-    """Return the objects of each of the two."""
+    """Return the objects of each of the two runs."""
     chart = yaml.safe_load((umbrella / "Chart.yaml").read_text(encoding="utf-8"))
     aliases = [each["alias"] for each in chart["dependencies"]]
     values = umbrella / "values.yaml"
@@ -103,7 +103,7 @@ def test_aliases_that_are_alike_share_nothing(
 
 
 def make_nested(folder: Path, alias: str | None) -> Path:
-    """Make a chart above two charts that each have ours."""
+    """Create a chart with two subcharts that each contain distrain's chart."""
     version = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["version"]
     own: dict[str, Yaml] = {"name": "distrain", "version": version, **({"alias": alias} if alias else {})}
     middles = [{"name": name, "version": "1.0.0"} for name in ("a", "b")]

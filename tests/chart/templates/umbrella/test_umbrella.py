@@ -1,4 +1,4 @@
-"""Below another chart: its condition, and what it shares with all its charts."""
+"""The chart as a subchart: its condition, and the values that it shares with its siblings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ dependencies:
 
 @pytest.fixture
 def above(tmp_path: Path) -> Path:
-    """Return a chart that has ours below it, under a condition."""
+    """Return a chart that has distrain's chart as a conditional subchart."""
     (tmp_path / "Chart.yaml").write_text(ABOVE, encoding="utf-8")
     shutil.copytree(CHART, tmp_path / "charts" / "distrain")
     return tmp_path
