@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from distrain_trainer.checkpoint import arrays, completion, files
+from distrain_trainer.checkpoint import arrays, completion, files, reader
 from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint import manifest as manifests
 from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Fields
@@ -147,8 +147,8 @@ class Run:
         newest, since = head.checkpoint, head.since
         if newest is None:
             return None
-        trained = files.Trained(self.subject, self.state.fields(), self.state.former)
-        return files.newest_good(store, self.buffer, trained, newest=newest, first_generation=since, say=say)
+        trained = reader.Trained(self.subject, self.state.fields(), self.state.former)
+        return reader.newest_good(store, self.buffer, trained, newest=newest, first_generation=since, say=say)
 
     def _lacks(self, store: Store, head: Head) -> str:
         """Return what the values ask for and a finished run lacks. Raises CheckpointError for another training."""
