@@ -38,7 +38,7 @@ def test_admin_is_told_what_the_lab_has(namespace: Namespace) -> None:
 
 
 @pytest.mark.parametrize("helm", one_of(["helm4", "helm3"]), indirect=True)
-def test_what_the_doctor_prints_is_enough_to_install(namespace: Namespace, as_user: list[str], helm: Path) -> None:
+def test_printed_grants_are_enough_to_install(namespace: Namespace, as_user: list[str], helm: Path) -> None:
     refused = namespace.helm(helm, *JOB, *as_user)
     grants = yaml.safe_dump_all(_doctor(namespace, *as_user, code=11)["grants"])
 

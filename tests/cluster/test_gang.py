@@ -52,7 +52,7 @@ def test_gang_that_fits_trains(namespace: Namespace, helm4: Path, digits_setting
     assert {pod["spec"]["schedulerName"] for pod in _gang(namespace)} == {"scheduler-plugins-scheduler"}
 
 
-def test_pods_are_those_that_the_plugin_foretells(pod_classes: None) -> None:
+def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
     # mpi-operator overwrites schedulerName, which keeps random pods from starting.
     kinds = {("kubeflow.org/v1", kind) for kind in ("PyTorchJob", "TFJob", "MXJob")}
 

@@ -53,7 +53,7 @@ def assert_summed(namespace: Namespace, helm: Path, kind: dict[str, str]) -> Non
     client.kubectl("-n", namespace.name, "delete", "pod", pod["metadata"]["name"])
 
 
-def test_missing_gpus_are_said_at_once(namespace: Namespace, helm4: Path) -> None:
+def test_missing_gpus_are_reported_at_once(namespace: Namespace, helm4: Path) -> None:
     more = {"command": ["sleep", "300"], "hooks.printLog": True}
     values = {**RUN, "workers.replicas": 2, "workers.gpus": 3, **more}
     assert namespace.helm(helm4, "install", "run1", str(CHART), *settings(values)).returncode == 0

@@ -46,7 +46,7 @@ def test_wrong_data_fails_the_job_with_one_line(namespace: Namespace, helm3: Pat
     assert 'bucket "no-such-bucket"' in namespace.launcher_end()["message"]
 
 
-def test_pods_are_those_that_the_plugin_foretells(pod_classes: None) -> None:
+def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
     kinds = {("kubeflow.org/v1", "MPIJob")}
 
     differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))

@@ -32,7 +32,7 @@ def test_digits_are_learned(namespace: Namespace, helm4: Path, digits_settings: 
     assert namespace.accuracy() >= 0.95
 
 
-def test_pods_are_those_that_the_plugin_foretells(pod_classes: None) -> None:
+def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
     kinds = {("kubeflow.org/v1alpha2", "MPIJob")}
 
     differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))

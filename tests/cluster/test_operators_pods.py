@@ -22,7 +22,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.full)])
-def test_pods_are_those_that_the_plugin_foretells(pod_classes: None, count: int) -> None:
+def test_pods_are_as_the_plugin_predicts(pod_classes: None, count: int) -> None:
     differences = list(made_pods.differences(KINDS, count, f"made-pods-{os.getpid()}"))
 
     assert differences == []

@@ -101,7 +101,7 @@ def test_run_whose_checkpoints_are_deleted_writes_its_next_one(long_run: Namespa
 
 
 # This is the module's last test, as the worker that it adds stays.
-def test_new_worker_that_alone_is_refused_is_left_out_until_its_pod_is_made_anew(long_run: Namespace) -> None:
+def test_new_worker_that_alone_is_refused_is_left_out_until_its_pod_is_recreated(long_run: Namespace) -> None:
     before = wait_for_checkpoint(long_run)
     rescale(long_run, 3)
     wait_until("its pod", lambda: len(workers(long_run)) == 3, pause=0.5)

@@ -83,7 +83,7 @@ def nodes(lab: None) -> Iterator[FakeNodes]:
         fake.delete()
 
 
-def test_check_foretells_what_the_scheduler_does(
+def test_check_predicts_what_the_scheduler_does(
     module_namespace: Namespace, nodes: FakeNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = Lab(module_namespace)

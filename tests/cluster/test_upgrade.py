@@ -55,7 +55,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
     wait_for_step(namespace, ranks=3)
 
 
-def test_installation_without_an_image_is_taken_back(namespace: Namespace) -> None:
+def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace) -> None:
     before = _objects(namespace)
 
     # No server listens at this registry, and the node finds that out at once.

@@ -43,7 +43,7 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], argume
     assert capsys.readouterr().err == f"distrain: {words}\n"
 
 
-def test_longest_name_that_helm_takes_is_taken() -> None:
+def test_longest_name_that_helm_accepts_is_accepted() -> None:
     assert parser().parse_args(["install", "a" * 53]).name == "a" * 53
     assert cli.run(["install", "a" * 54]) == 2
 

@@ -267,7 +267,7 @@ def test_setup_that_fails_leaves_what_was_there(plugin: Plugin) -> None:
     assert _run([plugin.program, "--version"]).stdout == "0.1.0\n"
 
 
-def test_setup_makes_anew_what_a_python_that_went_away_leaves(
+def test_setup_rebuilds_the_environment_of_a_removed_python(
     archive: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     copy = _unpacked(archive, tmp_path)

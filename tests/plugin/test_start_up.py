@@ -77,7 +77,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param(["check", "run1", "--offline", "--assume-nodes", "4x8"], 2, id="check-for-the-nodes-first"),
     ],
 )
-def test_helm_holds_what_is_given_to_the_schema_once_and_renders_no_more_than_is_used(
+def test_helm_checks_the_schema_once_and_renders_no_more_than_is_used(
     log: Path, arguments: list[str], renderings: int
 ) -> None:
     cli.run([*arguments, "-f", str(GIVEN)])

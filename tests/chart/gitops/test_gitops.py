@@ -63,7 +63,7 @@ def health_checks() -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("file", STATUSES, ids=lambda file: file.stem)
-def test_status_of_an_operator_is_seen_for_what_it_is(file: Path) -> None:
+def test_status_of_an_operator_is_recognized(file: Path) -> None:
     kind, state = file.stem.split("-")[:2]
     seen = yaml.safe_load(file.read_text(encoding="utf-8"))
     assert seen["kind"].lower() == kind
@@ -123,7 +123,7 @@ def test_page_names_every_kind_for_argo_cd() -> None:
     assert re.findall(r"health\.kubeflow\.org_(\w+)=docs/argocd/health\.lua", page) == KINDS
 
 
-def test_flux_example_is_one_that_the_chart_takes(helm: Path, tmp_path: Path) -> None:
+def test_flux_example_is_accepted_by_the_chart(helm: Path, tmp_path: Path) -> None:
     release = yaml.safe_load((DOCS / "flux" / "helmrelease.yaml").read_text(encoding="utf-8"))
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump(release["spec"]["values"]), encoding="utf-8")

@@ -43,7 +43,7 @@ class Secret:
         return {name: base64.b64decode(value) for name, value in self.data.items()}
 
 
-def test_empty_secret_gets_a_key_that_ssh_takes(kube: Kube, tmp_path: Path) -> None:
+def test_empty_secret_gets_a_key_that_ssh_accepts(kube: Kube, tmp_path: Path) -> None:
     kube.answer = secret = Secret()
 
     done = kube.run("distrain-keygen", "--secret=run1-ssh")
@@ -144,7 +144,7 @@ def test_what_may_pass_is_tried_again(kube: Kube, code: int) -> None:
         pytest.param(400, "secrets is forbidden", id="other"),
     ],
 )
-def test_refusal_is_said_at_once(kube: Kube, code: int, words: str) -> None:
+def test_refusal_is_reported_at_once(kube: Kube, code: int, words: str) -> None:
     kube.answer = lambda *_: (code, status(code, "secrets is forbidden"))
 
     done = kube.run("distrain-keygen", "--secret=run1-ssh")
@@ -153,7 +153,7 @@ def test_refusal_is_said_at_once(kube: Kube, code: int, words: str) -> None:
     assert len(kube.requests) == 1
 
 
-def test_image_without_ssh_keygen_is_said(kube: Kube, tmp_path: Path) -> None:
+def test_image_without_ssh_keygen_is_reported(kube: Kube, tmp_path: Path) -> None:
     kube.answer = secret = Secret()
 
     done = kube.run("distrain-keygen", "--secret=run1-ssh", PATH=str(tmp_path))
@@ -175,7 +175,7 @@ def test_another_servers_certificate_is_not_trusted(kube: Kube, tmp_path: Path) 
     assert kube.requests == []
 
 
-def test_pod_without_a_token_is_said(kube: Kube) -> None:
+def test_pod_without_a_token_is_reported(kube: Kube) -> None:
     (kube.account / "ca.crt").unlink()
 
     done = kube.run("distrain-keygen", "--secret=run1-ssh")

@@ -194,7 +194,7 @@ def test_job_that_changes_while_it_is_deleted_is_deleted_again(kube: Kube) -> No
 
 
 @pytest.mark.parametrize("answer", ["<html>Log in</html>", "[]", "\ufffd"])
-def test_answer_that_is_no_object_is_told_in_one_line(kube: Kube, answer: str) -> None:
+def test_answer_that_is_no_object_is_reported_in_one_line(kube: Kube, answer: str) -> None:
     kube.answer = lambda *_: (200, answer)
 
     done = run(kube)
@@ -206,7 +206,7 @@ def test_answer_that_is_no_object_is_told_in_one_line(kube: Kube, answer: str) -
 
 
 @pytest.mark.parametrize("code", [200, 400])
-def test_answer_that_is_cut_is_told_in_one_line(kube: Kube, code: int) -> None:
+def test_answer_that_is_cut_is_reported_in_one_line(kube: Kube, code: int) -> None:
     kube.change("distrain_kube.py", "PAUSES = (1, 2, 4, 8)", "PAUSES = (0,)")
     kube.answer, kube.cut = lambda *_: (code, status(code, "bad")), 9
 

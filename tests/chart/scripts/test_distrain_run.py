@@ -40,14 +40,14 @@ def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) 
 
 
 @pytest.mark.parametrize(("code", "cause"), [(2, "data.uri: no such bucket"), (4, "a newer run has taken over")])
-def test_what_another_start_would_not_change_is_not_started_again(bench: Bench, code: int, cause: str) -> None:
+def test_failure_that_a_restart_cannot_fix_is_not_restarted(bench: Bench, code: int, cause: str) -> None:
     ended, output = bench.run(f"echo distrain: {cause}; exit {code}", "--max-restarts=9")
 
     assert (ended, bench.cause) == (code, f"distrain: {cause}")
     assert "starting again" not in output
 
 
-def test_program_that_the_image_lacks_is_said(tmp_path: Path) -> None:
+def test_program_that_the_image_lacks_is_reported(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPTS / "distrain-run"), "--max-restarts=9", "--", "no-such-program"]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
@@ -153,7 +153,7 @@ def test_mistake_in_the_command_is_named(program: list[str], words: str) -> None
     assert (done.returncode, done.stderr) == (2, f"distrain: {words}\n")
 
 
-def test_program_of_another_architecture_is_said(tmp_path: Path) -> None:
+def test_program_of_another_architecture_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF of another processor")
     program.chmod(0o755)
@@ -168,7 +168,7 @@ def test_program_of_another_architecture_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_program_that_fails_when_it_should_stop_is_said(bench: Bench) -> None:
+def test_program_that_fails_when_it_should_stop_is_reported(bench: Bench) -> None:
     process = bench.start("trap 'exit 9' TERM; echo training; while :; do sleep 0.05; done")
     follow(process, "training")
 

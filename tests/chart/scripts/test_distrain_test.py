@@ -141,7 +141,7 @@ def test_worker_that_is_deleted_after_the_end_is_no_failure(kube: Kube) -> None:
     assert run(kube)[0] == 0
 
 
-def test_pods_that_have_no_place_end_the_test_with_what_would_help(kube: Kube) -> None:
+def test_pods_that_do_not_fit_end_the_test_with_advice(kube: Kube) -> None:
     kube.answer = Cluster([pod("launcher", "Running"), pod("worker", "Pending", **unplaced())])
     kube.change("distrain-test", "SECONDS_TO_PLACE = 10", "SECONDS_TO_PLACE = 3")
     started = time.monotonic()
@@ -195,7 +195,7 @@ def test_time_out_of_a_running_job_says_how_many_run(kube: Kube) -> None:
     assert "1 of 2 workers run; waiting for run1-test-launcher to end; see" in run(kube, timeout="1")[2]
 
 
-def test_missing_right_is_said(kube: Kube) -> None:
+def test_missing_right_is_reported(kube: Kube) -> None:
     kube.answer = lambda *_: (403, status(403, "pods is forbidden"))
 
     code, _, errors = run(kube)

@@ -51,7 +51,7 @@ def test_rank_that_stopped_at_a_step_boundary_does_not_count(bench: Bench) -> No
 
 
 @pytest.mark.parametrize(("code", "cause"), [(2, "data.uri: no such bucket"), (4, "a newer run has taken over")])
-def test_what_another_start_would_not_change_ends_torchrun(bench: Bench, code: int, cause: str) -> None:
+def test_failure_that_a_restart_cannot_fix_ends_torchrun(bench: Bench, code: int, cause: str) -> None:
     ended, output = bench.run(f"echo distrain: {cause}; {fails(code)}; {FOR_EVER}", "--max-restarts=9")
 
     assert (ended, bench.cause) == (code, f"distrain: {cause}")

@@ -107,7 +107,7 @@ def test_launcher_stops_the_ranks_and_the_next_version_goes_on(versions: Version
 
 
 @both_ways
-def test_worker_that_is_made_anew_in_another_version_is_taken_back(
+def test_worker_that_is_recreated_in_another_version_joins_again(
     versions: Versions, launcher: str, worker: str
 ) -> None:
     leaving = versions.start_worker(launcher)

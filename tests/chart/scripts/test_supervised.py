@@ -45,7 +45,7 @@ def test_sigterm_reaches_the_program_and_is_waited_for(bench: Bench) -> None:
     assert bench.cause == "distrain: stopped by SIGTERM"
 
 
-def test_step_at_which_the_program_stopped_is_said(bench: Bench) -> None:
+def test_step_at_which_the_program_stopped_is_reported(bench: Bench) -> None:
     process = bench.start(stopping(bench, "stopped at step 1970 (31520 samples) after SIGTERM; resumes there"))
     follow(process, "training")
 

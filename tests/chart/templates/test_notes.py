@@ -174,7 +174,7 @@ S3 = ["data.source=s3", "data.uri=s3://digits"]
         ),
     ],
 )
-def test_notes_tell_what_one_should_know(
+def test_notes_warn_of_surprises(
     helm: Path, chart_with_visible_notes: Path, assignments: list[str], words: str, without: list[str]
 ) -> None:
     told = notes(helm, chart_with_visible_notes, *assignments)

@@ -51,7 +51,7 @@ def test_workers_serve_the_port_that_is_asked(helm: Path) -> None:
     assert worker["ports"] == [{"name": "metrics", "containerPort": 9100}]
 
 
-def test_port_of_a_sidecar_is_not_asked_twice(helm: Path) -> None:
+def test_port_of_a_sidecar_is_requested_once(helm: Path) -> None:
     found = documents(helm, ON)
     (endpoint,) = only(found, "PodMonitor")["spec"]["podMetricsEndpoints"]
     (relabeling,) = endpoint["relabelings"]

@@ -66,7 +66,7 @@ def test_both_helms_render_the_same(helm3: Path, helm4: Path, kind: str) -> None
     assert by_name(three) == by_name(four)
 
 
-def test_templates_ask_nobody_but_the_values() -> None:
+def test_templates_depend_on_the_values_alone() -> None:
     templates = "".join(path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").rglob("*.*")))
     actions = " ".join(re.findall(r"\{\{(?!- /\*)(.*?)\}\}", templates, flags=re.DOTALL))
     words = set(re.findall(r"(?<![.\w$])[a-z]\w+", re.sub(r'"[^"]*"', "", actions)))
@@ -115,7 +115,7 @@ def test_memory_is_limited_and_cpu_is_not(helm: Path) -> None:
     }
 
 
-def test_lost_launcher_is_made_anew_and_a_failed_one_keeps_its_log(helm: Path) -> None:
+def test_lost_launcher_is_recreated_and_a_failed_one_keeps_its_log(helm: Path) -> None:
     spec = render(helm).job["spec"]
 
     assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 3}
@@ -241,7 +241,7 @@ def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -
     assert "4194304" in rendered.mpirun
 
 
-def test_own_command_takes_the_trainers_place(helm: Path) -> None:
+def test_own_command_replaces_the_trainer(helm: Path) -> None:
     rendered = render(helm, *set_arguments("command={python3,/work/train.py,--text=a b,--epochs,10}", "data.source=s3"))
 
     assert rendered.program == ["python3", "/work/train.py", "--text=a b", "--epochs", "10"]

@@ -127,7 +127,7 @@ def test_entry_is_described_and_in_order(path: str, entry: Schema) -> None:
 
 
 @pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
-def test_object_refuses_what_it_does_not_know_or_passes_it_on(path: str, entry: Schema) -> None:
+def test_object_refuses_unknown_keys_or_passes_them_on(path: str, entry: Schema) -> None:
     known = resolved(entry)
 
     if path == "global":

@@ -121,7 +121,7 @@ def test_limits_of_a_pod_are_about_its_sum() -> None:
     )
 
 
-def test_default_does_not_replace_a_limit_of_its_own() -> None:
+def test_default_does_not_replace_the_containers_own_limit() -> None:
     default = _range(default={"cpu": "4"}, defaultRequest={"cpu": "1"}, max={"cpu": "4"})
 
     verdict, reasons = _verdict(_worker(limits={"cpu": "5"}), default)

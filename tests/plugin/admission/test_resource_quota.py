@@ -127,7 +127,7 @@ def test_own_pods_of_the_run_free_their_part() -> None:
     assert judged(chart_job(), ROOM, [own], [quota]).verdict == "busy"
 
 
-def test_what_a_quota_counts_beside_pods_is_said_not_to_be_judged() -> None:
+def test_what_a_quota_counts_beside_pods_is_reported_as_not_judged() -> None:
     answer = judged(chart_job(), ROOM, others=[_quota({"count/secrets": "1", "pods": "9"})])
 
     assert (answer.verdict, answer.unseen) == ("fits", ["ResourceQuota team-quota: count/secrets"])

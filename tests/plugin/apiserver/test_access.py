@@ -109,7 +109,7 @@ def test_client_certificate_is_shown(strict: FakeApi, tmp_path: Path, certificat
     assert len(_cluster(write_kubeconfig(tmp_path, strict.url, cluster=settings, **user)).nodes()) == 1
 
 
-def test_client_without_its_certificate_is_turned_away(strict: FakeApi, tmp_path: Path) -> None:
+def test_client_without_its_certificate_is_refused(strict: FakeApi, tmp_path: Path) -> None:
     # The connection may end before the server's TLS alert arrives.
     with pytest.raises(UnreachableError, match=r"^the cluster at https://.* cannot be reached: .*(certificate|EOF)"):
         _cluster(_trusting(strict, tmp_path)).nodes()
@@ -140,7 +140,7 @@ def test_certificate_is_checked_for_the_name_that_is_given(secure: FakeApi, tmp_
     assert len(_cluster(path, Overrides(tls_server_name="127.0.0.1")).nodes()) == 1
 
 
-def test_user_acts_as_somebody_else(secure: FakeApi, tmp_path: Path) -> None:
+def test_user_impersonates_another_user(secure: FakeApi, tmp_path: Path) -> None:
     user = {"token": "t", "as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"Scope": ["x"]}}
     path = _trusting(secure, tmp_path, **user)
 
@@ -153,7 +153,7 @@ def test_user_acts_as_somebody_else(secure: FakeApi, tmp_path: Path) -> None:
     assert secure.headers[0]["Impersonate-Extra-scope"] == "x"
 
 
-def test_flags_stand_in_for_server_authority_and_token(secure: FakeApi, tmp_path: Path, certificate: Path) -> None:
+def test_flags_override_server_authority_and_token(secure: FakeApi, tmp_path: Path, certificate: Path) -> None:
     settings = {"insecure-skip-tls-verify": True, "tls-server-name": "other"}
     path = write_kubeconfig(tmp_path, SERVER, cluster=settings, token="own")
 
@@ -218,7 +218,7 @@ def test_exec_plugin_gives_the_token_once(secure: FakeApi, tmp_path: Path, capfd
 
 
 @pytest.mark.parametrize("cause", ["expired", "refused"])
-def test_exec_plugin_is_asked_again(secure: FakeApi, tmp_path: Path, cause: str) -> None:
+def test_exec_plugin_is_run_again(secure: FakeApi, tmp_path: Path, cause: str) -> None:
     expires = {"expirationTimestamp": "2000-01-01T00:00:00Z"} if cause == "expired" else {}
     user = _plugin(tmp_path, {"status": {"token": "t", **expires}})
     secure.troubles["/api/v1/nodes"] = [200, 401] if cause == "refused" else []
@@ -321,7 +321,7 @@ def test_context_without_its_user_is_named(tmp_path: Path) -> None:
         _cluster(path)
 
 
-def test_parts_of_a_context_may_stand_in_several_files(secure: FakeApi, tmp_path: Path) -> None:
+def test_parts_of_a_context_may_be_in_several_files(secure: FakeApi, tmp_path: Path) -> None:
     first = _trusting(secure, tmp_path, token="first")
     (tmp_path / "other").mkdir()
     second = write_kubeconfig(tmp_path / "other", SERVER, token="second")

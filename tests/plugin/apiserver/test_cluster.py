@@ -78,7 +78,7 @@ def test_failing_server_is_quoted(api: FakeApi, tmp_path: Path) -> None:
         _cluster(api, tmp_path).nodes()
 
 
-def test_missing_job_is_told_from_a_silent_cluster(api: FakeApi, tmp_path: Path) -> None:
+def test_missing_job_is_distinguished_from_a_silent_cluster(api: FakeApi, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         _cluster(api, tmp_path).workload("kubeflow.org/v2beta1", "MPIJob", "team", "run1")
 
@@ -116,7 +116,7 @@ def test_something_else_than_kubernetes_is_one_line(api: FakeApi, tmp_path: Path
         _cluster(api, tmp_path).capabilities()
 
 
-def test_closed_port_is_told_at_once(tmp_path: Path) -> None:
+def test_closed_port_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -140,7 +140,7 @@ def test_tls_that_fails_is_one_line(api: FakeApi, tmp_path: Path) -> None:
         connect(Target(str(path), "fake", "team")).nodes()
 
 
-def test_name_that_does_not_resolve_is_told(tmp_path: Path) -> None:
+def test_name_that_does_not_resolve_is_reported(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, "https://no-such-host.invalid:6443")
 
     with pytest.raises(UnreachableError, match=r"no-such-host.invalid:6443 cannot be reached: .*; check KUBECONFIG"):

@@ -92,7 +92,7 @@ def test_list_in_chunks_is_read_whole(three_pages: FakeApi, tmp_path: Path) -> N
     assert three_pages.connections == 1
 
 
-def test_beginning_of_an_answer_in_chunks_is_heard_before_its_end(three_pages: FakeApi, tmp_path: Path) -> None:
+def test_first_chunk_of_a_response_is_read_before_its_end_arrives(three_pages: FakeApi, tmp_path: Path) -> None:
     three_pages.in_chunks = True
     heard: list[bytes] = []
     connection = Connection(access(Target(str(write_kubeconfig(tmp_path, three_pages.url)), "fake", "team")))
@@ -137,7 +137,7 @@ def test_page_that_fails_is_asked_for_again(three_pages: FakeApi, tmp_path: Path
     assert sorted(names) == sorted(NAMES)
 
 
-def test_refusal_is_not_asked_again(api: FakeApi, tmp_path: Path, pauses: list[float]) -> None:
+def test_refused_request_is_not_repeated(api: FakeApi, tmp_path: Path, pauses: list[float]) -> None:
     api.answers[PODS] = 403
 
     with pytest.raises(UnreachableError):
@@ -194,7 +194,7 @@ def test_pods_of_a_few_nodes_are_asked_for_by_node(api: FakeApi, tmp_path: Path)
     assert all("resourceVersion=0" in request for request in api.requests)
 
 
-def test_failure_beside_others_is_told(api: FakeApi, tmp_path: Path) -> None:
+def test_failure_beside_others_is_reported(api: FakeApi, tmp_path: Path) -> None:
     api.answers[PODS] = 403
 
     with pytest.raises(UnreachableError, match="ask for a role that allows `list`"):
@@ -221,7 +221,7 @@ def test_list_is_read_in_protobuf_after_its_first_page(three_pages: FakeApi, tmp
     assert [accepted.split(",")[0] for accepted in three_pages.accepted] == [JSON, PROTOBUF, PROTOBUF]
 
 
-def test_page_that_is_no_list_of_pods_is_told(three_pages: FakeApi, tmp_path: Path) -> None:
+def test_page_that_is_no_list_of_pods_is_reported(three_pages: FakeApi, tmp_path: Path) -> None:
     for broken in (b"\x0a\x05", b"\x12\x09\x05"):
         three_pages.in_protobuf[PODS] = [broken] * len(NAMES)
 
@@ -238,7 +238,7 @@ def test_page_that_is_no_list_of_pods_is_told(three_pages: FakeApi, tmp_path: Pa
         pytest.param([200, 410] * TRIES, "the list expired while it was read", id="expired"),
     ],
 )
-def test_failure_in_the_middle_of_a_list_is_told(
+def test_failure_in_the_middle_of_a_list_is_reported(
     three_pages: FakeApi, tmp_path: Path, troubles: list[int], words: str
 ) -> None:
     three_pages.troubles[PODS] = list(troubles)

@@ -38,7 +38,7 @@ def test_flags_win_over_helm_which_wins_over_the_kubeconfig(tmp_path: Path, monk
     assert _choose(context="c", namespace="from-flag") == Target(str(path), "c", "from-flag")
 
 
-def test_namespace_is_default_where_nothing_names_one(tmp_path: Path) -> None:
+def test_namespace_is_default_if_none_is_named(tmp_path: Path) -> None:
     assert _choose(str(_config(tmp_path, "config", "a", current="a"))).namespace == "default"
 
 
@@ -139,7 +139,7 @@ def test_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
         _choose(str(path), context="nope")
 
 
-def test_helms_flags_stand_in_for_the_kubeconfigs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helms_flags_override_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _config(tmp_path, "config", "a", current="a")
     for name, value in {
         "APISERVER": "https://other:6443",
@@ -184,7 +184,7 @@ def test_impersonation_that_helm_passes_over_in_a_pod_is_refused(in_pod: Path, m
         pytest.param("[]", "Expected `object`, got `array`", id="no-object"),
     ],
 )
-def test_file_that_is_no_kubeconfig_is_told_with_the_place(tmp_path: Path, content: str, words: str) -> None:
+def test_file_that_is_no_kubeconfig_is_reported_with_the_place(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "config"
     path.write_text(content)
 

@@ -29,7 +29,7 @@ def _bodies(pages: Iterator[Answer]) -> list[str]:
     return [f"{os.getpid()} {bytes(page.body).decode()}" for page in pages]
 
 
-def test_each_takes_every_other_page() -> None:
+def test_each_process_reads_every_other_page() -> None:
     ours, theirs = shared(FIRST, (_ask, _ask), _next, _bodies)
 
     other = theirs[0].partition(" ")[0]
@@ -49,7 +49,7 @@ def test_page_that_breaks_off_passes_its_token_on_once() -> None:
     assert [each.partition(" ")[2] for each in (*ours, *theirs)] == ["0", "2", "4", "1", "3", "5"]
 
 
-def test_what_the_other_process_cannot_read_is_told_in_its_words() -> None:
+def test_what_the_other_process_cannot_read_is_reported_in_its_words() -> None:
     def fail(token: str, hear: Callable[[Answer], None]) -> Answer:
         raise UnreachableError("the cluster is gone")
 
@@ -57,7 +57,7 @@ def test_what_the_other_process_cannot_read_is_told_in_its_words() -> None:
         shared(FIRST, (_ask, fail), _next, _bodies)
 
 
-def test_killed_process_is_told_and_not_waited_for() -> None:
+def test_killed_process_is_reported_and_not_waited_for() -> None:
     def killed(token: str, hear: Callable[[Answer], None]) -> Answer:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
@@ -66,7 +66,7 @@ def test_killed_process_is_told_and_not_waited_for() -> None:
         shared(FIRST, (_ask, killed), _next, _bodies)
 
 
-def test_process_ends_with_whoever_gave_up() -> None:
+def test_process_ends_when_the_other_process_gives_up() -> None:
     def give_up(pages: Iterator[Answer]) -> list[str]:
         next(pages)
         assert _children()

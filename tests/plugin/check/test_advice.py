@@ -75,7 +75,7 @@ def test_label_in_the_way_is_named() -> None:
         ),
     ],
 )
-def test_impossible_job_gets_the_step_that_mends_it(cluster: list[Object], job: dict[str, Any], words: str) -> None:
+def test_impossible_job_gets_the_step_that_fixes_it(cluster: list[Object], job: dict[str, Any], words: str) -> None:
     answer = judged(chart_job(**job), cluster)
 
     assert answer.verdict == "impossible"

@@ -72,12 +72,12 @@ def test_nodes_that_would_admit_pods_once_they_recover_count(ill: Object) -> Non
         pytest.param({"topologySpreadConstraints": [{"topologyKey": "zone"}]}, id="spread"),
     ],
 )
-def test_rules_between_pods_take_all_pods(spec: Object) -> None:
+def test_rules_between_pods_need_all_pods(spec: Object) -> None:
     assert _candidates(_job(**spec), node("a", gpu="8")) is None
 
 
 @pytest.mark.parametrize(("count", "few"), [(FEW, True), (FEW + 1, False)])
-def test_many_candidates_take_all_pods(count: int, few: bool) -> None:
+def test_many_candidates_need_all_pods(count: int, few: bool) -> None:
     gpus = [node(f"gpu-{number}", gpu="8") for number in range(count)]
     cpus = [node(f"cpu-{number}") for number in range(2 * FEW)]
 

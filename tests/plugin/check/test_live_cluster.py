@@ -129,7 +129,7 @@ def test_what_need_not_be_there_before_is_not_asked_for(api: FakeApi, cluster: C
     assert not any("secrets" in path or "configmaps" in path for path in _reads(api))
 
 
-def test_what_the_manifest_brings_is_not_missing(cluster: Cluster) -> None:
+def test_object_in_the_manifest_is_not_missing(cluster: Cluster) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}}
 
     assert _check(cluster, job_of(secret, mpi_job(worker=_env(SECRET)))).verdict == "fits"
@@ -207,7 +207,7 @@ def test_gated_pods_wait_for_somebody() -> None:
     )
 
 
-def test_what_the_verdict_leaves_out_is_said() -> None:
+def test_what_the_verdict_leaves_out_is_reported() -> None:
     worker = {"schedulerName": "volcano", "runtimeClassName": "gvisor", "resourceClaims": [{"name": "gpu"}]}
 
     assert judged(chart_job(worker=worker), [node("a", gpu="8")]).unseen == [

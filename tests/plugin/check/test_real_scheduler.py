@@ -105,7 +105,7 @@ def test_same_answer_is_no_disagreement(checked: str, undecided: bool, real: dic
     assert Outcome(checked, undecided, real).disagreement == ""
 
 
-def test_disagreement_is_told_with_the_smallest_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disagreement_is_reported_with_the_smallest_case(monkeypatch: pytest.MonkeyPatch) -> None:
     case = _case(4, {"nodeSelector": {"zone": "nowhere"}, "hostNetwork": True})
     monkeypatch.setattr(comparison, "random_case", lambda *_: case)
     monkeypatch.setattr(comparison, "check_snapshot", _wrong_about_node_selectors)

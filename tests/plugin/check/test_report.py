@@ -136,7 +136,7 @@ def test_reasons_count_the_launcher_as_placed() -> None:
     assert [(reason.nodes, reason.reason) for reason in answer.reasons] == [(1, "Insufficient cpu")]
 
 
-def test_job_that_depends_on_the_order_is_not_said_to_fit() -> None:
+def test_job_that_depends_on_the_order_is_not_reported_to_fit() -> None:
     # The launcher may take the second worker's CPU on a. On b it takes nothing from the workers.
     job = chart_job(workers=2, worker={"containers": [{"name": "w", "resources": {"requests": {GPU: 4, "cpu": 8}}}]})
 
@@ -189,7 +189,7 @@ FULL = Judgement(2, sure=0, most=1)
         pytest.param([FULL, Judgement(2, sure=0, most=1, undecided=True)], id="emptied"),
     ],
 )
-def test_search_that_was_cut_short_is_said_to_be(monkeypatch: pytest.MonkeyPatch, found: list[Judgement]) -> None:
+def test_search_that_was_cut_short_is_reported(monkeypatch: pytest.MonkeyPatch, found: list[Judgement]) -> None:
     monkeypatch.setattr("distrain.check.cluster_state.capacity.judge", lambda *_: found.pop(0))
 
     answer = judged(job_of(mx_job(servers=2, workers=2)), [node("a", gpu="8")])

@@ -118,7 +118,7 @@ def test_file_that_is_something_else_is_refused(check: Check, tmp_path: Path, co
     assert err.startswith(f"distrain: --snapshot: {path}{words}")
 
 
-def test_assumed_nodes_are_there_beside_those_of_a_snapshot(check: Check, snapshot: Path) -> None:
+def test_assumed_nodes_are_added_to_those_of_a_snapshot(check: Check, snapshot: Path) -> None:
     code, out, _ = check("--snapshot", str(snapshot), "--assume-nodes", "1x8", "-o", "json")
 
     answer = json.loads(out)
@@ -140,7 +140,7 @@ def test_total_is_spread_over_the_assumed_nodes(
     assert capsys.readouterr().out.startswith("fits: 4 workers of 8 nvidia.com/gpu each")
 
 
-def test_assumed_nodes_have_what_is_said_of_them() -> None:
+def test_assumed_nodes_have_the_stated_properties() -> None:
     found = assumed_nodes(["2x8:cpu=96,memory=1Ti,pool=gpu,topology.kubernetes.io/zone=a", "1x4"], GPU)
 
     assert [each.metadata.name for each in found] == ["assumed-1-1", "assumed-1-2", "assumed-2-1"]

@@ -200,7 +200,7 @@ def test_claim_of_one_pod_cannot_be_shared_by_two() -> None:
     )
 
 
-def test_claim_whose_first_pod_decides_for_the_others_is_said_not_to_be_judged() -> None:
+def test_claim_whose_first_pod_decides_for_the_others_is_reported_as_not_judged() -> None:
     others = [_claim(storageClassName="late"), {**DELAYED, "provisioner": "disk"}]
 
     answer = judged(chart_job(workers=2, worker=_using("data")), NODES, others=others)
@@ -209,7 +209,7 @@ def test_claim_whose_first_pod_decides_for_the_others_is_said_not_to_be_judged()
     assert answer.unseen == ["that persistent volume claim data of 2 pods gets its volume where the first of them goes"]
 
 
-def test_claims_that_a_file_does_not_hold_are_said_not_to_be_judged() -> None:
+def test_claims_that_a_file_does_not_hold_are_reported_as_not_judged() -> None:
     answer = judged(chart_job(workers=1, worker=_using("data")), NODES)
 
     assert answer.verdict == "fits"

@@ -32,7 +32,7 @@ def test_job_that_fits_exits_0_with_the_answer_on_stdout(run: Run, cluster: Fake
         pytest.param(3, 4, 11, "impossible", id="impossible"),
     ],
 )
-def test_verdict_is_the_exit_code_and_stands_in_the_json(
+def test_verdict_is_the_exit_code_and_is_in_the_json(
     run: Run, cluster: FakeApi, replicas: int, gpus: int, code: int, verdict: str
 ) -> None:
     _hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3"), pod("q", phase="Pending", gpu="1")])
@@ -141,7 +141,7 @@ def test_rule_across_values_is_the_charts_own_line(run: Run, cluster: FakeApi) -
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_all_rules_that_values_break_are_told_a_line_each(run: Run, cluster: FakeApi) -> None:
+def test_all_rules_that_values_break_are_reported_a_line_each(run: Run, cluster: FakeApi) -> None:
     outcome = run("check", "--set", "runAsUser=0", "--set", "data.uri=s3://digits")
 
     assert (outcome.code, outcome.out) == (2, "")
@@ -201,7 +201,7 @@ def test_every_framework_is_checked_as_the_chart_renders_it(
     assert " ".join(outcome.out.split()).startswith(f"fits: {words}")
 
 
-def test_values_without_a_job_are_told_so(run: Run) -> None:
+def test_values_without_a_job_are_reported_so(run: Run) -> None:
     outcome = run("check", "--set", "job.enabled=false")
 
     assert outcome == Outcome(
@@ -242,7 +242,7 @@ def test_caller_who_may_not_list_is_told_what_is_missing(run: Run, cluster: Fake
     assert outcome.err.startswith(f"distrain: {words} cannot be read: ")
 
 
-def test_quota_that_may_not_be_read_is_said_and_changes_nothing(run: Run, cluster: FakeApi) -> None:
+def test_quota_that_may_not_be_read_is_reported_and_changes_nothing(run: Run, cluster: FakeApi) -> None:
     cluster.answers["/api/v1/namespaces/team/resourcequotas"] = 403
 
     outcome = run("check")

@@ -189,7 +189,7 @@ def test_typical_mistake_is_answered_with_the_next_step(
     assert err.endswith(f"{words}\n")
 
 
-def test_help_imports_the_standard_library_alone() -> None:
+def test_help_imports_only_the_standard_library() -> None:
     code = (
         "import sys; from distrain import cli\n"
         "try: cli.run(['check', '--help'])\n"

@@ -201,7 +201,7 @@ def test_comments_are_those_of_the_chart_else_of_the_schema(run: Run) -> None:
         pytest.param("", {"repository": "distrain/pytorch"}, id="none"),
     ],
 )
-def test_image_is_taken_apart(run: Run, image: str, expected: dict[str, str]) -> None:
+def test_image_is_split_into_its_parts(run: Run, image: str, expected: dict[str, str]) -> None:
     made = run("init", "--node-gpus", "8", "--framework", "pytorch", *(["--image", image] if image else []))
 
     assert made.values["image"] == expected

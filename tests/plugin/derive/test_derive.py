@@ -34,7 +34,7 @@ def test_derived_file_derived_again_is_the_same(derive_with_each: Derive) -> Non
     assert again.out == without.out == (GOLDEN / "derived.yaml").read_text()
 
 
-def test_derived_file_is_one_that_helm_takes(helm: Path) -> None:
+def test_derived_file_is_accepted_by_helm(helm: Path) -> None:
     command = [str(helm), "template", "run1", str(CHART), "-f", str(GOLDEN / "derived.yaml")]
 
     rendered = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -252,7 +252,7 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
     assert outcome.workers["gpus"] == 8
 
 
-def test_number_is_what_helm_takes_for_one(derive: Derive) -> None:
+def test_number_is_what_helm_reads_as_a_number(derive: Derive) -> None:
     # PyYAML reads text, Helm reads 0.1.
     outcome = derive("gpus: 8\ntrainer: {learningRate: 1e-1}\n", "--node-gpus", "8", "-o", "json")
 
@@ -334,7 +334,7 @@ def test_check_against_other_nodes_finds_the_split_stale(derive: Derive) -> None
     )
 
 
-def test_comment_that_looks_like_a_figure_is_not_taken_for_one(derive: Derive) -> None:
+def test_comment_that_looks_like_a_figure_is_not_read_as_one(derive: Derive) -> None:
     head = "# My run:\n#\n#   helm distrain check -f run.yaml\n\n"
     made = derive(head + "gpus: 8\n", "--node-gpus", "8").out
 

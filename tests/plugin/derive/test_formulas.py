@@ -49,7 +49,7 @@ def test_imagenet_passes_in_the_published_number_of_steps() -> None:
 
 
 @given(samples=st.integers(40, 500), ranks=small, batch_size=small)
-def test_steps_of_an_epoch_are_those_that_the_trainer_deals(samples: int, ranks: int, batch_size: int) -> None:
+def test_steps_of_an_epoch_equal_the_trainers(samples: int, ranks: int, batch_size: int) -> None:
     part = part_of_epoch(samples, batch_size, seed=0, epoch=0, rank=0, ranks=ranks)
 
     assert formulas.steps_per_epoch(samples, formulas.global_batch(ranks, batch_size)) == len(part.steps)
@@ -72,7 +72,7 @@ def test_rank_never_sends_twice_the_gradients(size: int, ranks: int) -> None:
     assert formulas.all_reduce_bytes(size, ranks) < 2 * size
 
 
-def test_one_server_sends_what_all_workers_take() -> None:
+def test_one_server_sends_the_weights_to_all_workers() -> None:
     assert formulas.server_bytes(1000, workers=8, servers=1) == 8000
     assert formulas.server_bytes(1000, workers=8, servers=8) == 1000
 
@@ -99,7 +99,7 @@ def test_small_model_is_counted_by_its_layers() -> None:
     assert sum(layers) == formulas.parameters_of("mnist", "pytorch")
 
 
-def test_model_of_ones_own_has_no_known_parameters() -> None:
+def test_model_of_the_user_has_no_known_parameters() -> None:
     assert formulas.parameters_of("my_models:net", "pytorch") is None
 
 

@@ -62,7 +62,7 @@ def test_total_without_an_even_split_has_the_nearest_ones(total: int, limits: Li
     assert nearest(total, limits, anywhere) == expected
 
 
-def test_totals_that_fill_whole_nodes_stand_on_both_sides() -> None:
+def test_totals_that_fill_whole_nodes_are_offered_on_both_sides() -> None:
     assert whole_nodes(30, 8) == [24, 32]
     assert whole_nodes(3, 8) == [8]
     assert whole_nodes(32, 8) == []

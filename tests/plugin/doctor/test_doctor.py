@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_no_obstacle(cluster: FakeApi, examine: Doctor) -
     assert found.answer["grants"] == []
 
 
-def test_answer_that_rests_on_what_was_not_read_says_so(cluster: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verdict_that_depends_on_unread_objects_says_so(cluster: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answers[REVIEWS] = 403
 
     assert cli.run(["doctor"]) == 0
@@ -93,7 +93,7 @@ def test_rights_to_kinds_that_are_not_served_are_not_asked(cluster: FakeApi, exa
     ]
 
 
-def test_storage_classes_are_sorted_by_what_they_are_for(cluster: FakeApi, examine: Doctor) -> None:
+def test_storage_classes_are_sorted_by_use(cluster: FakeApi, examine: Doctor) -> None:
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     gp3 = {"metadata": {"name": "gp3", "annotations": default}, "provisioner": "ebs.csi.aws.com"}
     ceph = {"metadata": {"name": "fs"}, "provisioner": "rook-ceph.cephfs.csi.ceph.com"}
@@ -259,7 +259,7 @@ def test_missing_helm_is_a_finding(cluster: FakeApi, examine: Doctor, monkeypatc
         *(("4.1.9", "unknown"), ("4.2.0", "ok"), ("4.3.0", "ok"), ("5.0.0", "unknown")),
     ],
 )
-def test_helm_older_than_the_tested_ones_is_told(helm: str, state: str) -> None:
+def test_helm_older_than_the_tested_ones_is_reported(helm: str, state: str) -> None:
     found = _found(diagnose(_survey(), semver.Version.parse(helm)), "Helm")
 
     assert (found.state, bool(found.next)) == (state, state != "ok")
@@ -272,7 +272,7 @@ def test_helm_older_than_the_tested_ones_is_told(helm: str, state: str) -> None:
         *(("v1.24.17", "missing"), ("nonsense", "missing")),
     ],
 )
-def test_kubernetes_that_was_not_tested_is_told(version: str, state: str) -> None:
+def test_kubernetes_that_was_not_tested_is_reported(version: str, state: str) -> None:
     found = _found(diagnose(_survey(version=version), semver.Version(4, 2, 0)), "Kubernetes")
 
     assert (found.state, bool(found.next)) == (state, state != "ok")

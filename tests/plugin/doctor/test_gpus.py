@@ -69,7 +69,7 @@ def test_cluster_whose_nodes_all_refuse_pods_is_not_ready(cluster: FakeApi, exam
         pytest.param({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, id="pci"),
     ],
 )
-def test_missing_device_plugin_is_told(cluster: FakeApi, examine: Doctor, labels: dict[str, str]) -> None:
+def test_missing_device_plugin_is_reported(cluster: FakeApi, examine: Doctor, labels: dict[str, str]) -> None:
     cluster.answers["/api/v1/nodes"] = [node("a", labels=labels), node("b")]
 
     found = examine()

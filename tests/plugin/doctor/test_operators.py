@@ -70,7 +70,7 @@ def test_of_several_versions_under_one_crd_none_is_guessed(cluster: FakeApi, exa
         ),
     ],
 )
-def test_operator_that_does_not_run_is_told(
+def test_operator_that_does_not_run_is_reported(
     cluster: FakeApi, examine: Doctor, deployments: list[Object], state: str, words: str
 ) -> None:
     cluster.answers[LISTS[0]] = deployments

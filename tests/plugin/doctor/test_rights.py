@@ -80,7 +80,7 @@ def test_role_and_cluster_role_hold_what_is_missing_and_no_more() -> None:
     }
 
 
-def test_rights_are_told_in_few_words() -> None:
+def test_rights_are_reported_in_few_words() -> None:
     create = [Right("kubeflow.org", "mpijobs", verb) for verb in ("create", "patch")]
     missing = [*create, Right("", "configmaps", "create"), Right("", "configmaps", "patch"), LIST_NODES]
     missing.append(Right("", "pods", "list", cluster_wide=True))

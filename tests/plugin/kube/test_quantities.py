@@ -45,7 +45,7 @@ def test_quantities_are_read_as_kubernetes_reads_them(resource: str, quantity: k
 
 
 @pytest.mark.parametrize("quantity", ["two", "4GB", "NaN", "", "1K", "1 Gi", "1e", "1_000", "m"])
-def test_what_is_no_quantity_is_refused(quantity: str) -> None:
+def test_invalid_quantity_is_refused(quantity: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         units("memory", quantity)
 
@@ -64,7 +64,7 @@ def test_amounts_are_written_without_loss(resource: str, amount: int, written: s
     assert text(resource, amount) == written
 
 
-def test_an_amount_to_type_in_never_exceeds_what_there_is() -> None:
+def test_suggested_amount_never_exceeds_the_capacity() -> None:
     assert rounded_down("memory", 16_393_244 * 1024) == "15.6Gi"
     assert rounded_down("memory", 2**30) == "1Gi"
 

@@ -74,7 +74,7 @@ class Fakes:
         upgrade(tools, RELEASE, Operation("abc"), Plan("run1", 3, {}, [], ends=[JOB]), followed=None)
 
 
-def test_job_is_gone_before_helm_makes_the_new_one() -> None:
+def test_old_job_is_gone_before_helm_creates_the_new_one() -> None:
     fakes = Fakes()
 
     fakes.run()
@@ -136,7 +136,7 @@ def test_deletion_waits_for_the_pods_and_is_of_this_very_job(api: FakeApi, tmp_p
     assert cluster.delete_workload(JOB, "team") is None
 
 
-def test_job_that_may_not_be_deleted_is_told(api: FakeApi, tmp_path: Path) -> None:
+def test_job_that_may_not_be_deleted_is_reported(api: FakeApi, tmp_path: Path) -> None:
     path = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/run1"
     api.answers[path] = {"metadata": {"name": "run1", "uid": "1234"}}
     api.troubles[path] = [200, 403]
@@ -182,7 +182,7 @@ def test_job_that_helm_replaces_by_one_of_another_name_is_left_to_helm() -> None
     assert (planned.replaces, planned.ends) == (True, [])
 
 
-def test_job_of_a_queue_is_queued_anew_when_it_is_replaced() -> None:
+def test_job_of_a_queue_is_queued_again_when_it_is_replaced() -> None:
     queued = {"kueue.x-k8s.io/queue-name": "team-a"}
     replaced, before = _planned(_of([mpi_job()], "a", **queued), _of([mpi_job(workers=3)], "b", **queued))
     live, _ = _planned(_of([mpi_job()], "a", **queued), _of([mpi_job()], "a", more="y", **queued))

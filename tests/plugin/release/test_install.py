@@ -52,7 +52,7 @@ def test_job_that_does_not_fit_is_not_installed(run: Run, cluster: FakeApi, gpus
     assert wrote_nothing(cluster)
 
 
-def test_busy_cluster_is_no_obstacle_when_the_user_says_so(run: Run, cluster: FakeApi) -> None:
+def test_busy_cluster_is_accepted_when_the_user_allows_it(run: Run, cluster: FakeApi) -> None:
     hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
     cluster.answers[SECRETS] = releases()
 
@@ -97,7 +97,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, cluster: FakeApi) -> list[tuple[R
         pytest.param("workers.gpus=1,preflight.enabled=true", False, id="on"),
     ],
 )
-def test_chart_does_not_check_what_was_checked_and_keeps_its_values(
+def test_preflight_does_not_repeat_the_check_and_the_values_stay(
     run: Run, installed: list[tuple[Release, Operation]], settings: str, hooks: bool
 ) -> None:
     assert run("install", "run1", "--set", settings).code == 0

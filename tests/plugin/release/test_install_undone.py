@@ -139,7 +139,7 @@ def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
     assert helm.uninstalled == []
 
 
-def test_mistake_of_our_own_after_helms_success_undoes_nothing() -> None:
+def test_internal_error_after_helms_success_undoes_nothing() -> None:
     helm, told = FakeHelm(), list[str]()
 
     with pytest.raises(ZeroDivisionError):
@@ -148,7 +148,7 @@ def test_mistake_of_our_own_after_helms_success_undoes_nothing() -> None:
     assert (helm.uninstalled, told) == ([], ["notes", STAYS])
 
 
-def test_namespace_that_cannot_be_made_leaves_helm_alone() -> None:
+def test_helm_is_not_run_if_the_namespace_cannot_be_created() -> None:
     class Silent(FakeCluster):
         def create_namespace(self, _: str) -> str:
             raise UnreachableError("silent")
@@ -162,7 +162,7 @@ def test_namespace_that_cannot_be_made_leaves_helm_alone() -> None:
     assert refused.value.messages == ("silent",)
 
 
-def test_what_a_failed_installation_left_is_removed() -> None:
+def test_failed_installation_is_removed() -> None:
     helm = FakeHelm(fails=HelmError("admission webhook says no"))
 
     with pytest.raises(HelmError) as refused:
@@ -173,7 +173,7 @@ def test_what_a_failed_installation_left_is_removed() -> None:
 
 
 @pytest.mark.parametrize("error", [NameInUseError("taken"), HelmError("connection lost")])
-def test_release_that_somebody_else_made_meanwhile_is_left_alone(error: DistrainError) -> None:
+def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) -> None:
     helm = FakeHelm(fails=error, owner="another")
 
     with pytest.raises(type(error)):
@@ -182,7 +182,7 @@ def test_release_that_somebody_else_made_meanwhile_is_left_alone(error: Distrain
     assert helm.uninstalled == []
 
 
-def test_uninstall_that_fails_is_told_with_what_remains() -> None:
+def test_uninstall_that_fails_is_reported_with_what_remains() -> None:
     with pytest.raises(StartError) as refused:
         _install(FakeHelm(uninstall_fails=True), start=_fail(StartError("no image")))
 

@@ -48,7 +48,7 @@ def _found(jobs: list[kube.Workload], pods: list[kube.Pod]) -> list[str]:
     return [found.words for found in orphans.of_release(cluster, "run1", "team", [NAMED])]
 
 
-def test_job_and_pod_that_nobody_ends_are_told_once_with_what_ends_them() -> None:
+def test_job_and_pod_that_nobody_ends_are_reported_once_with_what_ends_them() -> None:
     told = "runs, and Helm knows it no more: `helm uninstall` leaves it there; `kubectl --namespace team delete"
 
     assert _found([_job()], [_pod()]) == [

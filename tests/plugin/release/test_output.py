@@ -154,9 +154,7 @@ def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
 @pytest.mark.either_helm
 @pytest.mark.parametrize("streams", STREAMS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_that_nobody_takes_undoes_nothing(
-    run: Run, program: Program, cluster: FakeApi, name: str, streams: str
-) -> None:
+def test_unread_output_undoes_nothing(run: Run, program: Program, cluster: FakeApi, name: str, streams: str) -> None:
     _prepare(name, run, program, cluster)
     stdout, stderr, code = STREAMS[streams]
 

@@ -265,7 +265,7 @@ def test_last_step_is_read_from_the_trainers_lines() -> None:
     assert last_steps(["resumed from 3-640: step 10, 640 samples, on 3 ranks (before 2)\n"]) == (None, 10)
 
 
-def test_time_since_the_start_is_said_in_its_largest_units() -> None:
+def test_time_since_the_start_is_reported_in_its_largest_units() -> None:
     now = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 
     assert seconds_since("2026-01-01T11:58:00Z", now) == 120

@@ -182,7 +182,7 @@ def test_missing_image_names_value_image_and_the_kubelets_words() -> None:
         ),
     ],
 )
-def test_missing_image_that_is_not_the_charts_is_told_otherwise(container: str, words: str) -> None:
+def test_missing_image_of_the_user_gets_another_message(container: str, words: str) -> None:
     worker = _pod("worker", RUNNING)
     worker["spec"]["initContainers"] = [{"name": container, "image": "alpine:3.10"}]
     worker["status"]["initContainerStatuses"] = [{"name": container, **_waiting("ErrImagePull", "not found")}]
@@ -247,7 +247,7 @@ def test_failed_worker_is_final() -> None:
         pytest.param("starting\nboom\n", "boom", id="last-line-of-a-log"),
     ],
 )
-def test_failed_job_is_told_in_the_launchers_last_words(message: str, words: str) -> None:
+def test_failed_job_is_reported_in_the_launchers_last_words(message: str, words: str) -> None:
     launcher = _pod("launcher", {"state": {"terminated": _ended(2, message)}}, phase="Failed")
 
     (trouble,) = _troubles(_sight(launcher, condition="Failed", message="BackoffLimitExceeded"))
@@ -255,7 +255,7 @@ def test_failed_job_is_told_in_the_launchers_last_words(message: str, words: str
     assert trouble == Trouble("job", words, final=True)
 
 
-def test_failed_job_without_last_words_is_told_in_the_operators() -> None:
+def test_failed_job_without_last_words_is_reported_in_the_operators() -> None:
     (trouble,) = _troubles(_sight(_running("launcher"), condition="Failed", message="1/2 workers are evicted"))
 
     assert trouble.words == "the job failed: 1/2 workers are evicted"
@@ -344,7 +344,7 @@ def test_workers_job_that_failed_ends_a_plain_job() -> None:
     assert found == [Trouble("job", "the job failed: Pod failed: exit code 3", final=True)]
 
 
-def test_pods_that_the_workers_job_may_not_make_are_told() -> None:
+def test_pods_that_the_workers_job_may_not_make_are_reported() -> None:
     denied = _event("workers", "FailedCreate", "pods are forbidden: exceeded quota")
     workers = msgspec.convert({"metadata": {"uid": "workers"}}, kube.Workload)
     sight = _sight(events=[denied])
@@ -354,13 +354,13 @@ def test_pods_that_the_workers_job_may_not_make_are_told() -> None:
     assert line == "0 of 2 workers running, launcher waiting; no pod yet: pods are forbidden: exceeded quota"
 
 
-def test_failed_pod_that_its_operator_may_replace_is_no_trouble_yet() -> None:
+def test_failed_pod_that_its_operator_may_replace_is_no_failure_yet() -> None:
     failed = _pod("worker", {"state": {"terminated": _ended(1, "boom")}}, phase="Failed")
 
     assert list(troubles(_sight(failed), _job(pytorch_job(workers=1)), s3_secret="")) == []
 
 
-def test_failed_job_without_a_launcher_is_told_in_the_last_words_of_a_rank_that_failed() -> None:
+def test_failed_job_without_a_launcher_is_reported_in_the_last_words_of_a_rank_that_failed() -> None:
     stopped = _pod("worker", {"state": {"terminated": _ended(0, "distrain: done")}}, phase="Succeeded")
     failed = _pod("worker", {"state": {"terminated": _ended(1, "distrain: data.uri: no bucket")}}, phase="Failed")
     sight = _sight(stopped, failed, condition="Failed", message="exit code 1")

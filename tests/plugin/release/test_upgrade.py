@@ -136,7 +136,7 @@ def test_old_values_are_reused_as_the_flags_say(
     assert (given["workers"]["gpus"], given.get("trainer", {}).get("steps")) == (2, steps)
 
 
-def test_total_of_a_rescale_is_spread_anew(run: Run, running: Running) -> None:
+def test_total_of_a_rescale_is_spread_again(run: Run, running: Running) -> None:
     hold(running.api, [node("a", gpu="8"), node("b", gpu="8")])
 
     assert run("rescale", "run1", "--gpus", "16", "--yes").code == 0
@@ -224,7 +224,7 @@ def test_release_between_two_revisions_is_refused(
 
 
 @pytest.mark.parametrize("status", ["deployed", "failed"])
-def test_job_that_the_last_revision_does_not_name_is_told_with_what_ends_it(
+def test_job_that_the_last_revision_does_not_name_is_reported_with_what_ends_it(
     run: Run, running: Running, status: str
 ) -> None:
     left = {**running.job["metadata"], "name": "run1-old", "annotations": {"meta.helm.sh/release-name": "run1"}}
@@ -356,7 +356,7 @@ def test_failed_upgrade_goes_back(has_made: bool, told: tuple[str, ...]) -> None
     assert helm.rollbacks == [3] * len(told)
 
 
-def test_job_that_does_not_start_goes_back() -> None:
+def test_job_that_does_not_start_is_rolled_back() -> None:
     helm = FakeHelm()
 
     def start() -> None:

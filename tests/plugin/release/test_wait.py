@@ -166,7 +166,7 @@ def test_job_that_somebody_removed_is_named() -> None:
         _follow(cluster)
 
 
-def test_every_resource_of_the_job_is_looked_at() -> None:
+def test_every_resource_of_the_job_is_checked() -> None:
     asked: list[tuple[str, ...]] = []
 
     def workload(*resource: str) -> kube.Workload:

@@ -51,14 +51,14 @@ def _refusals(job: Job, running: list[Object], others: list[Object] | None = Non
     return [snapshot.refusal(each, job.main) for each in snapshot.nodes]
 
 
-def test_anti_affinity_keeps_a_pod_out_of_the_domain_of_those_it_is_about() -> None:
+def test_anti_affinity_keeps_a_pod_out_of_the_domains_of_matching_pods() -> None:
     job = job_of(_pods("j", _apart(_term("zone"))))
 
     assert _refusals(job, [_running("a", app="web")]) == [NOT_APART, NOT_APART, None]
     assert _refusals(job, [_running("a", app="db")]) == [None, None, None]
 
 
-def test_anti_affinity_to_a_pod_without_the_topology_keeps_nobody_off() -> None:
+def test_anti_affinity_to_a_pod_without_the_topology_label_has_no_effect() -> None:
     job = job_of(_pods("j", _apart(_term("zone"))))
 
     assert _refusals(job, [_running("c", app="web")]) == [None, None, None]
@@ -183,7 +183,7 @@ def test_pods_that_are_leaving_still_count() -> None:
     assert _refusals(job_of(_pods("j", _apart(_term("host")))), [leaving])[0] == NOT_APART
 
 
-def test_term_without_a_selector_is_about_nobody() -> None:
+def test_term_without_a_selector_matches_no_pod() -> None:
     assert _refusals(job_of(_pods("j", _apart(_term("host", None)))), [_running("a", app="web")])[0] is None
 
 
@@ -209,14 +209,14 @@ def test_once_other_pods_have_ended_their_rules_are_gone() -> None:
     assert snapshot.emptied().role(job.main).nodes == {"a", "b", "c"}
 
 
-def test_label_that_nobody_knows_before_the_pods_are_there_is_named() -> None:
+def test_label_that_is_unknown_before_the_pods_exist_is_named() -> None:
     term = _term("host", matchLabelKeys=["controller-uid"])
     prepared, _ = examined(job_of(_pods("j", _apart(term))), ZONED, [], [])
 
     assert prepared.unseen == ("label controller-uid in the rules of the j",)
 
 
-def test_anti_affinity_of_a_nominated_pod_counts_where_other_rules_are_looked_at_too() -> None:
+def test_anti_affinity_of_a_nominated_pod_counts_where_other_rules_are_checked_too() -> None:
     waiting = _running("", _apart(_term("host")))
     waiting["status"] = {"phase": "Pending", "nominatedNodeName": "a"}
 

@@ -18,7 +18,7 @@ def _spec(**fields: Any) -> kube.PodSpec:
     return msgspec.convert(fields, kube.PodSpec)
 
 
-def test_cordoned_node_takes_only_who_tolerates_it() -> None:
+def test_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
     (cordoned,) = nodes(node("a", cordoned=True))
     tolerant = _spec(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])
 
@@ -26,7 +26,7 @@ def test_cordoned_node_takes_only_who_tolerates_it() -> None:
     assert first_refusal(cordoned, tolerant) is None
 
 
-def test_recovered_node_keeps_only_the_taints_that_somebody_set() -> None:
+def test_recovered_node_keeps_only_taints_set_by_users() -> None:
     taints = ("node.kubernetes.io/not-ready:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule", GPU_TAINT)
     (sick,) = nodes(tainted(node("a", cordoned=True), *taints))
 

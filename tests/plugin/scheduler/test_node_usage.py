@@ -20,7 +20,7 @@ from tests.plugin.check.random_clusters import Case, random_case
 CASES = 400
 
 
-def test_loads_of_every_other_pod_add_up_to_those_of_all() -> None:
+def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:
     filled: Counter[str] = Counter()
     for seed in range(CASES):
         found, rules = _prepared(random_case(seed))
@@ -49,7 +49,7 @@ def test_each_of_the_pods_that_are_alike_counts() -> None:
     assert set(filled) >= {"pending", "lower", "between", "requests"}
 
 
-def test_loads_of_pods_in_protobuf_are_those_of_the_same_as_json() -> None:
+def test_usage_of_pods_is_equal_in_protobuf_and_json() -> None:
     cases = [random_case(seed) for seed in range(CASES)]
     objects = [[item for item in json.loads(case.cluster)["items"] if item["kind"] == "Pod"] for case in cases]
     encoded = iter(protobuf.pods([each for pods in objects for each in pods]))

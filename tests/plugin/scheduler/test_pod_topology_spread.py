@@ -104,7 +104,7 @@ def test_node_has_to_have_the_labels_of_all_constraints() -> None:
 
 
 @pytest.mark.parametrize("selector", [pytest.param(None, id="none"), pytest.param({}, id="empty")])
-def test_constraint_that_counts_nobody_only_asks_for_its_label(selector: Object | None) -> None:
+def test_constraint_that_counts_no_pods_only_needs_its_label(selector: Object | None) -> None:
     role = _role(_job(_constraint(labelSelector=selector)), _running("a", app="web"))
 
     assert (role.spread, role.nodes) == ((), {"a", "c"})

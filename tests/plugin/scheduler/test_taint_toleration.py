@@ -38,7 +38,7 @@ def test_taint_keeps_a_pod_off_unless_it_is_tolerated(toleration: dict[str, str]
     assert first_refusal(gpu_node, _spec(tolerations=[toleration])) == (None if tolerated else UNTOLERATED)
 
 
-def test_taint_that_only_asks_to_be_avoided_keeps_nobody_off() -> None:
+def test_prefer_no_schedule_taint_keeps_no_pod_off() -> None:
     (soft,) = nodes(tainted(node("a"), "busy:PreferNoSchedule"))
 
     assert first_refusal(soft, _spec()) is None

@@ -23,7 +23,7 @@ def test_pods_follow_the_first_one_into_its_zone() -> None:
     assert [snapshot.role(role).near for role in job.roles] == [near, near]
 
 
-def test_one_pod_follows_nobody() -> None:
+def test_one_pod_needs_no_other_pod() -> None:
     job = chart_job(workers=1, worker=_using("data"))
     _, snapshot = examined(job, NODES, [], [_claim(**LATE), {**MADE, "allowedTopologies": BY_ZONE}])
 

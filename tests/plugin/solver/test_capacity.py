@@ -64,14 +64,14 @@ def test_pod_slots_count_even_for_pods_that_ask_for_nothing() -> None:
     assert insufficient(node, workers) == ["Too many pods"]
 
 
-def test_node_over_committed_on_what_nobody_asks_for_takes_the_pod() -> None:
+def test_node_overcommitted_on_another_resource_takes_the_pod() -> None:
     node = _node("a", gpu=4, memory=-5)
     _, workers = _job([node], workers=1, gpu=4)
 
     assert copies(node, workers) == 1
 
 
-def test_node_over_committed_on_what_is_asked_for_holds_none() -> None:
+def test_node_overcommitted_on_a_requested_resource_holds_no_pod() -> None:
     node = _node("a", gpu=-2)
     _, workers = _job([node], workers=1, gpu=1)
 

@@ -67,7 +67,7 @@ def test_smaller_size_that_is_sure_is_found() -> None:
     assert _judge(nodes, replace(packed, count=9)) == Judgement(9, sure=4, most=6)
 
 
-def test_pods_that_stand_there_already_pick_the_zone() -> None:
+def test_pods_that_are_placed_already_pick_the_zone() -> None:
     nodes = _zone("a", 4, 2) + _zone("b", 4)
     near = Near(("zone",), WORKERS, {"zone": frozenset({"a"})})
 
@@ -100,7 +100,7 @@ def test_launcher_may_open_a_zone_that_is_too_small() -> None:
         pytest.param(3, False, False, id="more-than-hosts"),
     ],
 )
-def test_workers_apart_from_each_other_take_a_host_each(count: int, certain: bool, possible: bool) -> None:
+def test_workers_with_anti_affinity_by_host_take_a_host_each(count: int, certain: bool, possible: bool) -> None:
     nodes = _zone("a", 8, 8)
     apart = replace(_workers(nodes, count), apart=(Apart("host", WORKERS),))
 
@@ -118,7 +118,7 @@ def test_launcher_apart_from_the_workers_may_take_the_host_that_they_need() -> N
 
 
 @pytest.mark.parametrize("key", ["host", "zone"])
-def test_keeping_apart_binds_both_sides_if_one_says_so(key: str) -> None:
+def test_anti_affinity_of_one_pod_binds_both(key: str) -> None:
     nodes = _zone("a", 2, 2) if key == "zone" else _zone("a", 2)
     launcher = replace(_launcher(nodes), apart=(Apart(key, WORKERS),))
 
@@ -132,7 +132,7 @@ def test_nothing_is_apart_on_a_node_without_the_key() -> None:
     assert _both(_judge(nodes, apart)) == (True, True)
 
 
-def test_workers_apart_by_zone_take_a_zone_each() -> None:
+def test_workers_with_anti_affinity_by_zone_take_a_zone_each() -> None:
     nodes = _zone("a", 8, 8) + _zone("b", 8)
     apart = replace(_workers(nodes, 2), apart=(Apart("zone", WORKERS),))
 
@@ -179,7 +179,7 @@ def test_launcher_may_take_room_in_the_zone_that_is_smallest() -> None:
     assert _both(_judge(nodes, _launcher(nodes), _spread(nodes, 3))) == (True, True)
 
 
-def test_pods_that_stand_in_a_zone_already_count() -> None:
+def test_pods_that_are_in_a_zone_already_count() -> None:
     nodes = _zone("a", 8) + _zone("b", 8)
     (rule,) = _spread(nodes, 1).spread
     workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"a": 3}),))
@@ -210,7 +210,7 @@ def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
     assert _both(_judge(nodes, launcher, replace(_workers(nodes, 1), nodes=frozenset()))) == (False, False)
 
 
-def test_roles_with_the_same_rules_are_taken_for_one() -> None:
+def test_roles_with_the_same_rules_are_merged() -> None:
     nodes = _zone("a", 4, 2) + _zone("b", 4)
     near = Near(("zone",), frozenset({"master", "worker"}))
     workers = replace(_workers(nodes, 3), near=near)

@@ -197,7 +197,7 @@ def test_process_that_mpirun_leaves_behind_holds_nothing_up(bench: Bench) -> Non
     assert time.monotonic() - started < 5
 
 
-def test_image_without_mpirun_is_said_before_waiting(bench: Bench) -> None:
+def test_image_without_mpirun_is_reported_before_waiting(bench: Bench) -> None:
     launcher = bench.start(hostfile="127.0.0.9 slots=1\n", path_of_mpirun="no-mpirun")
 
     assert launcher.wait(timeout=10) == 1
@@ -220,7 +220,7 @@ def test_image_without_mpirun_is_said_before_waiting(bench: Bench) -> None:
         ),
     ],
 )
-def test_what_should_have_been_mounted_is_said(bench: Bench, option: str, words: str) -> None:
+def test_missing_mount_is_reported(bench: Bench, option: str, words: str) -> None:
     code, _ = bench.run("exit 0", option)
 
     assert code == 1

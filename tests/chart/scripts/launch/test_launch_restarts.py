@@ -50,7 +50,7 @@ def test_only_failures_that_follow_each_other_soon_are_waited_after(monkeypatch:
     assert pauses == [0, 2, 4, 8, 10, 10, 0, 0]
 
 
-def test_failure_that_stays_the_same_is_told_once(bench: Bench) -> None:
+def test_failure_that_stays_the_same_is_reported_once(bench: Bench) -> None:
     bench.run("echo distrain: no memory; exit 5", "--max-restarts=1")
 
     assert bench.cause == "distrain: no memory (the first of 2 failures within 3600 s)"
@@ -72,7 +72,7 @@ def test_restart_longer_ago_than_the_window_does_not_count(bench: Bench) -> None
         pytest.param(4, "a newer run has taken over", id="fenced"),
     ],
 )
-def test_what_another_start_would_not_change_is_not_started_again(bench: Bench, code: int, cause: str) -> None:
+def test_failure_that_a_restart_cannot_fix_is_not_restarted(bench: Bench, code: int, cause: str) -> None:
     ended, output = bench.run(f"echo 'distrain: {cause}'; exit {code}", "--max-restarts=9")
 
     assert (ended, bench.cause) == (code, f"distrain: {cause}")
@@ -171,7 +171,7 @@ def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: B
     )
 
 
-def test_stop_for_a_worker_that_was_made_anew_is_no_failure(bench: Bench) -> None:
+def test_stop_for_a_worker_that_was_recreated_is_no_failure(bench: Bench) -> None:
     # Stands for /proc/1/stat, whose last field is the start time of process 1.
     agent = bench.put_program("kubexec.sh", f'#!/bin/sh\necho "1 (init) S {"0 " * 18}1$(cat pod 2>/dev/null)"\n')
     program = f"{COUNT}; test $try = 2 && exit 0; echo 2 >pod; exit 143"

@@ -8,7 +8,7 @@ from tests.chart.scripts.launch.workers import ASKED, LIVE, Workers, address
 from tests.chart.scripts.launching import TRAINING, follow
 
 
-def test_ranks_that_are_ended_by_force_with_the_pod_are_said_to_be(workers: Workers) -> None:
+def test_ranks_that_are_ended_by_force_with_the_pod_are_reported(workers: Workers) -> None:
     deaf = TRAINING.replace("test -e stop && rm stop && exit 143", ":")
     launcher = workers.start(0, options=(LIVE, "--grace=0.5"), program=deaf)
 
@@ -21,7 +21,7 @@ def test_ranks_that_are_ended_by_force_with_the_pod_are_said_to_be(workers: Work
     )
 
 
-def test_step_at_which_the_ranks_stopped_is_said(workers: Workers) -> None:
+def test_step_at_which_the_ranks_stopped_is_reported(workers: Workers) -> None:
     line = "stopped at step 1970 (31520 samples) after SIGTERM; resumes there"
     says = TRAINING.replace("rm stop && exit 143", f'rm stop && echo "{line}" && exit 143')
     launcher = workers.start(0, 1, program=says)

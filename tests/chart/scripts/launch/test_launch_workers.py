@@ -103,7 +103,7 @@ def test_sigterm_while_waiting_ends_at_once(bench: Bench) -> None:
         pytest.param("host slots=four\n", "hostfile: expected lines of the form `host slots=number`", id="no-number"),
     ],
 )
-def test_hostfile_that_names_no_workers_is_said(bench: Bench, hostfile: str, words: str) -> None:
+def test_hostfile_that_names_no_workers_is_reported(bench: Bench, hostfile: str, words: str) -> None:
     code, _ = bench.run(hostfile=hostfile)
 
     assert code == 1

@@ -160,7 +160,7 @@ def test_killed_sshd_stops_no_step(network: Network) -> None:
     assert "starting again" not in finish(network, launcher)
 
 
-def test_worker_that_is_made_anew_is_taken_back(network: Network) -> None:
+def test_worker_that_is_recreated_joins_again(network: Network) -> None:
     launcher = start(network, 0, 1)
 
     network.workers[1].kill()

@@ -79,7 +79,7 @@ as_process_1 = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a pr
 
 
 @as_process_1
-def test_what_a_session_leaves_behind_is_reaped(pod: Pod, worker: Running) -> None:
+def test_orphans_of_a_session_are_reaped(pod: Pod, worker: Running) -> None:
     def orphans() -> list[int]:
         return [pid for pid in pods.children(worker.script_pid()) if pods.program(pid) == "sleep"]
 
@@ -154,7 +154,7 @@ def handles(pid: int, number: signal.Signals) -> bool:
 
 
 @as_process_1
-def test_whoever_sends_the_signal_through_ssh_gets_an_answer() -> None:
+def test_sender_of_a_signal_through_ssh_gets_an_answer() -> None:
     with pods.make_pod() as pod:
         worker = start_worker(pod)
 
@@ -188,7 +188,7 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
 
 
 @as_process_1
-def test_without_sshd_what_is_left_behind_is_reaped() -> None:
+def test_orphans_are_reaped_without_sshd() -> None:
     with pods.make_pod() as pod:
         worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
         wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
@@ -204,7 +204,7 @@ def test_without_sshd_what_is_left_behind_is_reaped() -> None:
         worker.kill()
 
 
-def test_locked_root_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_locked_root_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     module = load("distrain-worker")
     monkeypatch.setattr(module.os, "getuid", lambda: 0)
     monkeypatch.setattr(module, "SHADOW", str(tmp_path / "shadow"))
@@ -219,7 +219,7 @@ def test_locked_root_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         module.check_image()
 
 
-def test_taken_port_is_said() -> None:
+def test_taken_port_is_reported() -> None:
     with pods.make_pod() as pod:
         first = start_worker(pod)
 
@@ -231,7 +231,7 @@ def test_taken_port_is_said() -> None:
     assert "Address already in use" in output
 
 
-def test_missing_key_is_said(pod: Pod) -> None:
+def test_missing_key_is_reported(pod: Pod) -> None:
     code, output = pod.start([pod.script("distrain-worker"), "--ssh-folder=/nowhere"]).end()
 
     assert (code, output) == (
@@ -240,7 +240,7 @@ def test_missing_key_is_said(pod: Pod) -> None:
     )
 
 
-def test_image_without_sshd_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_without_sshd_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     module = load("distrain-worker")
     monkeypatch.setattr(module.shutil, "which", lambda *_, **__: None)
 
@@ -249,7 +249,7 @@ def test_image_without_sshd_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("script", ["distrain-launch", "distrain-worker"])
-def test_image_without_the_user_is_said(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+def test_image_without_the_user_is_reported(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     module = load(script)
     monkeypatch.setattr(module.os, "getuid", lambda: 54321)
     arguments = [SimpleNamespace(mpirun=["sh"], rsh="ssh")] if script == "distrain-launch" else []
@@ -258,7 +258,7 @@ def test_image_without_the_user_is_said(monkeypatch: pytest.MonkeyPatch, script:
         module.check_image(*arguments)
 
 
-def test_user_without_a_shell_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_a_shell_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     module = load("distrain-worker")
     user = module.pwd.struct_passwd(("trainee", "x", 1000, 1000, "", "/", "/usr/sbin/nologin"))
     monkeypatch.setattr(module.pwd, "getpwuid", lambda _: user)

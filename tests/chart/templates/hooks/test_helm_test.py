@@ -218,7 +218,7 @@ def test_some_releases_have_no_test(helm: Path, assignments: list[str]) -> None:
     assert made(helm) != []
 
 
-def test_broken_rule_is_told_before_the_test_is_rendered(helm: Path) -> None:
+def test_broken_rule_is_reported_before_the_test_is_rendered(helm: Path) -> None:
     words = refusal(helm, "--set", "job.apiVersion=v1beta1")
 
     assert "distrain: job.apiVersion: v1beta1 is no version of MPIJob" in words

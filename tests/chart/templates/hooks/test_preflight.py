@@ -63,7 +63,7 @@ def test_pod_comes_last_before_install_and_upgrade(helm: Path) -> None:
     assert annotation(pod, WEIGHT) == "0"
 
 
-def test_refusal_alone_stays_behind(helm: Path) -> None:
+def test_only_the_refusal_stays(helm: Path) -> None:
     # After the Pod has failed, Helm applies hook-succeeded to the hooks that had succeeded; Argo CD applies
     # hook-failed.
     *needed, pod = preflight(helm)
@@ -94,7 +94,7 @@ def test_account_may_only_read(helm: Path) -> None:
     assert not {"secrets", "configmaps", "*"} & {resource for rule in rules for resource in rule["resources"]}
 
 
-def test_account_may_read_the_quotas_and_limits_of_its_namespace_alone(helm: Path) -> None:
+def test_account_may_read_quotas_and_limits_of_its_namespace_only(helm: Path) -> None:
     found = preflight(helm)
 
     role, binding = only(found, "Role"), only(found, "RoleBinding")
@@ -186,7 +186,7 @@ def test_pod_is_bounded(helm: Path) -> None:
     assert pod["containers"][0]["resources"]["limits"] == {"memory": "512Mi"}
 
 
-def test_pod_may_stand_where_the_job_may(helm: Path) -> None:
+def test_pod_may_be_placed_where_the_job_may(helm: Path) -> None:
     taint = "workers.tolerations[0].key=gpu,workers.tolerations[0].operator=Exists"
 
     pod = only(preflight(helm, taint), "Pod")["spec"]

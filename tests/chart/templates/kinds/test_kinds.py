@@ -344,7 +344,7 @@ KUEUE = ("mpijob-v2beta1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1"
 
 
 @pytest.mark.parametrize("kind", KUEUE)
-def test_job_of_another_size_is_another_one_under_kueue(helm: Path, kind: str) -> None:
+def test_job_of_another_size_is_replaced_under_kueue(helm: Path, kind: str) -> None:
     queue = (*KINDS[kind], "gang.scheduler=kueue", "gang.queue=team")
 
     contents = {render_with(helm, (*queue, f"workers.replicas={size}")).content for size in (2, 3)}

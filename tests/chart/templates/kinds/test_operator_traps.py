@@ -57,7 +57,7 @@ def test_04_launcher_waits_until_the_workers_have_their_names(helm: Path, kind: 
         pytest.param(("podSecurity=baseline", "runAsUser=7"), "/home/distrain/.ssh", id="another-user"),
     ],
 )
-def test_05_key_lies_where_its_mode_is_accepted(helm: Path, values: tuple[str, ...], folder: str) -> None:
+def test_05_key_is_mounted_where_ssh_accepts_its_mode(helm: Path, values: tuple[str, ...], folder: str) -> None:
     """https://github.com/kubeflow/mpi-operator/issues/429, https://github.com/kubeflow/mpi-operator/issues/472"""
     rendered = render_with(helm, values)
 
@@ -142,7 +142,7 @@ def test_12_mesh_leaves_the_pods_alone(helm: Path, kind: str) -> None:
     ("kind", "flag"),
     [("mpijob-v1", "--mpi-kubectl-delivery-image"), ("pytorchjob-master", "--pytorch-init-container-image")],
 )
-def test_13_image_that_the_operator_adds_is_said(
+def test_13_image_that_the_operator_adds_is_reported(
     helm: Path, chart_with_visible_notes: Path, kind: str, flag: str
 ) -> None:
     """https://github.com/kubeflow/trainer/issues/1696"""
@@ -160,7 +160,7 @@ def test_14_chart_brings_no_crd(helm: Path, kind: str) -> None:
     assert not (CHART / "crds").exists()
 
 
-def test_15_rescale_of_an_elastic_job_is_said_and_not_left_to_an_autoscaler(
+def test_15_rescale_of_an_elastic_job_is_reported_and_not_left_to_an_autoscaler(
     helm: Path, chart_with_visible_notes: Path
 ) -> None:
     """https://github.com/kubeflow/trainer/issues/1509, https://github.com/kubeflow/trainer/issues/1751"""
@@ -195,7 +195,7 @@ def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None
     assert set(limits) == {"memory"}
 
 
-def test_19_failed_mpijob_whose_launcher_goes_on_is_said(helm: Path, chart_with_visible_notes: Path) -> None:
+def test_19_failed_mpijob_whose_launcher_goes_on_is_reported(helm: Path, chart_with_visible_notes: Path) -> None:
     """mpi-operator sets the condition Failed after a worker was evicted."""
     text = notes(helm, chart_with_visible_notes)
 

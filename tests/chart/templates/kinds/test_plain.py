@@ -69,7 +69,7 @@ def test_launcher_finds_hostfile_and_key(helm: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("role", ["Launcher", "Worker"])
-def test_key_is_one_that_ssh_takes(helm: Path, values: tuple[str, ...], mode: int, folder: str, role: str) -> None:
+def test_key_is_accepted_by_ssh(helm: Path, values: tuple[str, ...], mode: int, folder: str, role: str) -> None:
     rendered = plain(helm, *values)
 
     (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
@@ -81,7 +81,7 @@ def test_key_is_one_that_ssh_takes(helm: Path, values: tuple[str, ...], mode: in
     assert ("fsGroup" in rendered.pod(role)["securityContext"]) == (mode == 0o440)
 
 
-def test_no_key_is_in_what_helm_keeps(helm: Path) -> None:
+def test_no_key_is_stored_by_helm(helm: Path) -> None:
     secret = plain(helm).find("Secret")
 
     assert secret["metadata"]["name"] == "run1-plain-ssh"
@@ -109,7 +109,7 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"run1-keygen-{RUN1}", "namespace": "default"}]
 
 
-def test_own_secret_takes_the_place_of_the_one_made(helm: Path) -> None:
+def test_own_secret_replaces_the_generated_one(helm: Path) -> None:
     rendered = plain(helm, "ssh.secretName=mine")
 
     assert not {"Secret", "Role", "RoleBinding"} & set(rendered.kinds())
@@ -144,7 +144,7 @@ def test_workers_end_with_the_launcher(helm: Path) -> None:
     assert launcher["activeDeadlineSeconds"] == worker["activeDeadlineSeconds"] == 60
 
 
-def test_launcher_is_made_anew_by_kubernetes_only_when_it_was_killed_or_deleted(helm: Path) -> None:
+def test_launcher_is_recreated_by_kubernetes_only_when_it_was_killed_or_deleted(helm: Path) -> None:
     launcher = plain(helm).replicas["Launcher"]
 
     assert launcher["backoffLimit"] == 10

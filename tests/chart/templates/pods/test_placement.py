@@ -72,7 +72,7 @@ def test_spread_that_is_required_lets_a_worker_wait(helm: Path) -> None:
 NEAR = "workers.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]."
 
 
-def test_workers_are_packed_beside_what_the_user_asks(helm: Path) -> None:
+def test_workers_are_packed_next_to_the_users_requests(helm: Path) -> None:
     values = ("workers.topology.policy=pack", NEAR + "weight=1", NEAR + "podAffinityTerm.topologyKey=rack")
 
     near = render_with(helm, values).pod("Worker")["affinity"]["podAffinity"]

@@ -67,7 +67,7 @@ def test_user_can_be_another(helm3: Path, kind: str) -> None:
 
 
 @every_kind
-def test_rdma_gives_devices_and_locked_memory_to_those_that_train(helm3: Path, kind: str) -> None:
+def test_rdma_gives_devices_and_locked_memory_to_the_training_pods(helm3: Path, kind: str) -> None:
     values = ("podSecurity=privileged", "network.rdma.resource=vpc.amazonaws.com/efa", "network.rdma.count=4")
 
     for role, pod in render_with(helm3, (*KINDS[kind], *values)).pods().items():

@@ -76,7 +76,7 @@ def test_first_container_has_the_name_that_the_operator_looks_for(helm: Path, ki
 
 
 @every_kind
-def test_those_that_train_have_memory_to_share_and_the_users_volumes(helm: Path, kind: str) -> None:
+def test_training_pods_have_shared_memory_and_the_users_volumes(helm: Path, kind: str) -> None:
     values = ("workers.shm=8Gi", "volumes[0].name=v", "volumeMounts[0].name=v", "volumeMounts[0].mountPath=/v")
 
     for role, pod in render_with(helm, (*KINDS[kind], *values)).pods().items():
@@ -129,7 +129,7 @@ def test_servers_and_scheduler_follow_their_values(helm: Path) -> None:
     assert "nodeSelector" not in rendered.pod("Worker")
 
 
-def test_more_fields_of_the_pod_are_passed_to_those_that_train(helm: Path) -> None:
+def test_podspec_fields_reach_the_training_pods(helm: Path) -> None:
     values = ("workers.podSpec.runtimeClassName=nvidia", "workers.podSpec.terminationGracePeriodSeconds=1000000")
 
     rendered = render_with(helm, (*KINDS["pytorchjob-master"], *values))
@@ -164,7 +164,7 @@ def test_ssh_port_on_the_nodes_network_is_told_to_the_scheduler(helm: Path, kind
     assert "ports" not in render_with(helm, (*KINDS[kind], *port)).container("Worker")
 
 
-def test_container_that_trains_claims_what_the_pod_does(helm: Path) -> None:
+def test_training_container_has_the_pods_resource_claims(helm: Path) -> None:
     values = ("workers.gpus=0", "workers.podSpec.resourceClaims[0].name=gpu", *SIDE)
 
     rendered = render_with(helm, (*values, "workers.podSpec.resourceClaims[0].resourceClaimName=gpus"))

@@ -31,7 +31,7 @@ def test_no_pod_uses_the_default_account(helm: Path, kind: str) -> None:
 
 
 @every_kind
-def test_account_of_the_users_is_taken_as_it_is(helm: Path, kind: str) -> None:
+def test_service_account_of_the_user_is_used_unchanged(helm: Path, kind: str) -> None:
     rendered = render_with(helm, (*KINDS[kind], "serviceAccountName=cloud"))
 
     assert {pod["serviceAccountName"] for role, pod in rendered.pods().items() if role != "Keygen"} == {"cloud"}

@@ -71,7 +71,7 @@ def test_registry_and_pull_secrets_of_the_chart_above_are_on_every_pod(helm: Pat
         pytest.param("checker:1.2", "checker:1.2", id="one-word"),
     ],
 )
-def test_registry_of_the_chart_above_takes_the_place_of_the_images_own(helm: Path, image: str, found: str) -> None:
+def test_registry_of_the_parent_chart_replaces_the_images_own(helm: Path, image: str, found: str) -> None:
     values = (REGISTRY, PREFLIGHT, f"preflight.image={image}")
 
     hooks = render(helm, *set_arguments(*values), *REAL_CLUSTER).hooks
@@ -87,14 +87,14 @@ def test_null_of_the_chart_above_is_nothing(helm: Path) -> None:
 
 
 @pytest.mark.parametrize("image", ["Team/App", "team/app/", "a//b", "registry.example.com/Team/app", "team/app-"])
-def test_image_that_no_kubelet_takes_is_refused(helm: Path, image: str) -> None:
+def test_image_that_kubelet_refuses_is_refused(helm: Path, image: str) -> None:
     assert "/image/repository" in refusal(helm, *set_arguments(f"image.repository={image}"))
 
 
 @pytest.mark.parametrize(
     "image", ["", "app", "localhost/a_b/c__d", "Registry.example.com:5000/a/b-c.d", "10.0.0.1:5000/x"]
 )
-def test_image_that_a_kubelet_takes_is_accepted(helm: Path, image: str) -> None:
+def test_image_that_kubelet_accepts_is_accepted(helm: Path, image: str) -> None:
     render_with(helm, (f"image.repository={image}",))
 
 

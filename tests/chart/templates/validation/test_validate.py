@@ -274,7 +274,7 @@ def test_release_name_that_is_no_host_name_is_refused(helm: Path, refused: str, 
     render(helm, release=accepted)
 
 
-def test_all_broken_rules_are_told_in_one_answer(helm: Path) -> None:
+def test_all_broken_rules_are_reported_in_one_answer(helm: Path) -> None:
     wrong = ["framework=pytorch", "gpus=5", "data.uri=s3://digits", "launcher.memory=1Gi", "runAsUser=0"]
 
     message = refusal(helm, *set_arguments(wrong))
