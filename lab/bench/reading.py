@@ -47,7 +47,7 @@ class Run:
 
     seconds: float
     processor_seconds: float
-    first_question: float
+    first_request: float
     megabytes: float
 
 
@@ -59,7 +59,7 @@ class Server:
     kubeconfig: Path
     authority: Path
 
-    def first_question(self) -> float:
+    def first_request(self) -> float:
         """Return the time of the first request since the last call, and reset it."""
         context = ssl.create_default_context(cafile=str(self.authority))
         with urllib.request.urlopen(f"{self.url}{FIRST}", context=context) as answer:
@@ -85,7 +85,7 @@ def _tell(what: str, runs: list[Run]) -> None:
         f"check, {what}: {statistics.median(seconds):.2f} s (of {RUNS}: {min(seconds):.2f} to {max(seconds):.2f}), "
         f"{statistics.median(run.processor_seconds for run in runs):.2f} s of processor, "
         f"{max(run.megabytes for run in runs):.0f} MB at most, "
-        f"first question after {statistics.median(run.first_question for run in runs) * 1000:.0f} ms",
+        f"first request after {statistics.median(run.first_request for run in runs) * 1000:.0f} ms",
         flush=True,
     )
 
@@ -110,7 +110,7 @@ def _bare_reading(server: Server) -> float:
 def _check(program: str, manifest: Path, server: Server) -> Run:
     command = [program, "check", "-o", "json", "--manifest", str(manifest)]
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
-    server.first_question()
+    server.first_request()
     started = time.monotonic()
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -121,7 +121,7 @@ def _check(program: str, manifest: Path, server: Server) -> Run:
     seconds = time.monotonic() - started
     if process.returncode != 0 or json.loads(answer)["verdict"] != "fits":
         raise LabError(f"{shlex.join(command)} ended with {process.returncode}: {answer}")
-    return Run(seconds, usage.ru_utime + usage.ru_stime, server.first_question() - started, usage.ru_maxrss / 1000)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, server.first_request() - started, usage.ru_maxrss / 1000)
 
 
 def _manifest(path: Path, workers: int, amounts: dict[str, str], **spec: Any) -> Path:

@@ -39,8 +39,8 @@ def main() -> None:
 
 def _decided(nodes: list[Node], roles: Job) -> object:
     """Decide for the job at its full size, as `judge` does before it tries smaller sizes."""
-    question = compact(nodes, reduced(nodes, roles, roles[-1]))
-    return judge(nodes, roles, roles[-1]) if question.free_of_rules else decide(question, BUDGET)
+    problem = compact(nodes, reduced(nodes, roles, roles[-1]))
+    return judge(nodes, roles, roles[-1]) if problem.free_of_rules else decide(problem, BUDGET)
 
 
 def _timed(work: Callable[..., T], *arguments: object) -> tuple[T, float]:

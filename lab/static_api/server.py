@@ -28,7 +28,7 @@ DISCOVERY = {
     f"/apis/{GROUP}/{VERSION}": {"resources": [{"name": "pytorchjobs", "kind": "PyTorchJob"}]},
 }
 # Returns the monotonic time of the first other request since the last call of this path.
-FIRST = "/first-question"
+FIRST = "/first-request"
 
 
 class Listing:
@@ -76,7 +76,7 @@ class Server(ThreadingHTTPServer):
         self.lists = {"/api/v1/nodes": Listing(nodes()), PODS: Listing(pods())}
         self.pods_in_protobuf = ProtobufListing(pods_in_protobuf())
         self.numbers = {node_name(number): number for number in range(NODES)}
-        self.first_question: float | None = None
+        self.first_request: float | None = None
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.load_cert_chain(certificate)
 
@@ -95,10 +95,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         if url.path == FIRST:
-            first, self.server.first_question = self.server.first_question, None
+            first, self.server.first_request = self.server.first_request, None
             self._answer(200, {"monotonic": first})
             return
-        self.server.first_question = self.server.first_question or time.monotonic()
+        self.server.first_request = self.server.first_request or time.monotonic()
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         if url.path in self.server.lists:
             self._list(self._accepted(url.path), query)
