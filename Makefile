@@ -26,7 +26,8 @@ test-%: setup ## run one part: unit, install, chart, trainer or cluster
 lint: setup ## ruff, mypy, shellcheck, yamllint, helm lint, import-linter
 	@PATH=$(VENV)/bin:$$PATH lab/lint.sh
 
-schema: setup ## write charts/distrain/values.schema.json and docs/values.md from schemas/
+schema: setup ## write the chart's values.schema.json and files/models.json, and docs/values.md
+	@PYTHONPATH=trainer $(PYTHON) -m schemas.models
 	@$(PYTHON) -m schemas.build
 	@$(PYTHON) -m schemas.document
 

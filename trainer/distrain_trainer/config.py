@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from distrain_trainer.errors import ArgumentError
+from distrain_trainer.models import MODELS
 from distrain_trainer.models.user import is_users
 
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 STRATEGIES = ("allreduce", "parameter-server")
-MODELS = ("mnist", "resnet50", "vgg16")
 PRECISIONS = ("fp32", "fp16", "bf16")
 OPTIMIZERS = ("sgd", "adam")
 RESUMES = ("auto", "never")

@@ -17,6 +17,7 @@ from distrain.check import snapshot_file
 from distrain.check.cluster_state import OverPods, over
 from distrain.commands.arguments import meant
 from distrain.commands.kube_flags import connected
+from distrain.derive import models
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import MeasuredNodes, measured
 from distrain.derive.room import StatedNodes
@@ -24,7 +25,7 @@ from distrain.errors import DistrainError, HelmError, UnreachableError, ValuesEr
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, find
 from distrain.init.nodes import SuggestedNodes, of_nodes, stated
-from distrain.init.values_file import Wish, models, text
+from distrain.init.values_file import Wish, text
 from distrain.values import commented_yaml
 from distrain.workload.manifest import Job
 
@@ -119,7 +120,7 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
     for flag, entry in entries.items():
         _refuse_unknown(flag, getattr(options, flag), entry["enum"])
     if options.model and ":" not in options.model:
-        _refuse_unknown("model", options.model, models(), ", or module:function, which makes one of your own")
+        _refuse_unknown("model", options.model, models.names(), ", or module:function, which makes one of your own")
     if options.data and not DATA.match(options.data):
         words = "is neither s3://bucket/path nor the absolute path of a folder; leave it out for random data"
         raise ValuesError(f"--data: {options.data} {words}")

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.derive import formulas
+from distrain.derive.models import describe
 from distrain.errors import ValuesError
 from distrain.workload.manifest import Job
 
@@ -57,7 +58,7 @@ class Trainer(Struct, frozen=True):
 
     @property
     def parameters(self) -> int | None:
-        return formulas.parameters_of(self.model, self.framework) if self.is_usual else None
+        return describe(self.model).parameters.get(self.framework) if self.is_usual else None
 
 
 def size_of(job: Job, gpu_resource: str) -> Size:
@@ -117,11 +118,11 @@ def _of_steps(size: Size, trainer: Trainer) -> Iterator[Figure]:
     alone = ", as each worker's batch is a step of its own" if own != batch else ""
     rise = f", reached over the first {trainer.warmup} steps" if trainer.warmup else ""
     yield "learning rate", words + alone + rise
-    if trainer.model in formulas.DATA_SETS:
-        name, samples = formulas.DATA_SETS[trainer.model]
-        steps = formulas.steps_per_epoch(samples, batch)
+    if data_set := describe(trainer.model).data_set:
+        steps = formulas.steps_per_epoch(data_set.samples, batch)
+        words = f"{steps} = {data_set.samples} / {batch} rounded up, if the data is {data_set.name}"
         all_ = f"; {trainer.epochs * steps} in {trainer.epochs} epochs" if trainer.epochs else ""
-        yield "steps per epoch", f"{steps} = {samples} / {batch} rounded up, if the data is {name}{all_}"
+        yield "steps per epoch", words + all_
 
 
 def _ranks_of_an_update(size: Size, trainer: Trainer) -> int:
@@ -138,13 +139,10 @@ def _of_gradients(size: Size, trainer: Trainer) -> Iterator[Figure]:
             yield "all-reduce", f"a rank sends {times:.3g} times the bytes of the gradients each step, 2 (N-1) K / N"
         return
     size_of_all = formulas.gradient_bytes(trainer.parameters)
-    yield (
-        "gradients",
-        (
-            f"K = {_bytes(size_of_all)} = 4 bytes x {trainer.parameters / 1e6:.4g} million parameters "
-            f"({formulas.SHAPES[trainer.model]})"
-        ),
-    )
+    model = describe(trainer.model)
+    counted = f"{trainer.parameters / 1e6:.4g} million parameters"
+    images = f"{'x'.join(map(str, model.shape))}, {model.classes} classes"
+    yield "gradients", f"K = {_bytes(size_of_all)} = 4 bytes x {counted} ({images})"
     if size.ranks > 1:
         yield from _traffic(size, size_of_all)
     if size.workers > 1:
@@ -169,7 +167,7 @@ def _communication(size: Size, trainer: Trainer, gradients: int) -> str:
     else:
         seconds = formulas.ring_seconds(gradients, size.ranks, BANDWIDTH)
     words = f"{_time(seconds)} a step at {BANDWIDTH / 1e9:g} Gbit/s between nodes"
-    rate = formulas.P100_IMAGES_PER_SECOND.get(trainer.model)
+    rate = describe(trainer.model).p100_images_per_second
     if not rate or not size.gpus:
         return words
     computation = trainer.batch_size / rate

@@ -14,25 +14,6 @@ BASE_BATCH = 256
 # Gradients are sent and weights are stored in fp32, whatever trainer.precision is.
 BYTES_PER_NUMBER = 4
 
-# Trainable parameters of each model at the shapes below, by framework. VGG16 (Simonyan and Zisserman 2014,
-# arXiv:1409.1556) has 138.36 million, ResNet50 (He et al. 2015, arXiv:1512.03385) 25.56 million. Keras and Gluon add
-# biases before some of ResNet50's batch normalizations.
-VGG16 = 138_357_544
-RESNET50 = {"pytorch": 25_557_032, "tensorflow": 25_583_592, "mxnet": 25_575_912}
-MNIST = 421_642
-SHAPES = {"vgg16": "224x224x3, 1000 classes", "resnet50": "224x224x3, 1000 classes", "mnist": "28x28x1, 10 classes"}
-
-# The data set on which each model is commonly trained, and the number of its training samples.
-DATA_SETS = {
-    "vgg16": ("ImageNet", 1_281_167),
-    "resnet50": ("ImageNet", 1_281_167),
-    "mnist": ("MNIST", 60_000),
-}
-
-# Images per second of one NVIDIA P100 in fp32 at batch size 64: tf_cnn_benchmarks, May 2017, DGX-1, synthetic data
-# (tensorflow.org/performance/benchmarks). On a faster GPU a step is shorter and communication takes a larger share.
-P100_IMAGES_PER_SECOND = {"vgg16": 154.0, "resnet50": 219.0}
-
 # Mean days between failures that end a job, per GPU: 6.50 failures in 1000 node-days of nodes with 8 GPUs, cluster
 # RSC-1 of Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
 # arXiv:2410.21680).
@@ -156,10 +137,3 @@ def checkpoint_bytes(parameters: int, optimizer: str) -> int:
     """
     states = {"sgd": 1, "adam": 2}[optimizer]
     return parameters * BYTES_PER_NUMBER * (1 + states)
-
-
-def parameters_of(model: str, framework: str) -> int | None:
-    """Return the number of a model's trainable parameters at its SHAPES, None for a user's own model."""
-    if model == "resnet50":
-        return RESNET50[framework]
-    return {"vgg16": VGG16, "mnist": MNIST}.get(model)

@@ -1,7 +1,6 @@
 """Write the values file of `init`, before `derive` completes it.
 
-A key's comment comes from the chart's values.yaml, otherwise from the schema's description. Only this module knows how
-each model is commonly trained.
+A key's comment comes from the chart's values.yaml, otherwise from the schema's description.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from distrain.derive.formulas import SHAPES
+from distrain.derive.models import describe
 from distrain.init.nodes import SuggestedNodes
 from distrain.values import commented_yaml
 
@@ -22,15 +21,6 @@ SECRET = "s3-credentials"
 VOLUME = "training-data"
 # A run on random data only measures speed and needs no more steps.
 STEPS = 100
-
-# Learning rates for a batch of 256. ResNet50's rate and epochs are from Goyal et al. 2017. VGG16's are from Simonyan
-# and Zisserman 2014, who also used a batch of 256.
-TRAINING: Mapping[str, Mapping[str, Any]] = {
-    "mnist": {"batchSize": 64, "learningRate": 0.05, "epochs": 5},
-    "resnet50": {"batchSize": 64, "learningRate": 0.1, "warmup": 500, "epochs": 90},
-    "vgg16": {"batchSize": 64, "learningRate": 0.01, "epochs": 74},
-}
-OWN_MODEL: Mapping[str, Any] = {"batchSize": 32, "learningRate": 0.01, "epochs": 10}
 
 
 class Wish(Struct, frozen=True):
@@ -52,11 +42,6 @@ class Setting(Struct, frozen=True):
     path: tuple[str, ...]
     value: Any
     change: str = ""
-
-
-def models() -> list[str]:
-    """Return the names of the trainer's built-in models."""
-    return sorted(SHAPES)
 
 
 def text(wish: Wish, suggested: SuggestedNodes, chart: commented_yaml.Section, schema: Mapping[str, Any]) -> str:
@@ -118,19 +103,20 @@ def _image(wish: Wish) -> Iterator[Setting]:
 
 
 def _trainer(wish: Wish) -> Iterator[Setting]:
-    usual = TRAINING.get(wish.model, OWN_MODEL)
+    model = describe(wish.model)
+    usual = model.training
     yield Setting(("trainer", "model"), wish.model)
-    yield Setting(("trainer", "batchSize"), usual["batchSize"])
-    length = ("epochs", usual["epochs"]) if wish.data else ("steps", STEPS)
+    yield Setting(("trainer", "batchSize"), usual.batch_size)
+    length = ("epochs", usual.epochs) if wish.data else ("steps", STEPS)
     yield Setting(("trainer", length[0]), length[1])
-    if wish.gpus and wish.model in TRAINING and wish.model != "mnist":
-        yield Setting(("trainer", "precision"), "fp16")
-    yield Setting(("trainer", "learningRate"), usual["learningRate"])
-    if wish.data and "warmup" in usual:
-        yield Setting(("trainer", "warmup"), usual["warmup"])
-    if wish.data and "224x224" in SHAPES.get(wish.model, ""):
+    if wish.gpus and usual.precision != "fp32":
+        yield Setting(("trainer", "precision"), usual.precision)
+    yield Setting(("trainer", "learningRate"), usual.learning_rate)
+    if wish.data and usual.warmup:
+        yield Setting(("trainer", "warmup"), usual.warmup)
+    if wish.data and model.smallest is None:
         # Photographs differ in size: the trainer scales the shorter side and crops the rest.
-        yield Setting(("trainer", "extraArgs"), ["--image-size=224"])
+        yield Setting(("trainer", "extraArgs"), [f"--image-size={model.shape[0]}"])
 
 
 def _data(wish: Wish) -> Iterator[Setting]:

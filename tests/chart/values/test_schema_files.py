@@ -13,7 +13,9 @@ import referencing
 import yaml
 from referencing.jsonschema import DRAFT202012
 
-from schemas import build, document, kubernetes
+from distrain_trainer.models import MODELS, user
+from distrain_trainer.models.description import Model
+from schemas import build, document, kubernetes, models
 from tests.chart.rendering import CHART, REPOSITORY, VALUES
 from tests.chart.values.schema_entries import ENTRIES, LEAVES, Schema
 
@@ -27,6 +29,34 @@ def test_json_is_what_the_yaml_builds() -> None:
 
 def test_list_of_values_is_what_the_yaml_builds() -> None:
     assert document.document() == document.TARGET.read_text(encoding="utf-8"), "run `make schema`"
+
+
+def test_models_for_the_plugin_are_what_the_trainer_describes() -> None:
+    assert models.build() == models.TARGET.read_text(encoding="utf-8"), "run `make schema`"
+
+
+def test_schema_names_every_model() -> None:
+    entry = ENTRIES["trainer.model"]
+
+    assert entry["pattern"].startswith(f"^({'|'.join(MODELS)}|[A-Za-z_]")
+    assert f"to train, {', '.join(MODELS)} or module:function," in entry["description"]
+
+
+def test_training_page_has_a_row_for_every_model() -> None:
+    page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
+    described = [*MODELS.values(), user.MODEL]
+
+    _header, *rows = re.findall(
+        r"^\| `(.*)` \| (.*) \| (.*) \|$", page.partition("## Models\n")[2].partition("\n#")[0], re.M
+    )
+
+    assert rows == [(model.name, model.title, images_of(model)) for model in described]
+
+
+def images_of(model: Model) -> str:
+    if model is user.MODEL:
+        return "what you say"
+    return f"images from {model.smallest}x{model.smallest}" if model.smallest else "x".join(map(str, model.shape))
 
 
 def test_kubernetes_types_are_those_of_the_pinned_release() -> None:

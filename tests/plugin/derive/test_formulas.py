@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distrain.derive import formulas
+from distrain.derive.models import describe
 from distrain_trainer import schedule
 from distrain_trainer.config import Config
 from distrain_trainer.data.sampler import part_of_epoch
@@ -77,34 +78,8 @@ def test_one_server_sends_the_weights_to_all_workers() -> None:
     assert formulas.server_bytes(1000, workers=8, servers=8) == 1000
 
 
-@pytest.mark.parametrize(
-    ("model", "framework", "millions"),
-    [
-        pytest.param("vgg16", "tensorflow", 138.36, id="vgg16"),
-        pytest.param("resnet50", "pytorch", 25.56, id="resnet50"),
-        # Keras counts 26 560 biases in addition.
-        pytest.param("resnet50", "tensorflow", 25.58, id="resnet50-keras"),
-    ],
-)
-def test_models_have_the_published_numbers_of_parameters(model: str, framework: str, millions: float) -> None:
-    parameters = formulas.parameters_of(model, framework)
-
-    assert parameters is not None
-    assert parameters / 1e6 == pytest.approx(millions, abs=0.005)
-
-
-def test_small_model_is_counted_by_its_layers() -> None:
-    layers = [(9 * 1 + 1) * 32, (9 * 32 + 1) * 64, (64 * 7 * 7 + 1) * 128, (128 + 1) * 10]
-
-    assert sum(layers) == formulas.parameters_of("mnist", "pytorch")
-
-
-def test_model_of_the_user_has_no_known_parameters() -> None:
-    assert formulas.parameters_of("my_models:net", "pytorch") is None
-
-
 def test_gradients_of_vgg16_are_half_a_gigabyte() -> None:
-    assert formulas.gradient_bytes(formulas.VGG16) == 553_430_176
+    assert formulas.gradient_bytes(describe("vgg16").parameters["pytorch"]) == 553_430_176
 
 
 @pytest.mark.parametrize(

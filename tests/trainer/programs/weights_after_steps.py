@@ -16,12 +16,12 @@ from distrain_trainer.config import parse
 from distrain_trainer.errors import holds_weights_only, rank_from_environment
 
 
-def small(shape: Any, classes: int) -> Any:
+def small(model: Any, classes: int) -> Any:
     from mxnet.gluon import nn
 
-    model = nn.HybridSequential()
-    model.add(nn.Conv2D(8, 3, activation="relu"), nn.Flatten(), nn.Dense(classes))
-    return model
+    block = nn.HybridSequential()
+    block.add(nn.Conv2D(8, 3, activation="relu"), nn.Flatten(), nn.Dense(classes))
+    return block
 
 
 def save(config: Any, dataset: Any, model: Any, *rest: Any) -> float:
@@ -33,5 +33,5 @@ def save(config: Any, dataset: Any, model: Any, *rest: Any) -> float:
 if not holds_weights_only():
     module: Any = importlib.import_module(__main__.program_of(parse(sys.argv[1:])))
     module.evaluate = save
-    module.models._mnist = small
+    module.models._included = small
 __main__.main(sys.argv[1:])

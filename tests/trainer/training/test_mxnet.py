@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from distrain_trainer.models import MODELS
 from tests.trainer.conftest import (
     DIGITS_IN_IMAGE,
     SCRIPTS,
@@ -111,9 +112,12 @@ def test_parameter_server_without_an_operator_is_refused_in_one_line(kvstore: Pr
 
 def test_models_have_their_published_parameters(digits: Path) -> None:
     count = (
-        "from distrain_trainer.mxnet.models import build, count_parameters; "
-        "print([count_parameters(build(name, shape=(224, 224, 3), classes=1000)) for name in ('resnet50', 'vgg16')])"
+        "from distrain_trainer.models import MODELS\n"
+        "from distrain_trainer.mxnet.models import build, count_parameters\n"
+        "for name, described in MODELS.items():\n"
+        "    print(name, count_parameters(build(name, shape=described.shape, classes=described.classes)))"
     )
     run = run_in_image("mxnet", ["python3", "-c", count], digits, env=None, mounts=None, timeout=120)
 
-    assert run.stdout == "[25575912, 138357544]\n", run.stderr
+    expected = [f"{name} {described.parameters['mxnet']}" for name, described in MODELS.items()]
+    assert run.stdout.splitlines() == expected, run.stderr

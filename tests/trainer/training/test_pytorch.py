@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from distrain_trainer.errors import SECONDS_FOR_RANK_0
+from distrain_trainer.models import MODELS
 from tests.matrix import one_of
 from tests.trainer.conftest import (
     DIGITS_IN_IMAGE,
@@ -121,10 +122,12 @@ def python(
 @pytest.mark.parametrize(
     ("model", "shape", "classes", "parameters"),
     [
-        pytest.param("vgg16", (224, 224, 3), 1000, 138_357_544, id="vgg16"),
-        pytest.param("resnet50", (224, 224, 3), 1000, 25_557_032, id="resnet50"),
+        *(
+            pytest.param(model.name, model.shape, model.classes, model.parameters["pytorch"], id=model.name)
+            for model in MODELS.values()
+        ),
         # 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
-        pytest.param("mnist", (8, 8, 1), 10, 53_002, id="mnist"),
+        pytest.param("mnist", (8, 8, 1), 10, 53_002, id="mnist-of-8x8"),
     ],
 )
 def test_model_has_its_published_parameters(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from distrain_trainer.loop.progress_line import PREFIX
+from distrain_trainer.models import MODELS
 from tests.matrix import one_of
 from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused, tried_by
 
@@ -172,15 +173,22 @@ def test_storage_that_cannot_serve_ends_the_run_in_one_line(
     assert run.stdout == ""
 
 
-def test_resnet50_trains_with_its_published_parameters(mpirun: Mpirun) -> None:
+def test_models_have_their_published_parameters(mpirun: Mpirun) -> None:
     count = (
-        "from distrain_trainer.tensorflow.models import build; "
-        "model = build('resnet50', shape=(224, 224, 3), classes=1000); "
-        "print(sum(variable.shape.num_elements() for variable in model.trainable_variables))"
+        "from distrain_trainer.models import MODELS; from distrain_trainer.tensorflow.models import build\n"
+        "for name, described in MODELS.items():\n"
+        "    model = build(name, shape=described.shape, classes=described.classes)\n"
+        "    print(name, sum(variable.shape.num_elements() for variable in model.trainable_variables))"
     )
-    parameters = mpirun("python3", "-c", count, ranks=1)
+
+    run = mpirun("python3", "-c", count, ranks=1)
+
+    expected = [f"{name} {described.parameters['tensorflow']}" for name, described in MODELS.items()]
+    assert run.stdout.splitlines() == expected, run.stderr
+
+
+def test_resnet50_trains(mpirun: Mpirun) -> None:
     run = mpirun(*TRAINER, "--model", "resnet50", "--steps", "2", "--batch-size", "1", ranks=1)
 
-    assert parameters.stdout == "25583592\n", parameters.stderr
     assert run.returncode == 0, run.stderr
     assert re.search(r"^total images/sec: \d", run.stdout, re.MULTILINE)

@@ -13,6 +13,7 @@ from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image,
 from distrain_trainer.data.samples import Samples, Shape, size_text
 from distrain_trainer.data.shards import Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
+from distrain_trainer.models import MODELS, describe
 from distrain_trainer.storage import Retry, Store, open_store
 
 TRAIN, TESTS = "train/", ("val/", "test/")
@@ -20,11 +21,6 @@ EXPECTED = (
     "MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards; "
     "the last two may lie below train/ and val/"
 )
-
-# Height, width, channels and classes of each model's usual data. OWN is the default for a user's model.
-KNOWN = {"mnist": (28, 28, 1, 10), "resnet50": (224, 224, 3, 1000), "vgg16": (224, 224, 3, 1000)}
-OWN = (224, 224, 3, 1000)
-FIXED = ("resnet50", "vgg16")
 
 
 @dataclass(frozen=True)
@@ -157,18 +153,18 @@ def _is_in(name: str, folder: str) -> bool:
 
 
 def _known_classes(config: Config) -> int:
-    return config.classes or KNOWN.get(config.model, OWN)[3]
+    return config.classes or describe(config.model).classes
 
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
     """Return the decoder of the images, to the size of --image-size if given, otherwise to the first image's size."""
     size = config.image_size
     shape = (size, size, 3) if size is not None else shape_of(content, name)
-    if config.model in FIXED and size is None and shape != KNOWN[config.model][:3]:
-        height, width, _ = KNOWN[config.model][:3]
+    model = describe(config.model)
+    if model.smallest is None and size is None and shape != model.shape:
         raise DataError(
-            f"trainer.model: {config.model} takes images of {height}x{width}x3, and {name} is {size_text(shape)}; "
-            f"{REMEDY.format(height)}"
+            f"trainer.model: {config.model} takes images of {size_text(model.shape)}, and {name} is "
+            f"{size_text(shape)}; {REMEDY.format(model.shape[0])}"
         )
     return Decoder(shape, scales=size is not None, first=name, augments=True, seed=config.seed)
 
@@ -186,33 +182,37 @@ def _with_classes(config: Config, dataset: Dataset) -> Dataset:
 
 def _synthetic(config: Config) -> Dataset:
     """Return one batch of random noise as the data set."""
-    height, width, channels, classes = KNOWN.get(config.model, OWN)
+    model = describe(config.model)
+    height, width, channels = model.shape
     if config.image_size is not None:
         height = width = config.image_size
     _require_shape_of_model(config, (height, width, channels))
     random = np.random.default_rng(config.seed)
     images = random.integers(0, 256, (config.batch_size, height, width, channels), dtype=np.uint8)
-    classes = config.classes or classes
+    classes = config.classes or model.classes
     return Dataset(idx.Arrays(images, random.integers(0, classes, config.batch_size)), test=None, classes=classes)
 
 
 def _require_shape_of_model(config: Config, shape: Shape) -> None:
-    # The small CNN pools twice, so it needs 4x4 pixels or more.
-    if config.model == "mnist" and min(shape[:2]) < 4:
-        raise DataError(
-            f"data.uri: images of {size_text(shape)} are too small for trainer.model mnist; give 4x4 or more"
-        )
-    if config.model not in FIXED or shape == KNOWN[config.model][:3]:
+    model = describe(config.model)
+    if model.smallest is not None:
+        if min(shape[:2]) < model.smallest:
+            raise DataError(
+                f"data.uri: images of {size_text(shape)} are too small for trainer.model {config.model}; "
+                f"give {model.smallest}x{model.smallest} or more"
+            )
         return
-    takes = KNOWN[config.model][:3]
+    if shape == model.shape:
+        return
     if config.image_size is not None:
         raise DataError(
             f"trainer.extraArgs: --image-size={config.image_size} makes images of {size_text(shape)}, and "
-            f"trainer.model {config.model} takes {size_text(takes)}; make it --image-size={takes[0]}"
+            f"trainer.model {config.model} takes {size_text(model.shape)}; make it --image-size={model.shape[0]}"
         )
+    any_size = " or ".join(name for name, other in MODELS.items() if other.smallest is not None)
     raise DataError(
-        f"trainer.model: {config.model} takes images of {size_text(takes)}, and data.uri holds {size_text(shape)}; "
-        "set trainer.model=mnist"
+        f"trainer.model: {config.model} takes images of {size_text(model.shape)}, and data.uri holds "
+        f"{size_text(shape)}; set trainer.model={any_size}"
     )
 
 

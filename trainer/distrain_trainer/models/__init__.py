@@ -1,1 +1,18 @@
-"""Load a user's model by name (user.py). Each framework's package builds the included models in its models.py."""
+"""Describe the included models, and load a user's.
+
+One file per model holds its layers, the data that it takes and how it is commonly trained. Each framework's package
+builds a model from its description. `make schema` writes what the plugin needs into charts/distrain/files/models.json,
+because the packaged plugin holds the chart but not the trainer.
+"""
+
+from __future__ import annotations
+
+from distrain_trainer.models import mnist, resnet50, user, vgg16
+from distrain_trainer.models.description import Model
+
+MODELS = {model.name: model for model in (mnist.MODEL, resnet50.MODEL, vgg16.MODEL)}
+
+
+def describe(name: str) -> Model:
+    """Return the description of an included model, or for a user's model what is assumed of it."""
+    return MODELS.get(name, user.MODEL)

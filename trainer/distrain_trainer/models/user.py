@@ -18,8 +18,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from distrain_trainer.errors import ArgumentError
+from distrain_trainer.models.description import Model, Shape, Training
 
-Shape = tuple[int, ...]
+# What is assumed of a user's model: the size of synthetic images, and where the training may begin.
+MODEL = Model(
+    name="module:function",
+    title="your own",
+    shape=(224, 224, 3),
+    classes=1000,
+    smallest=1,
+    training=Training(batch_size=32, learning_rate=0.01, epochs=10),
+)
 
 
 def is_users(name: str) -> bool:

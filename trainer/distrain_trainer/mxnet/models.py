@@ -9,18 +9,16 @@ import mxnet as mx
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
 
-from distrain_trainer.models import user
+from distrain_trainer.models import MODELS, user
+from distrain_trainer.models.description import Convolution, Dense, Dropout, Flatten, Layer, MaxPooling, Model, Shape
 
 
-def build(name: str, *, shape: tuple[int, ...], classes: int, devices: Sequence[Any] = ()) -> Any:
+def build(name: str, *, shape: Shape, classes: int, devices: Sequence[Any] = ()) -> Any:
     """Build the untrained model `name` on the devices, for images of `shape` (height, width, channels).
 
     Raises ArgumentError when a user's function returns no model, or a model that does not fit the data.
     """
-    if user.is_users(name):
-        model = _users(name, shape, classes)
-    else:
-        model = {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
+    model = _users(name, shape, classes) if user.is_users(name) else _included(MODELS[name], classes)
     # Gluon infers the layers' sizes from the images' shape. A forward pass would do so too, but it leaves the weights
     # in a memory layout of oneDNN, which neither Horovod nor a parameter server can send.
     height, width, channels = shape
@@ -29,7 +27,7 @@ def build(name: str, *, shape: tuple[int, ...], classes: int, devices: Sequence[
     return model
 
 
-def _users(name: str, shape: tuple[int, ...], classes: int) -> Any:
+def _users(name: str, shape: Shape, classes: int) -> Any:
     model = user.build(name, shape=shape, classes=classes, kind=mx.gluon.HybridBlock, kind_name="HybridBlock")
     height, width, channels = shape
 
@@ -52,30 +50,24 @@ def count_parameters(model: Any) -> int:
     return sum(each.data().size for each in trained)
 
 
-def _mnist(shape: tuple[int, ...], classes: int) -> Any:
-    """Build a small CNN for images of 4x4 pixels or more."""
-    model = nn.HybridSequential()
-    model.add(
-        nn.Conv2D(32, 3, padding=1, activation="relu"),
-        nn.MaxPool2D(),
-        nn.Conv2D(64, 3, padding=1, activation="relu"),
-        nn.MaxPool2D(),
-        nn.Flatten(),
-        nn.Dropout(0.5),
-        nn.Dense(128, activation="relu"),
-        nn.Dense(classes),
-    )
-    return model
+def _included(model: Model, classes: int) -> Any:
+    if model.gluon:
+        return getattr(vision, model.gluon)(classes=classes)
+    block = nn.HybridSequential()
+    block.add(*(_layer(layer) for layer in model.layers), nn.Dense(classes))
+    return block
 
 
-def _resnet50(shape: tuple[int, ...], classes: int) -> Any:
-    """Build ResNet50 (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
-
-    Gluon adds biases to the 1x1 convolutions before batch normalization, 18 880 parameters more than published.
-    """
-    return vision.resnet50_v1(classes=classes)
-
-
-def _vgg16(shape: tuple[int, ...], classes: int) -> Any:
-    """Build VGG16 (Simonyan and Zisserman 2014), 138.36 million parameters at 224x224x3 and 1000 classes."""
-    return vision.vgg16(classes=classes)
+def _layer(layer: Layer) -> Any:
+    match layer:
+        case Convolution(filters, size, stride=1, is_normalized=False):
+            return nn.Conv2D(filters, size, padding=size // 2, activation="relu")
+        case MaxPooling(size, stride, padding=0):
+            return nn.MaxPool2D(size, stride)
+        case Flatten():
+            return nn.Flatten()
+        case Dropout(rate):
+            return nn.Dropout(rate)
+        case Dense(units):
+            return nn.Dense(units, activation="relu")
+    raise TypeError(f"there is no Gluon block for {layer} here; set the model's `gluon`, or add one")

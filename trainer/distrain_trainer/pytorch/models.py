@@ -7,11 +7,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from distrain_trainer.models import user
-
-VGG16_CONVOLUTIONS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-# Per stage: the number of blocks, the width inside a block, and the stride of the first block.
-RESNET50_STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
+from distrain_trainer.models import MODELS, user
+from distrain_trainer.models.description import (
+    Bottlenecks,
+    Convolution,
+    Dense,
+    Dropout,
+    Flatten,
+    GlobalAveragePooling,
+    Layer,
+    MaxPooling,
+    Model,
+    Shape,
+)
 
 
 def build(name: str, *, shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -21,7 +29,7 @@ def build(name: str, *, shape: tuple[int, int, int], classes: int) -> nn.Module:
     """
     if user.is_users(name):
         return _users(name, shape, classes)
-    return {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
+    return _included(MODELS[name], shape, classes)
 
 
 def _users(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -36,52 +44,35 @@ def _users(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
     return model.train()
 
 
-def _mnist(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """Build a small CNN for images of 4x4 pixels or more."""
-    height, width, channels = shape
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 3, padding="same"),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding="same"),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Dropout(0.5),
-        nn.Linear(64 * (height // 4) * (width // 4), 128),
-        nn.ReLU(),
-        nn.Linear(128, classes),
-    )
+def _included(model: Model, shape: Shape, classes: int) -> nn.Module:
+    modules: list[nn.Module] = []
+    for layer in model.layers:
+        modules += _modules(layer, shape[-1])
+        shape = layer.output(shape)
+    built = nn.Sequential(*modules, nn.Linear(shape[-1], classes))
+    return _initialized_after_he(built) if model.is_initialized_after_he else built
 
 
-def _vgg16(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """Build VGG16 (Simonyan and Zisserman 2014), 138.36 million parameters at 224x224x3 and 1000 classes."""
-    height, width, channels = shape
-    layers: list[nn.Module] = []
-    for stage in VGG16_CONVOLUTIONS:
-        for filters in stage:
-            layers += [nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU(inplace=True)]
-            channels = filters
-        layers.append(nn.MaxPool2d(2))
-    layers.append(nn.Flatten())
-    for inputs in (channels * (height // 32) * (width // 32), 4096):
-        layers += [nn.Linear(inputs, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5)]
-    return _initialized(nn.Sequential(*layers, nn.Linear(4096, classes)))
-
-
-def _resnet50(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """Build ResNet50 (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
-
-    A block's stride is in its 3x3 convolution, as in the ResNet50 of the training benchmarks.
-    """
-    layers = [_convolution(shape[2], 64, size=7, stride=2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
-    channels = 64
-    for blocks, width, stride in RESNET50_STAGES:
-        for block in range(blocks):
-            layers.append(_Bottleneck(channels, width, stride=stride if block == 0 else 1))
-            channels = 4 * width
-    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)]
-    return _initialized(nn.Sequential(*layers))
+def _modules(layer: Layer, channels: int) -> list[nn.Module]:
+    """Build a layer whose input has `channels` channels or features."""
+    match layer:
+        case Convolution(filters, size, stride, is_normalized=True):
+            return [_normalized(channels, filters, size=size, stride=stride), nn.ReLU(inplace=True)]
+        case Convolution(filters, size, stride):
+            return [nn.Conv2d(channels, filters, size, stride, padding=size // 2), nn.ReLU(inplace=True)]
+        case MaxPooling(size, stride, padding):
+            return [nn.MaxPool2d(size, stride, padding)]
+        case Bottlenecks(blocks, width, stride):
+            first = _Bottleneck(channels, width, stride=stride)
+            return [first, *(_Bottleneck(4 * width, width, stride=1) for _ in range(blocks - 1))]
+        case GlobalAveragePooling():
+            return [nn.AdaptiveAvgPool2d(1)]
+        case Flatten():
+            return [nn.Flatten()]
+        case Dropout(rate):
+            return [nn.Dropout(rate)]
+        case Dense(units):
+            return [nn.Linear(channels, units), nn.ReLU(inplace=True)]
 
 
 class _Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
@@ -90,27 +81,27 @@ class _Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not installed wh
     def __init__(self, channels: int, width: int, *, stride: int) -> None:
         super().__init__()
         self.convolutions = nn.Sequential(
-            _convolution(channels, width, size=1, stride=1),
+            _normalized(channels, width, size=1, stride=1),
             nn.ReLU(inplace=True),
-            _convolution(width, width, size=3, stride=stride),
+            _normalized(width, width, size=3, stride=stride),
             nn.ReLU(inplace=True),
-            _convolution(width, 4 * width, size=1, stride=1),
+            _normalized(width, 4 * width, size=1, stride=1),
         )
         is_same_shape = channels == 4 * width and stride == 1
-        self.shortcut = nn.Identity() if is_same_shape else _convolution(channels, 4 * width, size=1, stride=stride)
+        self.shortcut = nn.Identity() if is_same_shape else _normalized(channels, 4 * width, size=1, stride=stride)
 
     def forward(self, images: torch.Tensor) -> Any:
         return nn.functional.relu(self.convolutions(images) + self.shortcut(images))
 
 
-def _convolution(channels: int, filters: int, *, size: int, stride: int) -> nn.Module:
-    """Build a convolution without bias, followed by batch normalization, which has one."""
+def _normalized(channels: int, filters: int, *, size: int, stride: int) -> nn.Module:
+    """Build a convolution followed by batch normalization, whose bias makes that of the convolution superfluous."""
     convolution = nn.Conv2d(channels, filters, size, stride, padding=size // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(filters))
 
 
-def _initialized(model: nn.Module) -> nn.Module:
-    """Initialize the weights after He et al. 2015, as VGG16, which has no normalization, would not learn otherwise."""
+def _initialized_after_he(model: nn.Module) -> nn.Module:
+    """Initialize the weights after He et al. 2015 (arXiv:1502.01852)."""
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")

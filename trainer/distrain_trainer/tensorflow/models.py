@@ -6,20 +6,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from distrain_trainer.models import user
+from distrain_trainer.models import MODELS, user
+from distrain_trainer.models.description import Convolution, Dense, Dropout, Flatten, Layer, MaxPooling, Model, Shape
 
 
-def build(name: str, *, shape: tuple[int, ...], classes: int) -> Any:
+def build(name: str, *, shape: Shape, classes: int) -> Any:
     """Build the model `name` for images of `shape` (height, width, channels).
 
     Raises ArgumentError when a user's function returns no model, or a model that does not fit the data.
     """
     if user.is_users(name):
         return _users(name, shape, classes)
-    return {"mnist": _mnist, "resnet50": _resnet50, "vgg16": _vgg16}[name](shape, classes)
+    return _included(MODELS[name], shape, classes)
 
 
-def _users(name: str, shape: tuple[int, ...], classes: int) -> Any:
+def _users(name: str, shape: Shape, classes: int) -> Any:
     model = user.build(name, shape=shape, classes=classes, kind=tf.keras.Model, kind_name="Keras model")
     # Keras may create a model's weights only at its first call, which is the one below.
     blank = tf.zeros([1, *shape])
@@ -27,32 +28,25 @@ def _users(name: str, shape: tuple[int, ...], classes: int) -> Any:
     return model
 
 
-def _mnist(shape: tuple[int, ...], classes: int) -> Any:
-    """Build a small CNN for images of 4x4 pixels or more."""
+def _included(model: Model, shape: Shape, classes: int) -> Any:
+    if model.keras:
+        application = getattr(tf.keras.applications, model.keras)
+        return application(weights=None, input_shape=shape, classes=classes, classifier_activation=None)
+    layers = [_layer(layer) for layer in model.layers]
+    return tf.keras.Sequential([tf.keras.layers.Input(shape), *layers, tf.keras.layers.Dense(classes)])
+
+
+def _layer(layer: Layer) -> Any:
     layers = tf.keras.layers
-    return tf.keras.Sequential(
-        [
-            layers.Input(shape),
-            layers.Conv2D(32, 3, padding="same", activation="relu"),
-            layers.MaxPooling2D(),
-            layers.Conv2D(64, 3, padding="same", activation="relu"),
-            layers.MaxPooling2D(),
-            layers.Flatten(),
-            layers.Dropout(0.5),
-            layers.Dense(128, activation="relu"),
-            layers.Dense(classes),
-        ]
-    )
-
-
-def _resnet50(shape: tuple[int, ...], classes: int) -> Any:
-    """Build ResNet50 (He et al. 2015), 25.56 million parameters at 224x224x3 and 1000 classes.
-
-    Keras adds biases to the convolutions before batch normalization, 26 560 parameters more than published.
-    """
-    return tf.keras.applications.ResNet50(weights=None, input_shape=shape, classes=classes, classifier_activation=None)
-
-
-def _vgg16(shape: tuple[int, ...], classes: int) -> Any:
-    """Build VGG16 (Simonyan and Zisserman 2014), 138.36 million parameters at 224x224x3 and 1000 classes."""
-    return tf.keras.applications.VGG16(weights=None, input_shape=shape, classes=classes, classifier_activation=None)
+    match layer:
+        case Convolution(filters, size, stride=1, is_normalized=False):
+            return layers.Conv2D(filters, size, padding="same", activation="relu")
+        case MaxPooling(size, stride, padding=0):
+            return layers.MaxPooling2D(size, stride)
+        case Flatten():
+            return layers.Flatten()
+        case Dropout(rate):
+            return layers.Dropout(rate)
+        case Dense(units):
+            return layers.Dense(units, activation="relu")
+    raise TypeError(f"there is no Keras layer for {layer} here; set the model's `keras`, or add one")

@@ -1,0 +1,48 @@
+"""What the plugin knows of the trainer's models: their figures and their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from distrain.commands.arguments import commands_of
+from distrain.commands.parser import parser
+from distrain.derive import models
+from distrain_trainer.models import MODELS
+
+
+@pytest.mark.parametrize(
+    ("model", "framework", "millions"),
+    [
+        pytest.param("vgg16", "tensorflow", 138.36, id="vgg16"),
+        pytest.param("resnet50", "pytorch", 25.56, id="resnet50"),
+        # Keras: 26 560 biases more.
+        pytest.param("resnet50", "tensorflow", 25.58, id="resnet50-keras"),
+    ],
+)
+def test_models_have_the_published_numbers_of_parameters(model: str, framework: str, millions: float) -> None:
+    parameters = models.describe(model).parameters[framework]
+
+    assert parameters / 1e6 == pytest.approx(millions, abs=0.005)
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "pytorch", "mxnet"])
+def test_small_model_is_counted_by_its_layers(framework: str) -> None:
+    layers = [(9 * 1 + 1) * 32, (9 * 32 + 1) * 64, (64 * 7 * 7 + 1) * 128, (128 + 1) * 10]
+
+    assert sum(layers) == models.describe("mnist").parameters[framework]
+
+
+def test_model_of_ones_own_has_no_known_parameters() -> None:
+    assert models.describe("my_models:net").parameters == {}
+
+
+def test_models_are_the_trainers() -> None:
+    assert models.names() == list(MODELS)
+
+
+def test_help_of_init_names_every_model() -> None:
+    *others, last = MODELS
+
+    argument = commands_of(parser())["init"]._option_string_actions["--model"]
+
+    assert argument.help == f"{', '.join(others)} or {last}, or module:function of your own"

@@ -1,0 +1,133 @@
+"""What a model's description holds. This package imports no framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# Height, width and channels of an image, or the number of features.
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A square convolution with ReLU. The image is padded, so that only `stride` makes it smaller.
+
+    A normalized one has no bias, and batch normalization before ReLU.
+    """
+
+    filters: int
+    size: int = 3
+    stride: int = 1
+    is_normalized: bool = False
+
+    def output(self, shape: Shape) -> Shape:
+        height, width, _ = shape
+        return -(-height // self.stride), -(-width // self.stride), self.filters
+
+
+@dataclass(frozen=True)
+class MaxPooling:
+    size: int = 2
+    stride: int = 2
+    padding: int = 0
+
+    def output(self, shape: Shape) -> Shape:
+        height, width = ((side + 2 * self.padding - self.size) // self.stride + 1 for side in shape[:2])
+        return height, width, shape[2]
+
+
+@dataclass(frozen=True)
+class Bottlenecks:
+    """Residual blocks: 1x1, 3x3 and 1x1 convolutions with `width`, `width` and 4 x `width` filters, and a shortcut.
+
+    The 3x3 convolution of the first block has `stride`.
+    """
+
+    blocks: int
+    width: int
+    stride: int
+
+    def output(self, shape: Shape) -> Shape:
+        height, width, _ = shape
+        return -(-height // self.stride), -(-width // self.stride), 4 * self.width
+
+
+@dataclass(frozen=True)
+class GlobalAveragePooling:
+    def output(self, shape: Shape) -> Shape:
+        return 1, 1, shape[2]
+
+
+@dataclass(frozen=True)
+class Flatten:
+    def output(self, shape: Shape) -> Shape:
+        height, width, channels = shape
+        return (height * width * channels,)
+
+
+@dataclass(frozen=True)
+class Dropout:
+    rate: float
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A fully connected layer with ReLU."""
+
+    units: int
+
+    def output(self, shape: Shape) -> Shape:
+        return (self.units,)
+
+
+Layer = Convolution | MaxPooling | Bottlenecks | GlobalAveragePooling | Flatten | Dropout | Dense
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """The data set on which a model is commonly trained, and the number of its training samples."""
+
+    name: str
+    samples: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is commonly trained. `batch_size` is per rank, and `precision` is for GPUs."""
+
+    batch_size: int
+    learning_rate: float
+    epochs: int
+    warmup: int = 0
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A model. `layers` come before its last layer, which is dense and gives one logit per class."""
+
+    name: str
+    title: str
+    # Height, width and channels of synthetic images, and their classes.
+    shape: tuple[int, int, int]
+    classes: int
+    # The smallest height and width. None: images must have `shape`.
+    smallest: int | None = None
+    layers: tuple[Layer, ...] = ()
+    # In PyTorch, initialize the weights after He et al. 2015. Keras and MXNet initialize all models after Glorot.
+    is_initialized_after_he: bool = False
+    # The function of keras.applications or of Gluon's model zoo that those frameworks use instead of `layers`. Their
+    # checkpoints and saved models have its names for the weights.
+    keras: str = ""
+    gluon: str = ""
+    # Trainable parameters by framework, with `shape` and `classes`.
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    data_set: DataSet | None = None
+    training: Training
+    # Of one NVIDIA P100 in fp32 at batch size 64: tf_cnn_benchmarks, May 2017, DGX-1, synthetic data
+    # (tensorflow.org/performance/benchmarks). On a faster GPU, communication takes a larger share of a step.
+    p100_images_per_second: float | None = None

@@ -1,0 +1,40 @@
+"""VGG16 of Simonyan and Zisserman 2014 (arXiv:1409.1556), 138.36 million parameters. Keras' VGG16 has no dropout."""
+
+from __future__ import annotations
+
+from distrain_trainer.models.description import (
+    Convolution,
+    DataSet,
+    Dense,
+    Dropout,
+    Flatten,
+    MaxPooling,
+    Model,
+    Training,
+)
+
+MODEL = Model(
+    name="vgg16",
+    title="VGG16 (Simonyan and Zisserman 2014)",
+    shape=(224, 224, 3),
+    classes=1000,
+    layers=(
+        *(Convolution(64), Convolution(64), MaxPooling()),
+        *(Convolution(128), Convolution(128), MaxPooling()),
+        *(Convolution(256), Convolution(256), Convolution(256), MaxPooling()),
+        *(Convolution(512), Convolution(512), Convolution(512), MaxPooling()),
+        *(Convolution(512), Convolution(512), Convolution(512), MaxPooling()),
+        Flatten(),
+        *(Dense(4096), Dropout(0.5)),
+        *(Dense(4096), Dropout(0.5)),
+    ),
+    # Without normalization, VGG16 does not learn from PyTorch's default weights.
+    is_initialized_after_he=True,
+    keras="VGG16",
+    gluon="vgg16",
+    parameters={"tensorflow": 138_357_544, "pytorch": 138_357_544, "mxnet": 138_357_544},
+    data_set=DataSet("ImageNet", 1_281_167),
+    # From Simonyan and Zisserman 2014, who used a batch of 256, for which the learning rate is.
+    training=Training(batch_size=64, learning_rate=0.01, epochs=74, precision="fp16"),
+    p100_images_per_second=154.0,
+)
