@@ -45,18 +45,21 @@ def test_schema_names_every_model() -> None:
 def test_training_page_has_a_row_for_every_model() -> None:
     page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
     described = [*MODELS.values(), user.MODEL]
+    section = page.partition("## Models\n")[2].partition("\n#")[0]
 
-    _header, *rows = re.findall(
-        r"^\| `(.*)` \| (.*) \| (.*) \|$", page.partition("## Models\n")[2].partition("\n#")[0], re.M
-    )
+    _header, *rows = re.findall(r"^\| `(.*)` \| (.*) \| (.*) \| (.*) \|$", section, re.MULTILINE)
 
-    assert rows == [(model.name, model.title, images_of(model)) for model in described]
+    assert rows == [(model.name, model.title, taken_by(model), synthetic_images_of(model)) for model in described]
 
 
-def images_of(model: Model) -> str:
+def taken_by(model: Model) -> str:
     if model is user.MODEL:
         return "what you say"
     return f"images from {model.smallest}x{model.smallest}" if model.smallest else "x".join(map(str, model.shape))
+
+
+def synthetic_images_of(model: Model) -> str:
+    return f"{'x'.join(map(str, model.shape))}, {model.classes} classes"
 
 
 def test_kubernetes_types_are_those_of_the_pinned_release() -> None:

@@ -3,6 +3,9 @@
 One file per model holds its layers, the data that it takes and how it is commonly trained. Each framework's package
 builds a model from its description. `make schema` writes what the plugin needs into charts/distrain/files/models.json,
 because the packaged plugin holds the chart but not the trainer.
+
+To add a model, write its file, add it to MODELS, and run `make schema`. Tests then name what else must list it: the
+values schema, docs/training.md and the help of `helm distrain init`.
 """
 
 from __future__ import annotations
