@@ -175,7 +175,7 @@ def fit_data(values: Values, form: Form, chance: random.Random) -> None:
     mounted = [mount["mountPath"] for mount in values["volumeMounts"]]
     source = chance.choice(["synthetic", "s3", *(["volume"] if mounted else [])])
     uris = {"synthetic": "", "s3": "s3://digits/idx", "volume": f"{(mounted or [''])[0]}/images"}
-    values["data"] = {**values.get("data", {}), "source": source, "uri": uris[source]}
+    values["data"] = {**values.get("data", {}), "source": chance.choice([source, None]), "uri": uris[source]}
     kept = [mount["mountPath"] for mount in values["volumeMounts"] if mount["name"] == "fast" and not mount["readOnly"]]
     values["output"] = {"uri": chance.choice(["", "s3://results/a b", *kept])}
     group(values, "checkpoint")["uri"] = chance.choice(["", "s3://checkpoints", *kept])

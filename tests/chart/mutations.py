@@ -163,7 +163,8 @@ def out_of_range(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 def wrong_choices(values: dict[str, Any], place: Place) -> Iterator[Broken]:
     choices = place.schema.get("enum", [])
-    tried = {wrong for choice in choices for wrong in (choice.swapcase(), f"{choice}x", choice[1:])}
+    words = [choice for choice in choices if choice is not None]
+    tried = {wrong for word in words for wrong in (word.swapcase(), f"{word}x", word[1:])}
     for wrong in sorted(tried.difference(choices)):
         yield replaced(values, place.path, wrong), pointer(place.path), "value must be "
 

@@ -31,7 +31,7 @@ An elastic PyTorchJob has succeeded with its first worker: Running would delete 
 {{- $changes := dict
   "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed "sidecars" list)
   "job" (dict "maxRestarts" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
-  "data" (dict "source" "synthetic" "uri" "")
+  "data" (dict "uri" "")
   "output" (dict "uri" "")
   "checkpoint" (dict "uri" "")
   "s3" (dict "endpoint" "" "secretName" "")

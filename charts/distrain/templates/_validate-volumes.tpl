@@ -15,9 +15,9 @@ distrain.validate.volumes.folders
 */}}
 {{- define "distrain.validate.volumes.folders" -}}
 {{- $values := .Values -}}
-{{- if and (eq $values.data.source "volume") (hasPrefix "/" $values.data.uri) (not $values.command) -}}
+{{- if and (hasPrefix "/" $values.data.uri) (not $values.command) -}}
 {{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "folder" $values.data.uri) | fromJson) -}}
-{{- printf "distrain: data.uri: %q lies on no volume; mount one there with volumes and volumeMounts, or take data.source s3\n" $values.data.uri -}}
+{{- printf "distrain: data.uri: %q lies on no volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
 {{- end -}}
 {{- end -}}
 {{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}

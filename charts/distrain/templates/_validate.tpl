@@ -97,25 +97,27 @@ distrain.validate.length
 */}}
 {{- define "distrain.validate.length" -}}
 {{- $trainer := .Values.trainer -}}
-{{- if and $trainer.epochs (eq .Values.data.source "synthetic") (not .Values.command) -}}
-{{- printf "distrain: trainer.epochs: %d epochs of data.source synthetic, which has no end; set trainer.steps instead\n" (int64 $trainer.epochs) -}}
+{{- if and $trainer.epochs (not .Values.data.uri) (not .Values.command) -}}
+{{- printf "distrain: trainer.epochs: %d epochs of random numbers, which have no end; set data.uri, or trainer.steps instead\n" (int64 $trainer.epochs) -}}
 {{- end -}}
 {{- if and $trainer.steps $trainer.epochs -}}
 {{- printf "distrain: trainer.steps: %d steps and trainer.epochs: %d epochs are both set; drop one, with --set trainer.steps=null or --set trainer.epochs=null\n" (int64 $trainer.steps) (int64 $trainer.epochs) -}}
 {{- end -}}
 {{- end }}
 
+{{- /*
+distrain.validate.data
+  data.uri alone decides what is trained on. data.source is from charts in which both had to be set.
+*/}}
 {{- define "distrain.validate.data" -}}
-{{- $source := .Values.data.source -}}
 {{- $uri := .Values.data.uri -}}
-{{- if eq $source "synthetic" -}}
+{{- $found := "synthetic" -}}
 {{- if $uri -}}
-{{- printf "distrain: data.uri: %q is set but data.source is synthetic; --set data.source=%s, or leave data.uri empty\n" $uri (ternary "s3" "volume" (hasPrefix "s3://" $uri)) -}}
+{{- $found = ternary "s3" "volume" (hasPrefix "s3://" $uri) -}}
 {{- end -}}
-{{- else if and (not $uri) (not .Values.command) -}}
-{{- printf "distrain: data.uri: is empty but data.source is %s; set data.uri to %s\n" $source (ternary "s3://bucket/prefix" "the folder's absolute path" (eq $source "s3")) -}}
-{{- else if and $uri (ne (eq $source "s3") (hasPrefix "s3://" $uri)) -}}
-{{- printf "distrain: data.uri: %q does not fit data.source %s, which takes %s\n" $uri $source (ternary "s3://bucket/prefix" "a folder's absolute path" (eq $source "s3")) -}}
+{{- $source := .Values.data.source | default $found -}}
+{{- if and (ne $source $found) (or $uri (not .Values.command)) -}}
+{{- printf "distrain: data.source: is %s, but data.uri %q is %s; correct data.uri, or set data.source to null\n" $source $uri $found -}}
 {{- end -}}
 {{- end }}
 

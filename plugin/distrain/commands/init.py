@@ -188,6 +188,8 @@ def _short(error: DistrainError) -> str:
 
 def _tell(wish: Wish, suggested: SuggestedNodes, options: argparse.Namespace) -> None:
     """Print what was chosen for the user, and which nodes were left out."""
+    if not wish.data:
+        console.say("no --data: the run trains on random images, to measure speed; --data URI names your own")
     chosen = [] if options.framework else [f"framework {wish.framework}"]
     chosen += [] if options.model else [f"model {wish.model}"]
     chosen += [] if options.gpus is not None else [f"{wish.gpus} GPUs"]

@@ -121,9 +121,8 @@ def _trainer(wish: Wish) -> Iterator[Setting]:
 
 def _data(wish: Wish) -> Iterator[Setting]:
     if not wish.data:
-        yield Setting(("data", "source"), "synthetic")
+        yield Setting(("data", "uri"), "")
     elif wish.data.startswith("s3://"):
-        yield Setting(("data", "source"), "s3")
         yield Setting(("data", "uri"), wish.data)
         yield Setting(("output", "uri"), "", "where model, log and results are to go, such as s3://bucket/runs.")
         yield Setting(("s3", "endpoint"), "", "the URL of your S3 server, if it is not AWS.")
@@ -132,7 +131,6 @@ def _data(wish: Wish) -> Iterator[Setting]:
         change = "the claim that holds the data, in the namespace of the job."
         yield Setting(("volumes",), [{"name": "data", "persistentVolumeClaim": {"claimName": VOLUME}}], change)
         yield Setting(("volumeMounts",), [{"name": "data", "mountPath": wish.data}])
-        yield Setting(("data", "source"), "volume")
         yield Setting(("data", "uri"), wish.data)
 
 

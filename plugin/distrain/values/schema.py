@@ -156,7 +156,7 @@ def _paths(schema: Schema, prefix: str = "") -> Iterator[str]:
 
 
 def _hint(found: object, choices: list[Any]) -> str:
-    names = [str(choice) for choice in choices]
+    names = ["null" if choice is None else str(choice) for choice in choices]
     close = get_close_matches(str(found), names, n=1)
     return f"did you mean {close[0]}?" if close else f"use {' or '.join(names)}"
 

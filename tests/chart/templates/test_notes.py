@@ -97,12 +97,13 @@ def test_notes_say_the_size(helm: Path, chart_with_visible_notes: Path) -> None:
     assert ": 12 ranks on 3 workers.\n" in text
 
 
-S3 = ["data.source=s3", "data.uri=s3://digits"]
+S3 = ["data.uri=s3://digits"]
 
 
 @pytest.mark.parametrize(
     ("assignments", "words", "without"),
     [
+        pytest.param([], "It trains on random numbers, to measure speed, as data.uri", S3, id="random-numbers"),
         pytest.param([], "WARNING: output.uri is empty", ["output.uri=s3://r"], id="nothing-is-kept"),
         pytest.param(S3, "WARNING: s3.secretName is empty", [*S3, "s3.secretName=keys"], id="no-s3-keys"),
         pytest.param(["s3.insecureTLS=true"], "WARNING: s3.insecureTLS is true", [], id="any-certificate"),

@@ -160,7 +160,7 @@ def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi
 
 
 def test_without_a_cluster_it_says_what_it_assumes(run: Run) -> None:
-    outcome = run("init", "--framework", "pytorch", "--model", "vgg16", "--gpus", "16")
+    outcome = run("init", "--framework", "pytorch", "--model", "vgg16", "--gpus", "16", "--data", "s3://bucket/images")
 
     assert outcome.code == 0
     assert outcome.err.count("\n") == 1
@@ -172,7 +172,10 @@ def test_without_a_cluster_it_says_what_it_assumes(run: Run) -> None:
 
 
 def test_stated_nodes_ask_no_cluster(run: Run, cluster: FakeApi) -> None:
-    outcome = run("init", "--gpus", "8", "--node-gpus", "4", "--framework", "mxnet", "--model", "mnist")
+    outcome = run(
+        *("init", "--gpus", "8", "--node-gpus", "4", "--framework", "mxnet", "--model", "mnist"),
+        *("--data", "s3://bucket/digits"),
+    )
 
     assert (outcome.err, cluster.requests) == ("", [])
     assert (outcome.values["workers"]["replicas"], outcome.values["workers"]["gpus"]) == (2, 4)
@@ -212,7 +215,7 @@ def test_data_in_s3_brings_its_secret(run: Run) -> None:
     made = run("init", "--node-gpus", "8", "--data", "s3://bucket/images")
 
     values = made.values
-    assert values["data"] == {"source": "s3", "uri": "s3://bucket/images"}
+    assert values["data"] == {"uri": "s3://bucket/images"}
     assert f"#   kubectl create secret generic {values['s3']['secretName']} \\" in made.out
     assert (values["trainer"]["epochs"], "steps" in values["trainer"]) == (90, False)
     assert values["trainer"]["extraArgs"] == ["--image-size=224"]
@@ -221,10 +224,17 @@ def test_data_in_s3_brings_its_secret(run: Run) -> None:
 def test_data_in_a_folder_brings_its_volume(run: Run) -> None:
     values = run("init", "--node-gpus", "8", "--data", "/data/digits", "--model", "mnist").values
 
-    assert values["data"] == {"source": "volume", "uri": "/data/digits"}
+    assert values["data"] == {"uri": "/data/digits"}
     assert [mount["name"] for mount in values["volumeMounts"]] == [volume["name"] for volume in values["volumes"]]
     assert values["volumeMounts"][0]["mountPath"] == "/data/digits"
     assert "extraArgs" not in values["trainer"]
+
+
+@pytest.mark.parametrize(("data", "is_said"), [([], True), (["--data", "s3://bucket/images"], False)])
+def test_training_on_random_images_is_said(run: Run, data: list[str], is_said: bool) -> None:
+    made = run("init", "--node-gpus", "8", *data)
+
+    assert ("distrain: no --data: the run trains on random images, to measure speed; --data URI" in made.err) == is_said
 
 
 def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["workers"],
     "properties": {
         "framework": {"type": "string", "enum": ["tensorflow", "pytorch"]},
+        "source": {"type": ["string", "null"], "enum": ["s3", None]},
         "workers": {
             "type": "object",
             "additionalProperties": False,
@@ -167,6 +168,7 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
         pytest.param(
             _values(framework="x"), 'framework: "x" is not known; use tensorflow or pytorch', id="unknown-word"
         ),
+        pytest.param(_values(source="x"), 'source: "x" is not known; use s3 or null', id="unknown-word-or-null"),
         pytest.param(
             _values(s3={"endpoint": "minio"}),
             's3.endpoint: "minio" does not have the right form. URL of the S3 server. Write it as "http://minio:9000".',

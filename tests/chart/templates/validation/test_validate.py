@@ -50,50 +50,50 @@ CASES = [
     ),
     pytest.param(
         ["trainer.epochs=20"],
-        "trainer.epochs: 20 epochs of data.source synthetic, which has no end; set trainer.steps instead",
+        "trainer.epochs: 20 epochs of random numbers, which have no end; set data.uri, or trainer.steps instead",
         ["trainer.steps=20"],
         id="epochs-of-synthetic-data",
     ),
     pytest.param(
+        ["data.source=synthetic", "data.uri=s3://digits"],
+        'data.source: is synthetic, but data.uri "s3://digits" is s3; correct data.uri, or set data.source to null',
         ["data.uri=s3://digits"],
-        'data.uri: "s3://digits" is set but data.source is synthetic; --set data.source=s3, or leave data.uri empty',
-        S3,
         id="uri-of-synthetic-data",
     ),
     pytest.param(
-        ["data.uri=/digits"],
-        'data.uri: "/digits" is set but data.source is synthetic; --set data.source=volume, or leave data.uri empty',
-        [*VOLUME, "data.uri=/disk/digits", "data.source=volume"],
+        [*VOLUME, "data.source=synthetic", "data.uri=/disk/digits"],
+        'data.source: is synthetic, but data.uri "/disk/digits" is volume; correct data.uri, or set data.source',
+        [*VOLUME, "data.uri=/disk/digits"],
         id="folder-of-synthetic-data",
     ),
     pytest.param(
         ["data.source=s3"],
-        "data.uri: is empty but data.source is s3; set data.uri to s3://bucket/prefix",
+        'data.source: is s3, but data.uri "" is synthetic; correct data.uri, or set data.source to null',
         ["data.source=s3", "command={train}"],
         id="s3-without-uri",
     ),
     pytest.param(
         ["data.source=volume"],
-        "data.uri: is empty but data.source is volume; set data.uri to the folder's absolute path",
+        'data.source: is volume, but data.uri "" is synthetic; correct data.uri, or set data.source to null',
         [*VOLUME, "data.source=volume", "data.uri=/disk/digits"],
         id="volume-without-uri",
     ),
     pytest.param(
         ["data.source=s3", "data.uri=/digits"],
-        'data.uri: "/digits" does not fit data.source s3, which takes s3://bucket/prefix',
+        'data.source: is s3, but data.uri "/digits" is volume; correct data.uri, or set data.source to null',
         S3,
         id="folder-for-s3",
     ),
     pytest.param(
         ["data.source=volume", "data.uri=s3://digits"],
-        'data.uri: "s3://digits" does not fit data.source volume, which takes a folder\'s absolute path',
+        'data.source: is volume, but data.uri "s3://digits" is s3; correct data.uri, or set data.source to null',
         [*VOLUME, "data.source=volume", "data.uri=/disk/digits"],
         id="s3-for-volume",
     ),
     pytest.param(
-        [*VOLUME, "data.source=volume", "data.uri=/disks/digits"],
-        'data.uri: "/disks/digits" lies on no volume; mount one there with volumes and volumeMounts, or take data',
-        [*READ_ONLY, "data.source=volume", "data.uri=/disk/digits"],
+        [*VOLUME, "data.uri=/disks/digits"],
+        'data.uri: "/disks/digits" lies on no volume; mount one there with volumes and volumeMounts, or use s3://bucket/',
+        [*READ_ONLY, "data.uri=/disk/digits"],
         id="data-on-no-volume",
     ),
     pytest.param(
@@ -275,13 +275,13 @@ def test_release_name_that_is_no_host_name_is_refused(helm: Path, refused: str, 
 
 
 def test_all_broken_rules_are_reported_in_one_answer(helm: Path) -> None:
-    wrong = ["framework=pytorch", "gpus=5", "data.uri=s3://digits", "launcher.memory=1Gi", "runAsUser=0"]
+    wrong = ["framework=pytorch", "gpus=5", "data.source=s3", "launcher.memory=1Gi", "runAsUser=0"]
 
     message = refusal(helm, *set_arguments(wrong))
 
     lines = [line for line in message.splitlines() if "distrain: " in line]
     assert [line.split("distrain: ", 1)[1].split(": ")[0] for line in lines] == [
-        "launcher.memory", "gpus", "data.uri", "runAsUser",
+        "launcher.memory", "gpus", "data.source", "runAsUser",
     ]  # fmt: skip
 
 
