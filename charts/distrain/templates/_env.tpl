@@ -36,18 +36,18 @@ distrain.env.own
 */}}
 {{- define "distrain.env.own" -}}
 {{- $env := include "distrain.env.s3" .root | fromYamlArray -}}
-{{- if eq (include "distrain.job.kind" .root) "PyTorchJob" -}}
+{{- if eq .root.Job.facts.starter "torchrun" -}}
 {{- /* torchrun looks for a lost rank every second; older ones would every five. */}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
 {{- end -}}
-{{- if include "distrain.job.is" (dict "root" .root "a" "elastic") -}}
+{{- if .root.Job.isElastic -}}
 {{- /*
 From 2.5 on torchrun tells the ranks of the first workers' store for ever, and workers that come later of none:
 https://github.com/pytorch/pytorch/issues/135712
 */}}
 {{- $env = append $env (dict "name" "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" "value" "1") -}}
 {{- end -}}
-{{- if and (eq .role "launcher") (eq (include "distrain.job.kind" .root) "Plain") -}}
+{{- if and (eq .role "launcher") .root.Job.isPlain -}}
 {{- /* Open MPI cuts host names at the first dot, and <job>-worker-0 alone is no name in the cluster's DNS. */}}
 {{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}
 {{- end -}}
@@ -68,7 +68,7 @@ distrain.env.run
   valueFrom:
     fieldRef:
       fieldPath: metadata.uid
-{{- if and (include "distrain.role.trains" .) .root.Values.workers.gpus }}
+{{- if and (has .role .root.Job.rankRoles) .root.Values.workers.gpus }}
 - name: DISTRAIN_GPUS
   value: {{ int64 .root.Values.workers.gpus | quote }}
 {{- end }}
@@ -83,8 +83,8 @@ distrain.env.network
 {{- $env := list -}}
 {{- with $network.interface -}}
 {{- $names := list "NCCL_SOCKET_IFNAME" "GLOO_SOCKET_IFNAME" -}}
-{{- if eq (include "distrain.job.kind" $) "MXJob" -}}
-{{- $names = append $names "DMLC_INTERFACE" -}}
+{{- with $.Job.facts.interface -}}
+{{- $names = append $names . -}}
 {{- end -}}
 {{- range $name := $names -}}
 {{- $env = append $env (dict "name" $name "value" $network.interface) -}}

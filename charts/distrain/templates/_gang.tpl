@@ -8,7 +8,6 @@ Schedulers and queues that let all pods of the job start or none.
   distrain.gang.jobLabels         labels of the job resource
   distrain.gang.podLabels         labels of one role's pods
   distrain.gang.podAnnotations    annotations of one role's pods
-  distrain.gang.hasPodGroup       whether the chart makes the PodGroup itself
   distrain.gang.member            the scheduler that finds the role's pods by their labels or annotations
 */}}
 
@@ -25,11 +24,10 @@ distrain.gang.schedulerName
 
 {{- /*
 distrain.gang.podScheduler
-  Takes a role. mpi-operator overwrites what the pods of an MPIJob v2beta1 say. The Job that makes the SSH key starts
-  before all others.
+  Takes a role. The Job that makes the SSH key starts before all others.
 */}}
 {{- define "distrain.gang.podScheduler" -}}
-{{- if not (or (eq .role "keygen") (eq (include "distrain.job.apiVersion" .root) "v2beta1")) -}}
+{{- if not (or (eq .role "keygen") .root.Job.facts.setsScheduler) -}}
 {{- include "distrain.gang.schedulerName" .root -}}
 {{- end -}}
 {{- end }}
@@ -75,16 +73,6 @@ kueue.x-k8s.io/priority-class: {{ . }}
 {{- end }}
 
 {{- /*
-distrain.gang.hasPodGroup
-  Takes the root context.
-*/}}
-{{- define "distrain.gang.hasPodGroup" -}}
-{{- if and (eq (include "distrain.job.kind" .) "Plain") (include "distrain.gang.schedulerName" .) -}}
-true
-{{- end -}}
-{{- end }}
-
-{{- /*
 distrain.gang.podLabels, distrain.gang.podAnnotations
   Take a role. Operators add them to their own pods.
 */}}
@@ -105,7 +93,7 @@ distrain.gang.member
   Takes a role. The scheduler whose PodGroup of the chart's the role's pods belong to; nothing for none.
 */}}
 {{- define "distrain.gang.member" -}}
-{{- if and (include "distrain.gang.hasPodGroup" .root) (ne .role "keygen") -}}
+{{- if and .root.Job.makesPodGroup (ne .role "keygen") -}}
 {{- .root.Values.gang.scheduler -}}
 {{- end -}}
 {{- end }}

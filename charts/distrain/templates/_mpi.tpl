@@ -15,11 +15,11 @@ distrain.mpi.launcherArgs
   Renders a list.
 
   No -np: distrain-launch takes it from the list of hosts, so that it fits however many workers there are. Plain has no
-  operator that would delete the workers in the end: distrain-launch ends them. The Job of a v2beta1's or v1alpha2's
+  operator that would delete the workers in the end: distrain-launch ends them. A Job that an operator makes of the
   launcher starts another one, whatever the first ended with: that one has to know.
 */}}
 {{- define "distrain.mpi.launcherArgs" -}}
-{{- if include "distrain.job.is" (dict "root" . "a" "kubexec") -}}
+{{- if .Job.usesKubexec -}}
 - --rsh=kubexec
 {{- else -}}
 - --rsh=ssh
@@ -27,14 +27,14 @@ distrain.mpi.launcherArgs
 - --ssh-folder={{ include "distrain.mpi.sshFolder" . }}
 {{- end }}
 - --workers-timeout={{ int64 (.Values.launcher.workersTimeout | default 1800) }}
-- --rescale={{ include "distrain.job.is" (dict "root" . "a" "replaced") | empty | ternary "live" "replace" }}
+- --rescale={{ ternary "replace" "live" .Job.isReplaced }}
 - --lost-worker-timeout={{ int64 .Values.rescale.lostWorkerTimeout }}
 - --max-restarts={{ int64 .Values.job.maxRestarts }}
 - --restart-window={{ int64 .Values.job.restartWindow }}
 - --grace={{ include "distrain.pod.ranksGrace" . }}
-{{- if eq (include "distrain.job.kind" .) "Plain" }}
+{{- if .Job.isPlain }}
 - --end-workers
-{{- else if has (include "distrain.job.apiVersion" .) (list "v2beta1" "v1alpha2") }}
+{{- else if eq .Job.facts.makes.launcher "Job" }}
 - --keep-outcome
 {{- end }}
 - mpirun
@@ -57,7 +57,7 @@ distrain.mpi.workerArgs
   Renders a list.
 */}}
 {{- define "distrain.mpi.workerArgs" -}}
-{{- if include "distrain.job.is" (dict "root" . "a" "kubexec") -}}
+{{- if .Job.usesKubexec -}}
 - --no-sshd
 {{- else -}}
 - --ssh-port={{ int .Values.ssh.port }}

@@ -44,8 +44,8 @@ distrain.names.full
   Takes the root context.
 
   45 characters leave room for the longest name that is made of it, for the most workers that the schema allows, in the
-  63 characters of a DNS label: <name>-plain-worker-999. The StatefulSet of an MPIJob v1alpha2 adds 11 characters to
-  <name>-worker in a label of its pods. Where a name is cut, a hash keeps two releases apart.
+  63 characters of a DNS label: <name>-plain-worker-999. The StatefulSet that an operator makes of workers adds 11
+  characters to <name>-worker in a label of its pods. Where a name is cut, a hash keeps two releases apart.
 */}}
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
@@ -112,7 +112,7 @@ distrain.names.job
 {{- if hasKey . "variant" -}}
 {{- include "distrain.names.helper" (dict "root" . "part" .variant) -}}
 {{- else -}}
-{{- include "distrain.names.full" . }}{{ if eq (include "distrain.job.kind" .) "Plain" }}-plain{{ end -}}
+{{- include "distrain.names.full" . }}{{ if .Job.isPlain }}-plain{{ end -}}
 {{- end -}}
 {{- end }}
 
@@ -129,14 +129,14 @@ distrain.names.identity
 
 {{- /*
 distrain.names.hash
-  Takes the root context. It takes a rendering of the whole job, so it is kept in the root context, which all templates
-  share. The job of `helm test` has the run's.
+  Takes the root context. It takes a rendering of the whole job, so it is kept in .Job. The job of `helm test` has the
+  run's.
 */}}
 {{- define "distrain.names.hash" -}}
-{{- if not (hasKey . "distrainHash") -}}
-{{- $_ := include "distrain.job.fixed" . | sha256sum | trunc 8 | set . "distrainHash" -}}
+{{- if not .Job.hash -}}
+{{- $_ := include "distrain.job.fixed" . | sha256sum | trunc 8 | set .Job "hash" -}}
 {{- end -}}
-{{- .distrainHash -}}
+{{- .Job.hash -}}
 {{- end }}
 
 {{- /*
@@ -174,7 +174,7 @@ distrain.names.serviceAccount
 */}}
 {{- define "distrain.names.serviceAccount" -}}
 {{- $own := .root.Values.rbac.create | ternary (include "distrain.names.full" .root) "" -}}
-{{- if and (eq .role "launcher") (include "distrain.job.is" (dict "root" .root "a" "kubexec")) -}}
+{{- if and (eq .role "launcher") .root.Job.usesKubexec -}}
 {{- $own = "" -}}
 {{- end -}}
 {{- .root.Values.serviceAccountName | default $own -}}

@@ -23,7 +23,7 @@ affinity:
   {{- . | nindent 2 }}
 {{- end }}
 {{- $topology := .root.Values.workers.topology }}
-{{- if and (eq $topology.policy "spread") (include "distrain.role.trains" .) }}
+{{- if and (eq $topology.policy "spread") (has .role .root.Job.rankRoles) }}
 topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ $topology.key }}
@@ -68,7 +68,7 @@ distrain.placement.affinity
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (index .root.Values (include "distrain.role.key" .)).affinity | default dict -}}
 {{- $topology := .root.Values.workers.topology -}}
-{{- if and (eq $topology.policy "pack") (include "distrain.role.trains" .) -}}
+{{- if and (eq $topology.policy "pack") (has .role .root.Job.rankRoles) -}}
 {{- $affinity = deepCopy $affinity -}}
 {{- $near := $affinity.podAffinity | default dict -}}
 {{- $term := dict "topologyKey" $topology.key "labelSelector" (include "distrain.labels.selector" .root | fromYaml) -}}

@@ -9,10 +9,10 @@ Plain: what an MPI operator would make, from Kubernetes' own kinds. A file plain
 
 {{- define "distrain.plain.parts" -}}
 {{- $parts := list "service" "hostfile" -}}
-{{- if include "distrain.gang.hasPodGroup" . -}}
+{{- if .Job.makesPodGroup -}}
 {{- $parts = append $parts "podgroup" -}}
 {{- end -}}
-{{- if include "distrain.keygen.isNeeded" . -}}
+{{- if .Job.makesKey -}}
 {{- $parts = concat $parts (list "ssh-secret" "keygen") -}}
 {{- end -}}
 {{- concat $parts (list "workers" "launcher") | toJson -}}
@@ -37,15 +37,12 @@ distrain.plain.fixed
   a run of fixed size is another run at another.
 */}}
 {{- define "distrain.plain.fixed" -}}
+{{- $job := .root.Job -}}
 {{- $specs := list -}}
 {{- range $part := include "distrain.plain.parts" .root | fromJsonArray -}}
 {{- if has $part (list "keygen" "workers" "launcher") -}}
 {{- $spec := (include (printf "distrain.plain.%s" $part) $ | fromYaml).spec -}}
-{{- $live := list "completions" "parallelism" "activeDeadlineSeconds" "backoffLimit" -}}
-{{- if include "distrain.job.is" (dict "root" $.root "a" "replaced") -}}
-{{- $live = list "activeDeadlineSeconds" "backoffLimit" -}}
-{{- end -}}
-{{- range $live -}}
+{{- range $job.isReplaced | ternary $job.facts.live (concat $job.facts.live $job.facts.size) -}}
 {{- $_ := unset $spec . -}}
 {{- end -}}
 {{- $specs = append $specs $spec -}}
@@ -60,7 +57,8 @@ distrain.plain.shown
 */}}
 {{- define "distrain.plain.shown" -}}
 {{- $root := .root -}}
-{{- if and $root.Values.job.enabled (eq (include "distrain.job.kind" $root) "Plain") -}}
+{{- include "distrain.context" $root -}}
+{{- if and $root.Values.job.enabled $root.Job.isPlain -}}
 {{- if has .part (include "distrain.plain.parts" $root | fromJsonArray) -}}
 {{- include (printf "distrain.plain.%s" .part) (dict "root" $root "job" (include "distrain.names.job" $root)) -}}
 {{- end -}}

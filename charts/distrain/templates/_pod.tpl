@@ -51,7 +51,7 @@ spec:
       {{- end }}
       volumeMounts:
         {{- include "distrain.volumes.mounts" . | nindent 8 }}
-    {{- if include "distrain.role.trains" . }}
+    {{- if has .role .root.Job.rankRoles }}
     {{- with include "distrain.pod.sidecars" (dict "root" .root "containers" .root.Values.workers.sidecars) }}
     {{- . | nindent 4 }}
     {{- end }}
@@ -69,8 +69,7 @@ distrain.pod.common
 */}}
 {{- define "distrain.pod.common" -}}
 {{- $values := .root.Values -}}
-{{- $kubexec := include "distrain.job.is" (dict "root" .root "a" "kubexec") -}}
-automountServiceAccountToken: {{ or (eq .role "keygen") (and $kubexec (eq .role "launcher") | not | not) }}
+automountServiceAccountToken: {{ or (eq .role "keygen") (and .root.Job.usesKubexec (eq .role "launcher")) }}
 enableServiceLinks: false
 {{- if eq .role "keygen" }}
 serviceAccountName: {{ include "distrain.names.keygen" .root }}
@@ -152,8 +151,8 @@ distrain.pod.ports
 */}}
 {{- define "distrain.pod.ports" -}}
 {{- $ports := list -}}
-{{- if include "distrain.role.trains" . -}}
-{{- if and (include "distrain.job.is" (dict "root" .root "a" "ssh")) (.root.Values.workers.podSpec | default dict).hostNetwork -}}
+{{- if has .role .root.Job.rankRoles -}}
+{{- if and .root.Job.usesSsh (.root.Values.workers.podSpec | default dict).hostNetwork -}}
 {{- $ports = append $ports (dict "name" "ssh" "containerPort" (int .root.Values.ssh.port)) -}}
 {{- end -}}
 {{- if .root.Values.monitoring.podMonitor -}}
@@ -185,11 +184,11 @@ distrain.pod.resources
 {{- end -}}
 {{- with merge (dict "of" "memory") . | include "distrain.role.request" -}}
 {{- $_ := set $requests "memory" . -}}
-{{- if not (and (include "distrain.role.trains" $) (eq $.root.Values.workers.memory nil)) -}}
+{{- if not (and (has $.role $.root.Job.rankRoles) (eq $.root.Values.workers.memory nil)) -}}
 {{- $_ := set $limits "memory" . -}}
 {{- end -}}
 {{- end -}}
-{{- if include "distrain.role.trains" . -}}
+{{- if has .role .root.Job.rankRoles -}}
 {{- with .root.Values.workers.gpus -}}
 {{- $_ := set $limits $.root.Values.workers.gpuResource (int64 .) -}}
 {{- end -}}
@@ -198,7 +197,7 @@ distrain.pod.resources
 {{- end -}}
 {{- end -}}
 {{- $claims := list -}}
-{{- if include "distrain.role.trains" . -}}
+{{- if has .role .root.Job.rankRoles -}}
 {{- range (.root.Values.workers.podSpec | default dict).resourceClaims -}}
 {{- $claims = append $claims (dict "name" .name) -}}
 {{- end -}}
@@ -244,13 +243,13 @@ distrain.pod.more
 {{- with include "distrain.gang.podScheduler" . -}}
 {{- $_ := set $more "schedulerName" . -}}
 {{- end -}}
-{{- if eq (include "distrain.job.kind" .root) "Plain" -}}
+{{- if .root.Job.isPlain -}}
 {{- $_ := set $more "restartPolicy" (ternary "OnFailure" "Never" (eq .role "keygen")) -}}
 {{- if eq .role "worker" -}}
 {{- $_ := set $more "subdomain" .job -}}
 {{- end -}}
 {{- end -}}
-{{- if include "distrain.role.trains" . -}}
+{{- if has .role .root.Job.rankRoles -}}
 {{- $theirs := deepCopy (.root.Values.workers.podSpec | default dict) -}}
 {{- if and $theirs.hostNetwork (not $theirs.dnsPolicy) -}}
 {{- /* Else the pod asks its node for names, which knows none of the cluster's. */}}

@@ -2,7 +2,7 @@
 What the containers run.
 
   distrain.program.command   command and arguments of a role's first container
-  distrain.program.torchrun  how a PyTorchJob's pods start their ranks
+  distrain.program.torchrun  how torchrun starts the ranks of a pod
 */}}
 
 {{- /*
@@ -10,7 +10,7 @@ distrain.program.command
   Takes (dict "root" <root context> "role" <role>).
 */}}
 {{- define "distrain.program.command" -}}
-{{- $kind := include "distrain.job.kind" .root -}}
+{{- $torchrun := eq .root.Job.facts.starter "torchrun" -}}
 {{- if eq .role "keygen" -}}
 command: [/opt/distrain/bin/distrain-keygen]
 args:
@@ -19,21 +19,21 @@ args:
 command: [/opt/distrain/bin/distrain-launch]
 args:
   {{- include "distrain.mpi.launcherArgs" .root | nindent 2 }}
-{{- else if include "distrain.job.is" (dict "root" .root "a" "mpi") -}}
+{{- else if .root.Job.usesMpi -}}
 command: [/opt/distrain/bin/distrain-worker]
 args:
   {{- include "distrain.mpi.workerArgs" .root | nindent 2 }}
 {{- else -}}
-command: [/opt/distrain/bin/{{ include "distrain.job.is" (dict "root" .root "a" "elastic") | empty | ternary "distrain-run" "distrain-torchrun" }}]
+command: [/opt/distrain/bin/{{ ternary "distrain-torchrun" "distrain-run" .root.Job.isElastic }}]
 args:
   - --max-restarts={{ int64 .root.Values.job.maxRestarts }}
   - --restart-window={{ int64 .root.Values.job.restartWindow }}
-  {{- if eq $kind "PyTorchJob" }}
+  {{- if $torchrun }}
   {{- /* Named where it lacks torchrun. */}}
   - --image={{ include "distrain.pod.image" .root }}
   {{- end }}
   - --
-  {{- include (ternary "distrain.program.torchrun" "distrain.trainer.program" (eq $kind "PyTorchJob")) .root | nindent 2 }}
+  {{- include (ternary "distrain.program.torchrun" "distrain.trainer.program" $torchrun) .root | nindent 2 }}
 {{- end -}}
 {{- end }}
 
@@ -46,9 +46,7 @@ distrain.program.torchrun
   that starts again sooner than the Master's would meet the one that ends, and both then wait for each other for ever.
 */}}
 {{- define "distrain.program.torchrun" -}}
-{{- $single := eq (include "distrain.job.slots" .) "1" -}}
-{{- $elastic := include "distrain.job.is" (dict "root" . "a" "elastic") -}}
-{{- if and $single (not $elastic) -}}
+{{- if and (eq .Job.slots 1) (not .Job.isElastic) -}}
 {{- include "distrain.trainer.program" . -}}
 {{- else if not .Values.command -}}
 - torchrun

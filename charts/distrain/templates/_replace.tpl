@@ -21,7 +21,7 @@ distrain.replace.isNeeded, distrain.replace.isWanted
   a Role an account has to be named.
 */}}
 {{- define "distrain.replace.isNeeded" -}}
-{{- and (include "distrain.replace.isWanted" .) (include "distrain.job.isReal" .) -}}
+{{- and (include "distrain.replace.isWanted" .) .Job.isReal | empty | ternary "" "true" -}}
 {{- end }}
 
 {{- define "distrain.replace.isWanted" -}}
@@ -44,13 +44,13 @@ distrain.replace.objects
 {{- define "distrain.replace.objects" -}}
 {{- $full := include "distrain.names.full" . -}}
 {{- $objects := list -}}
-{{- range $kind := list "MPIJob" "PyTorchJob" "MXJob" "TFJob" -}}
-{{- $served := include "distrain.job.servedOf" (dict "root" $ "kind" $kind) | fromJsonArray -}}
-{{- if eq $kind (include "distrain.job.kind" $) -}}
-{{- $served = list (include "distrain.job.apiVersion" $) -}}
+{{- range $kind := .Kinds.kinds -}}
+{{- $versions := include "distrain.kinds.served" (dict "root" $ "kind" $kind) | fromJsonArray -}}
+{{- if and $kind.versions (eq $kind.name $.Job.kind) -}}
+{{- $versions = list $.Job.version -}}
 {{- end -}}
-{{- with $served -}}
-{{- $objects = printf "kubeflow.org/%s/%ss/%s" (first .) (lower $kind) $full | append $objects -}}
+{{- with $versions -}}
+{{- $objects = printf "%s/%s/%ss/%s" $kind.group (first .) (lower $kind.name) $full | append $objects -}}
 {{- end -}}
 {{- end -}}
 {{- range $part := list "launcher" "worker" "keygen" -}}

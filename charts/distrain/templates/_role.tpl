@@ -3,25 +3,24 @@ What the values say of one role's pods. Roles: launcher, worker, server, schedul
 
   distrain.role.key        the role's key among the values
   distrain.role.request    what its pods request of CPU or memory
-  distrain.role.trains     whether the role's pods hold ranks: worker and master
   distrain.role.container  name of the role's first container
 */}}
 
 {{- /*
 distrain.role.key
-  Takes (dict "role" <role>). For `index .root.Values`.
+  Takes (dict "root" <root context> "role" <role>). For `index .root.Values`. The Job that makes the SSH key stands where
+  the launcher may.
 */}}
 {{- define "distrain.role.key" -}}
-{{- $keys := dict "launcher" "launcher" "chief" "launcher" "server" "servers" "scheduler" "scheduler" "keygen" "launcher" -}}
-{{- get $keys .role | default "workers" -}}
+{{- get .root.Kinds.roles .role | default "launcher" -}}
 {{- end }}
 
 {{- /*
 distrain.role.request
   Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Renders nothing where nothing is asked for.
 
-  The Job that makes the SSH key stands where the launcher may, but is not sized by its values. What workers without GPUs
-  request by default is little: it keeps a count with a digit too many from filling a node with hundreds of pods.
+  The values of the launcher do not size the Job that makes the SSH key. What workers without GPUs request by default is
+  little: it keeps a count with a digit too many from filling a node with hundreds of pods.
 */}}
 {{- define "distrain.role.request" -}}
 {{- $cpu := dict "launcher" "100m" "chief" "100m" "server" "1" "scheduler" "100m" "keygen" "100m" -}}
@@ -39,15 +38,10 @@ distrain.role.request
 {{- eq .of "cpu" | ternary (include "distrain.text.number" $given) $given | default "" -}}
 {{- end }}
 
-{{- define "distrain.role.trains" -}}
-{{- has .role (list "worker" "master") | ternary "true" "" -}}
-{{- end }}
-
 {{- /*
 distrain.role.container
-  Takes (dict "root" <root context> "role" <role>). The training-operator looks for its own name.
+  Takes (dict "root" <root context> "role" <role>).
 */}}
 {{- define "distrain.role.container" -}}
-{{- $names := dict "PyTorchJob" "pytorch" "TFJob" "tensorflow" "MXJob" "mxnet" -}}
-{{- get $names (include "distrain.job.kind" .root) | default .role -}}
+{{- .root.Job.facts.container | default .role -}}
 {{- end }}

@@ -10,14 +10,14 @@ distrain.scripts.files
 */}}
 {{- define "distrain.scripts.files" -}}
 {{- $names := list -}}
-{{- if include "distrain.job.is" (dict "root" . "a" "mpi") -}}
+{{- if .Job.usesMpi -}}
 {{- $names = list "distrain-launch" "distrain-worker" "distrain_keepers.py" "distrain_message.py" "distrain_output.py" "distrain_program.py" "distrain_root.py" "distrain_sigterm.py" "distrain_watch.py" "distrain_workers.py" -}}
-{{- else if include "distrain.job.is" (dict "root" . "a" "elastic") -}}
+{{- else if .Job.isElastic -}}
 {{- $names = list "distrain-torchrun" "distrain_message.py" "distrain_output.py" "distrain_program.py" "distrain_sigterm.py" -}}
 {{- else -}}
 {{- $names = list "distrain-run" "distrain_message.py" "distrain_output.py" "distrain_program.py" "distrain_sigterm.py" -}}
 {{- end -}}
-{{- if include "distrain.keygen.isNeeded" . -}}
+{{- if .Job.makesKey -}}
 {{- $names = concat $names (list "distrain-keygen" "distrain_kube.py") -}}
 {{- end -}}
 {{- toJson $names -}}

@@ -44,7 +44,7 @@ readOnlyRootFilesystem: {{ $restricted }}
 {{- if $restricted }}
 capabilities:
   drop: [ALL]
-{{- else if and .root.Values.network.rdma.resource (include "distrain.role.trains" .) }}
+{{- else if and .root.Values.network.rdma.resource (has .role .root.Job.rankRoles) }}
 capabilities:
   add: [IPC_LOCK]
 {{- end }}

@@ -18,16 +18,16 @@ distrain.test.values
 */}}
 {{- define "distrain.test.values" -}}
 {{- $given := .root.Values -}}
-{{- $kind := include "distrain.job.kind" .root -}}
+{{- $job := .root.Job -}}
 {{- $replicas := $given.test.workers | default $given.workers.replicas | int -}}
 {{- /* torchrun must wait for all of them. */ -}}
-{{- $fixed := and (eq $kind "PyTorchJob") $given.job.elastic | ternary $replicas nil -}}
+{{- $fixed := ternary $replicas nil $job.isElastic -}}
 {{- /*
 The test's Pod gives up first, and says why, but for a Plain job, whose end Helm itself waits for.
 An elastic PyTorchJob has succeeded with its first worker: Running would delete rank 0 before its log is read.
 */ -}}
-{{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 (eq $kind "Plain")) -}}
-{{- $clean := ternary "None" "Running" (eq $kind "PyTorchJob") -}}
+{{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
+{{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
 {{- $changes := dict
   "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed "sidecars" list)
   "job" (dict "maxRestarts" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
@@ -58,7 +58,7 @@ distrain.test.program
 - python3
 - -m
 - distrain_trainer.allreduce
-- --backend={{ ternary "torch" "horovod" (eq (include "distrain.job.kind" .) "PyTorchJob") }}
+- --backend={{ ternary "torch" "horovod" (eq .Job.facts.starter "torchrun") }}
 {{- end }}
 
 {{- /*

@@ -16,27 +16,21 @@ Rules on the job's kind, and on what each kind can do.
 */}}
 
 {{- define "distrain.validate.job.kind" -}}
-{{- $fits := list "MPIJob" "Plain" -}}
-{{- if eq .Values.strategy "parameter-server" -}}
-{{- $fits = get (dict "tensorflow" (list "TFJob") "mxnet" (list "MXJob") "pytorch" list) .Values.framework -}}
-{{- else if eq .Values.framework "pytorch" -}}
-{{- $fits = list "PyTorchJob" "MPIJob" "Plain" -}}
-{{- end -}}
+{{- $fits := .Job.fits -}}
 {{- if not $fits -}}
 {{- printf "distrain: strategy: %s is for tensorflow and mxnet, not for %s; --set strategy=allreduce\n" .Values.strategy .Values.framework -}}
 {{- end -}}
 {{- if not (has .Values.job.kind (append $fits "auto")) -}}
-{{- $server := get (dict "TFJob" "tensorflow" "MXJob" "mxnet") .Values.job.kind -}}
-{{- $other := and (eq .Values.strategy "allreduce") (eq $server .Values.framework) | ternary ", or --set strategy=parameter-server" "" -}}
+{{- $serving := dig "parameter-server" .Values.framework list .Kinds.choices -}}
+{{- $other := and (eq .Values.strategy "allreduce") (has .Values.job.kind $serving) | ternary ", or --set strategy=parameter-server" "" -}}
 {{- printf "distrain: job.kind: %s does not run %s with strategy %s; --set job.kind=auto or --set job.kind=%s%s\n" .Values.job.kind .Values.framework .Values.strategy (join " or --set job.kind=" $fits) $other -}}
 {{- end -}}
 {{- end }}
 
 {{- define "distrain.validate.job.apiVersion" -}}
-{{- $kind := include "distrain.job.kind" . -}}
-{{- $versions := include "distrain.job.versions" $kind | fromJsonArray -}}
-{{- if not (has .Values.job.apiVersion (append $versions "auto")) -}}
-{{- printf "distrain: job.apiVersion: %s is no version of %s; --set job.apiVersion=%s\n" .Values.job.apiVersion $kind (append $versions "auto" | join " or ") -}}
+{{- $versions := append .Job.known "auto" -}}
+{{- if not (has .Values.job.apiVersion $versions) -}}
+{{- printf "distrain: job.apiVersion: %s is no version of %s; --set job.apiVersion=%s\n" .Values.job.apiVersion .Job.kind (join " or " $versions) -}}
 {{- end -}}
 {{- end }}
 
@@ -45,32 +39,28 @@ distrain.validate.job.cluster
   Of two versions under one CRD the operator runs one, and the other's jobs lie there for ever.
 */}}
 {{- define "distrain.validate.job.cluster" -}}
-{{- $kind := include "distrain.job.kind" . -}}
-{{- $served := include "distrain.job.served" . | fromJsonArray -}}
-{{- $known := include "distrain.job.versions" $kind | fromJsonArray -}}
-{{- if and (eq .Values.job.apiVersion "auto") $known -}}
-{{- if and (eq $kind "MPIJob") (gt (len $served) 1) -}}
-{{- printf "distrain: job.apiVersion: this cluster serves MPIJob in %s and does not tell which of them its operator runs; set it to the one of the operator's image\n" (join ", " $served) -}}
+{{- $kind := .Job.kind -}}
+{{- $served := .Job.served -}}
+{{- if and (eq .Values.job.apiVersion "auto") .Job.known -}}
+{{- if and .Job.facts.runsOneVersion (gt (len $served) 1) -}}
+{{- printf "distrain: job.apiVersion: this cluster serves %s in %s and does not tell which of them its operator runs; set it to the one of the operator's image\n" $kind (join ", " $served) -}}
 {{- end -}}
-{{- if and (include "distrain.job.isReal" .) (not $served) -}}
-{{- $operators := dict
-  "MPIJob" "mpi-operator 0.4.0 or newer (https://github.com/kubeflow/mpi-operator)"
-  "MXJob" "the training-operator 1.8.1, the last that has it (https://github.com/kubeflow/trainer/tree/v1.8.1)"
--}}
-{{- $operator := get $operators $kind | default "the training-operator 1.9 (https://github.com/kubeflow/trainer/tree/release-1.9)" -}}
-{{- $plain := eq .Values.strategy "allreduce" | ternary ", or --set job.kind=Plain" "" -}}
-{{- printf "distrain: job.kind: this cluster does not serve %s; install %s%s\n" $kind $operator $plain -}}
+{{- if and .Job.isReal (not $served) -}}
+{{- $install := .Job.facts.install -}}
+{{- $operator := get .Kinds.operators $install.operator -}}
+{{- $plain := has "Plain" .Job.fits | ternary ", or --set job.kind=Plain" "" -}}
+{{- printf "distrain: job.kind: this cluster does not serve %s; install %s %s (%s)%s\n" $kind $operator.words $install.release $install.url $plain -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- define "distrain.validate.job.replicas" -}}
 {{- $workers := .Values.workers -}}
-{{- $elastic := include "distrain.job.is" (dict "root" . "a" "elastic") -}}
+{{- $elastic := .Job.isElastic -}}
 {{- range $key := list "minReplicas" "maxReplicas" -}}
 {{- $value := index $workers $key -}}
 {{- if and (ne $value nil) (not $elastic) -}}
-{{- printf "distrain: workers.%s: %d is set, but this %s is not elastic; --set workers.%s=null, or take a PyTorchJob with job.elastic=true\n" $key (int $value) (include "distrain.job.kind" $) $key -}}
+{{- printf "distrain: workers.%s: %d is set, but this %s is not elastic; --set workers.%s=null, or take a PyTorchJob with job.elastic=true\n" $key (int $value) $.Job.kind $key -}}
 {{- end -}}
 {{- end -}}
 {{- if $elastic -}}
@@ -85,7 +75,7 @@ distrain.validate.job.cluster
 
 {{- define "distrain.validate.job.workerGpus" -}}
 {{- $gpus := int .Values.workers.gpus -}}
-{{- if and (eq (include "distrain.job.kind" .) "TFJob") (gt $gpus 1) (not .Values.command) -}}
+{{- if and (eq .Job.kind "TFJob") (gt $gpus 1) (not .Values.command) -}}
 {{- $replicas := mul $gpus .Values.workers.replicas -}}
 {{- $more := le $replicas 1000 | ternary (printf ",workers.replicas=%d" $replicas) ",workers.replicas=1000, as 1000 workers are the most; or --set strategy=allreduce for more GPUs" -}}
 {{- printf "distrain: workers.gpus: %d, but the trainer uses one GPU in each worker of a TFJob; --set workers.gpus=1%s\n" $gpus $more -}}
@@ -93,12 +83,15 @@ distrain.validate.job.cluster
 {{- end }}
 
 {{- define "distrain.validate.job.roles" -}}
-{{- $kind := include "distrain.job.kind" . -}}
-{{- $kinds := dict "launcher" (list "MPIJob" "Plain" "TFJob") "servers" (list "MXJob" "TFJob") "scheduler" (list "MXJob") -}}
-{{- range $role, $has := $kinds -}}
+{{- $kind := .Job.kind -}}
+{{- $sections := list -}}
+{{- range $role, $_ := .Job.facts.roles -}}
+{{- $sections = append $sections (get $.Kinds.roles $role) -}}
+{{- end -}}
+{{- range $role := list "launcher" "scheduler" "servers" -}}
 {{- range $key, $value := index $.Values $role -}}
 {{- $set := and (ne $value nil) (not (and (kindIs "map" $value) (empty $value))) (not (and (kindIs "slice" $value) (empty $value))) -}}
-{{- if and $set (not (has $kind $has)) -}}
+{{- if and $set (not (has $role $sections)) -}}
 {{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; --set %s.%s=null\n" $role $key $kind (trimSuffix "s" $role) $role $key -}}
 {{- end -}}
 {{- end -}}
@@ -110,40 +103,38 @@ distrain.validate.job.cluster
 
 {{- define "distrain.validate.job.runPolicy" -}}
 {{- $job := .Values.job -}}
-{{- $kind := include "distrain.job.kind" . -}}
-{{- $version := include "distrain.job.apiVersion" . -}}
-{{- $what := printf "%s %s" $kind $version | trim -}}
-{{- if and (ne $job.ttlSecondsAfterFinished nil) (ne $version "v2beta1") -}}
+{{- $facts := .Job.facts -}}
+{{- $fields := concat ($facts.policy.spec | default list) ($facts.policy.runPolicy | default list) -}}
+{{- $what := printf "%s %s" .Job.kind .Job.version | trim -}}
+{{- if and (ne $job.ttlSecondsAfterFinished nil) (not (has "ttlSecondsAfterFinished" $fields)) -}}
 {{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, and the next helm upgrade would run it again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
 {{- end -}}
-{{- if and (eq $version "v2beta1") (eq $job.cleanPodPolicy "All") -}}
+{{- if and $facts.keepsLauncher (eq $job.cleanPodPolicy "All") -}}
 {{- printf "distrain: job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an %s nevertheless; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
 {{- end -}}
-{{- if and (eq $kind "Plain") (ne $job.cleanPodPolicy "Running") -}}
+{{- if and .Job.isPlain (ne $job.cleanPodPolicy "Running") -}}
 {{- printf "distrain: job.cleanPodPolicy: %s, but the workers of job.kind Plain always end with the job, and nobody deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
 {{- end -}}
-{{- if eq $version "v1beta1" -}}
-{{- if $job.activeDeadlineSeconds -}}
-{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an MXJob v1beta1 has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 $job.activeDeadlineSeconds) -}}
-{{- end -}}
+{{- if and $job.activeDeadlineSeconds (not (has "activeDeadlineSeconds" $fields)) -}}
+{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an %s has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 $job.activeDeadlineSeconds) $what -}}
 {{- end -}}
 {{- end }}
 
 {{- define "distrain.validate.job.rescale" -}}
-{{- $kind := include "distrain.job.kind" . -}}
+{{- $kind := .Job.kind -}}
 {{- $rescale := .Values.rescale -}}
 {{- if eq $rescale.mode "live" -}}
-{{- if include "distrain.job.is" (dict "root" . "a" "fixed") -}}
-{{- $live := eq $kind "PyTorchJob" | ternary ", or job.elastic=true" "" -}}
+{{- if .Job.isFixed -}}
+{{- $live := empty .Job.facts.isElastic | ternary "" ", or job.elastic=true" -}}
 {{- printf "distrain: rescale.mode: live, but the pods of this %s know their number from their start; --set rescale.mode=auto%s\n" $kind $live -}}
-{{- else if include "distrain.job.is" (dict "root" . "a" "queued") -}}
+{{- else if .Job.isQueued -}}
 {{- "distrain: rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto\n" -}}
 {{- end -}}
 {{- end -}}
-{{- if and (ne (int64 $rescale.lostWorkerTimeout) 60) (not (include "distrain.job.is" (dict "root" . "a" "mpi"))) -}}
+{{- if and (ne (int64 $rescale.lostWorkerTimeout) 60) (not .Job.usesMpi) -}}
 {{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits so; --set rescale.lostWorkerTimeout=60\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
 {{- end -}}
-{{- if and (not .Values.job.elastic) (ne $kind "PyTorchJob") -}}
+{{- if and (not .Values.job.elastic) (not .Job.facts.isElastic) -}}
 {{- printf "distrain: job.elastic: false, but a %s has one form; --set job.elastic=true\n" $kind -}}
 {{- end -}}
 {{- end }}
@@ -155,8 +146,8 @@ distrain.validate.job.gang
 */}}
 {{- define "distrain.validate.job.gang" -}}
 {{- $gang := .Values.gang -}}
-{{- $kind := include "distrain.job.kind" . -}}
-{{- $version := include "distrain.job.apiVersion" . -}}
+{{- $kind := .Job.kind -}}
+{{- $version := .Job.version -}}
 {{- $keys := dict "none" list "volcano" (list "queue" "priorityClass" "schedulerName") "scheduler-plugins" (list "schedulerName") "kueue" (list "queue" "priorityClass") -}}
 {{- range $key := list "queue" "priorityClass" "schedulerName" -}}
 {{- if and (index $gang $key) (not (has $key (get $keys $gang.scheduler))) -}}
@@ -164,18 +155,20 @@ distrain.validate.job.gang
 {{- end -}}
 {{- end -}}
 {{- if ne $gang.scheduler "none" -}}
-{{- if has $version (list "v1alpha2" "v1beta1") -}}
+{{- $knows := has "schedulingPolicy" .Job.facts.policy.runPolicy -}}
+{{- if not (or $knows .Job.isPlain) -}}
 {{- printf "distrain: gang.scheduler: %s, but the operator of %s %s knows kube-batch alone; --set gang.scheduler=none\n" $gang.scheduler $kind $version -}}
 {{- end -}}
 {{- if eq $gang.scheduler "kueue" -}}
 {{- if not $gang.queue -}}
 {{- "distrain: gang.queue: is empty, but gang.scheduler is kueue; set it to the LocalQueue in the job's namespace\n" -}}
 {{- end -}}
-{{- if eq $kind "Plain" -}}
+{{- if .Job.isPlain -}}
 {{- "distrain: gang.scheduler: kueue admits the two Jobs of job.kind Plain apart, and each could wait for the other; --set gang.scheduler=none, or take another job.kind\n" -}}
 {{- end -}}
-{{- if eq (printf "%s %s" $kind $version) "MPIJob v1" -}}
-{{- "distrain: gang.scheduler: kueue knows MPIJob v2beta1 alone, not v1; --set gang.scheduler=none, or install mpi-operator 0.4.0 or newer\n" -}}
+{{- if and $knows (not .Job.facts.isQueued) -}}
+{{- $install := .Job.facts.install -}}
+{{- printf "distrain: gang.scheduler: kueue knows %s %s alone, not %s; --set gang.scheduler=none, or install %s %s\n" $kind (first .Job.known) $version $install.operator $install.release -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -186,19 +179,19 @@ distrain.validate.job.mpi
   The defaults are those of values.yaml, which a kind without MPI does not mind.
 */}}
 {{- define "distrain.validate.job.mpi" -}}
-{{- if not (include "distrain.job.is" (dict "root" . "a" "mpi")) -}}
+{{- if not .Job.usesMpi -}}
 {{- $defaults := dict "pml" "ob1" "btl" "^openib" "btl_vader_single_copy_mechanism" "none" -}}
 {{- range $key, $value := .Values.mpi.mca -}}
 {{- if and (ne $value nil) (ne (toString $value) (get $defaults $key)) -}}
-{{- printf "distrain: mpi.mca.%s: is set, but a %s does not use MPI; --set mpi.mca.%s=null\n" $key (include "distrain.job.kind" $) $key -}}
+{{- printf "distrain: mpi.mca.%s: is set, but a %s does not use MPI; --set mpi.mca.%s=null\n" $key $.Job.kind $key -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.mpi.flags (ne (toJson .Values.mpi.flags) (list "--bind-to" "none" "--map-by" "slot" | toJson)) -}}
-{{- printf "distrain: mpi.flags: is set, but a %s does not use MPI; --set mpi.flags=null\n" (include "distrain.job.kind" .) -}}
+{{- printf "distrain: mpi.flags: is set, but a %s does not use MPI; --set mpi.flags=null\n" .Job.kind -}}
 {{- end -}}
 {{- range $name, $value := .Values.mpi.env -}}
 {{- if ne $value nil -}}
-{{- printf "distrain: mpi.env.%s: is set, but a %s does not use MPI; put it under env\n" $name (include "distrain.job.kind" $) -}}
+{{- printf "distrain: mpi.env.%s: is set, but a %s does not use MPI; put it under env\n" $name $.Job.kind -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -223,8 +216,8 @@ distrain.validate.job.interfaces
 */}}
 {{- define "distrain.validate.job.interfaces" -}}
 {{- $excluded := .Values.network.excludeInterfaces -}}
-{{- if and $excluded (ne (toJson $excluded) (list "lo" | toJson)) (not (include "distrain.job.is" (dict "root" . "a" "mpi"))) -}}
-{{- printf "distrain: network.excludeInterfaces: is set, but a %s does not use MPI, which alone takes it; --set network.excludeInterfaces=null, or name the one to use as network.interface\n" (include "distrain.job.kind" .) -}}
+{{- if and $excluded (ne (toJson $excluded) (list "lo" | toJson)) (not .Job.usesMpi) -}}
+{{- printf "distrain: network.excludeInterfaces: is set, but a %s does not use MPI, which alone takes it; --set network.excludeInterfaces=null, or name the one to use as network.interface\n" .Job.kind -}}
 {{- end -}}
 {{- $mca := .Values.mpi.mca | default dict -}}
 {{- range $part := list "btl" "oob" -}}
@@ -242,19 +235,19 @@ distrain.validate.job.ssh
   The key of a Plain job is made by a Job with an account of its own, which the chart makes only with rbac.create.
 */}}
 {{- define "distrain.validate.job.ssh" -}}
-{{- $kind := include "distrain.job.kind" . -}}
+{{- $kind := .Job.kind -}}
 {{- $ssh := .Values.ssh -}}
-{{- if and $ssh.secretName (ne $kind "Plain") -}}
+{{- if and $ssh.secretName (not .Job.isPlain) -}}
 {{- printf "distrain: ssh.secretName: %q is set, but a %s does not use it: an operator makes its own key, or none is needed; --set ssh.secretName=\"\"\n" $ssh.secretName $kind -}}
 {{- end -}}
-{{- if and (not $ssh.secretName) (eq $kind "Plain") (not .Values.rbac.create) -}}
+{{- if and (not $ssh.secretName) .Job.isPlain (not .Values.rbac.create) -}}
 {{- "distrain: ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with id_rsa, id_rsa.pub and authorized_keys, or set rbac.create to true\n" -}}
 {{- end -}}
 {{- $user := include "distrain.security.user" . -}}
 {{- $port := int $ssh.port -}}
-{{- if not (include "distrain.job.is" (dict "root" . "a" "ssh")) -}}
+{{- if not .Job.usesSsh -}}
 {{- if ne $port 2222 -}}
-{{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222\n" $port (printf "%s %s" $kind (include "distrain.job.apiVersion" .)) -}}
+{{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222\n" $port (printf "%s %s" $kind .Job.version) -}}
 {{- end -}}
 {{- else if and (lt $port 1024) (ne $user "0") -}}
 {{- printf "distrain: ssh.port: %d is below 1024, which root alone may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0\n" $port $user -}}

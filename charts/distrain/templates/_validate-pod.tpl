@@ -49,7 +49,14 @@ distrain.validate.pod.containers
   The operators look for their container by its name or place, and add init containers with names of their own.
 */}}
 {{- define "distrain.validate.pod.containers" -}}
-{{- $taken := list (include "distrain.role.container" (dict "root" . "role" "worker")) "kubectl-delivery" "init-pytorch" -}}
+{{- $taken := list (include "distrain.role.container" (dict "root" . "role" "worker")) -}}
+{{- range $kind := .Kinds.kinds -}}
+{{- range prepend $kind.versions $kind -}}
+{{- with .initContainer -}}
+{{- $taken = append $taken .name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $lists := dict "workers.sidecars" .Values.workers.sidecars "workers.podSpec.initContainers" (dig "initContainers" list (.Values.workers.podSpec | default dict)) -}}
 {{- range $path, $containers := $lists -}}
 {{- range $index, $container := $containers -}}
@@ -113,13 +120,13 @@ distrain.validate.pod.containerSecurity
 
 {{- /*
 distrain.validate.pod.spec
-  The older operators' APIs drop a claim in silence: they know it in a form that Kubernetes has given up.
+  An operator that knows claims in a form that Kubernetes has given up drops them in silence.
 */}}
 {{- define "distrain.validate.pod.spec" -}}
-{{- $version := include "distrain.job.apiVersion" . -}}
 {{- $spec := .Values.workers.podSpec | default dict -}}
-{{- if and $spec.resourceClaims (not (has $version (list "" "v2beta1"))) -}}
-{{- printf "distrain: workers.podSpec.resourceClaims: a %s %s does not know them; remove them, or take MPIJob v2beta1 or job.kind Plain\n" (include "distrain.job.kind" .) $version -}}
+{{- if and $spec.resourceClaims (not .Job.facts.knowsClaims) -}}
+{{- $others := include "distrain.kinds.having" (dict "root" . "fact" "knowsClaims") -}}
+{{- printf "distrain: workers.podSpec.resourceClaims: a %s %s does not know them; remove them, or take %s\n" .Job.kind .Job.version $others -}}
 {{- end -}}
 {{- with $spec.schedulerName -}}
 {{- if include "distrain.gang.schedulerName" $ -}}
@@ -134,28 +141,22 @@ distrain.validate.pod.env
 */}}
 {{- define "distrain.validate.pod.env" -}}
 {{- $owners := dict -}}
-{{- $kind := include "distrain.job.kind" . -}}
 {{- range include "distrain.env.s3" . | fromYamlArray -}}
 {{- $_ := set $owners .name "s3.*" -}}
 {{- end -}}
 {{- range include "distrain.env.network" . | fromYamlArray -}}
 {{- $_ := set $owners .name "network.*" -}}
 {{- end -}}
-{{- range include "distrain.env.run" (dict "job" "") | fromYamlArray -}}
+{{- range include "distrain.env.run" (dict "root" . "role" "" "job" "") | fromYamlArray -}}
 {{- $_ := set $owners .name "the chart" -}}
 {{- end -}}
-{{- if include "distrain.job.is" (dict "root" . "a" "mpi") -}}
+{{- if .Job.usesMpi -}}
 {{- range list "OMPI_MCA_plm_rsh_agent" "OMPI_MCA_plm_rsh_args" "OMPI_MCA_plm_rsh_no_tree_spawn" "OMPI_MCA_orte_default_hostfile" "OMPI_MCA_orte_keep_fqdn_hostnames" "PRTE_MCA_plm_ssh_agent" "PRTE_MCA_plm_ssh_args" "PRTE_MCA_plm_ssh_no_tree_spawn" "PRTE_MCA_prte_default_hostfile" -}}
 {{- $_ := set $owners . "distrain-launch" -}}
 {{- end -}}
 {{- end -}}
-{{- $operator := dict
-  "PyTorchJob" (list "MASTER_ADDR" "MASTER_PORT" "WORLD_SIZE" "RANK" "PET_NNODES" "PET_NODE_RANK" "PET_NPROC_PER_NODE" "PET_MASTER_ADDR" "PET_MASTER_PORT" "PET_RDZV_BACKEND" "PET_RDZV_ENDPOINT" "PET_MAX_RESTARTS" "PET_MONITOR_INTERVAL" "PET_RDZV_CONF" "PYTHONUNBUFFERED")
-  "TFJob" (list "TF_CONFIG")
-  "MXJob" (list "MX_CONFIG" "DMLC_PS_ROOT_PORT" "DMLC_PS_ROOT_URI" "DMLC_NUM_SERVER" "DMLC_NUM_WORKER" "DMLC_ROLE" "DMLC_USE_KUBERNETES" "DMLC_WORKER_ID")
--}}
-{{- range get $operator $kind | default list -}}
-{{- $_ := set $owners . (printf "the operator of %s" $kind) -}}
+{{- range .Job.facts.environment -}}
+{{- $_ := set $owners . (printf "the operator of %s" $.Job.kind) -}}
 {{- end -}}
 {{- range $name, $_ := .Values.mpi.env -}}
 {{- with get $owners $name -}}
@@ -173,10 +174,9 @@ distrain.validate.pod.env
 
 {{- define "distrain.validate.pod.metadata" -}}
 {{- $labels := include "distrain.labels.ownPod" (dict "root" . "role" "") | fromYaml -}}
-{{- $plain := eq (include "distrain.job.kind" .) "Plain" -}}
 {{- range $key, $_ := .Values.podLabels -}}
 {{- $operators := regexMatch "^(training\\.kubeflow\\.org|batch\\.kubernetes\\.io|scheduling\\.x-k8s\\.io)/" $key -}}
-{{- if or (hasKey $labels $key) $operators (and $plain (has $key (list "job-name" "controller-uid"))) -}}
+{{- if or (hasKey $labels $key) $operators (and $.Job.isPlain (has $key (list "job-name" "controller-uid"))) -}}
 {{- printf "distrain: podLabels: %s is a label of the job itself; remove it\n" $key -}}
 {{- end -}}
 {{- end -}}

@@ -10,6 +10,7 @@ line for each mistake that it finds. A line names the value, what was found and 
 */}}
 
 {{- define "distrain.validate.all" -}}
+{{- include "distrain.context" . -}}
 {{- /* null removes a map, and templates look into it. */ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
@@ -133,7 +134,7 @@ distrain.validate.data
 {{- if and (not $rbac.kinds) (not .Values.job.enabled) -}}
 {{- "distrain: rbac.kinds: is empty and job.enabled is false, so there is no kind to allow; name them, as in --set rbac.kinds={MPIJob}\n" -}}
 {{- end -}}
-{{- if and (not $rbac.kinds) (eq (include "distrain.job.kind" .) "Plain") -}}
+{{- if and (not $rbac.kinds) .Job.isPlain -}}
 {{- "distrain: rbac.kinds: is empty and job.kind is Plain, which needs no Kubeflow kind; name those to allow, as in --set rbac.kinds={MPIJob}, or set rbac.aggregateToKubeflowEdit to false\n" -}}
 {{- end -}}
 {{- end -}}
@@ -141,7 +142,7 @@ distrain.validate.data
 
 {{- define "distrain.validate.podMonitor" -}}
 {{- $served := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/PodMonitor" -}}
-{{- if and .Values.monitoring.podMonitor (include "distrain.job.isReal" .) (not $served) -}}
+{{- if and .Values.monitoring.podMonitor .Job.isReal (not $served) -}}
 {{- "distrain: monitoring.podMonitor: this cluster does not serve PodMonitor v1; install the Prometheus operator (https://prometheus-operator.dev), or set it to false\n" -}}
 {{- end -}}
 {{- end }}

@@ -16,7 +16,7 @@ distrain.volumes.all
   frameworks' caches. The key's files are named one by one, so that a pod waits until all of them are there.
 */}}
 {{- define "distrain.volumes.all" -}}
-{{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
+{{- $plain := .root.Job.isPlain -}}
 - name: scripts
   configMap:
     name: {{ include "distrain.names.scripts" .job }}
@@ -38,7 +38,7 @@ distrain.volumes.all
   configMap:
     name: {{ .job }}-hostfile
 {{- end }}
-{{- if include "distrain.role.trains" . }}
+{{- if has .role .root.Job.rankRoles }}
 - name: shm
   emptyDir:
     medium: Memory
@@ -56,7 +56,7 @@ distrain.volumes.all
 {{- end }}
 
 {{- define "distrain.volumes.mounts" -}}
-{{- $plain := eq (include "distrain.job.kind" .root) "Plain" -}}
+{{- $plain := .root.Job.isPlain -}}
 - name: scripts
   mountPath: /opt/distrain/bin
   readOnly: true
@@ -72,7 +72,7 @@ distrain.volumes.all
   mountPath: /etc/mpi
   readOnly: true
 {{- end }}
-{{- if include "distrain.role.trains" . }}
+{{- if has .role .root.Job.rankRoles }}
 - name: shm
   mountPath: /dev/shm
 {{- end }}
