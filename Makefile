@@ -26,9 +26,10 @@ test-%: setup ## run one part: unit, install, chart, trainer or cluster
 lint: setup ## ruff, mypy, shellcheck, yamllint, helm lint, import-linter
 	@PATH=$(VENV)/bin:$$PATH lab/lint.sh
 
-schema: setup ## write the chart's values.schema.json and files/models.json, and docs/values.md
+schema: setup ## write the chart's values.schema.json and files/models.json, the plugin's kinds.json, and docs/values.md
 	@PYTHONPATH=trainer $(PYTHON) -m schemas.models
 	@$(PYTHON) -m schemas.build
+	@$(PYTHON) -m schemas.kinds
 	@$(PYTHON) -m schemas.document
 
 docs: setup ## write docs/plugin.md from the texts and arguments of the plugin's commands

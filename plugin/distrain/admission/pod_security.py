@@ -8,13 +8,13 @@ from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.kube.selectors import Labels
 from distrain.verdict import Verdict
-from distrain.workload.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
+from distrain.workload.kinds import init_containers
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 # Operators add these containers without the security context that `restricted` demands.
-UNRESTRICTED = (KUBECTL_DELIVERY.name, INIT_PYTORCH.name)
+UNRESTRICTED = init_containers()
 
 
 def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator[Refusal]:

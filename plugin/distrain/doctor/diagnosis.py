@@ -16,10 +16,11 @@ from msgspec import Struct, to_builtins
 from distrain import __version__, kube
 from distrain.doctor import gpus, operators, rights
 from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, Finding, some
-from distrain.doctor.rights import PLAIN, Purpose
+from distrain.doctor.rights import Purpose
 from distrain.doctor.survey import Survey, Unread
 from distrain.helm.program import OLDEST as OLDEST_HELM
 from distrain.release.orphans import Orphan
+from distrain.workload.kinds import PLAIN, Kind
 from distrain.workload.wording import listed
 
 READY, NOT_READY = 0, 11
@@ -88,13 +89,13 @@ class Diagnosis(Struct, frozen=True):
 
 def needed_rights(served: Sequence[str]) -> list[rights.Right]:
     """Return the rights to ask the API server about; `served` lists the cluster's APIs."""
-    return rights.asked([*operators.kinds(served), PLAIN])
+    return rights.asked([*operators.kinds(served), PLAIN.name])
 
 
 def diagnose(survey: Survey, helm: semver.Version | str, orphans: Sequence[Orphan] | Unread = ()) -> Diagnosis:
     """Turn a survey into findings; `helm` is Helm's version, or the reason why it is not known."""
     served = [] if isinstance(survey.served, Unread) else survey.served
-    purposes = rights.purposes([*operators.kinds(served), PLAIN])
+    purposes = rights.purposes([*operators.kinds(served), PLAIN.name])
     found = [
         *_versions(survey, helm),
         *operators.findings(survey),
@@ -173,7 +174,7 @@ def _own(survey: Survey) -> Finding:
         words = f"enforces {level}" if level else "enforces nothing by its labels; the cluster's default holds"
         return Finding("pod security", name, OK, words, needed=True, details={"level": level})
     words = "enforces restricted, which the chart's pods keep to"
-    refused = f"Master/Worker PyTorchJobs (job.elastic=false) and MPIJob v1 are refused for {INIT_CONTAINERS}"
+    refused = f"{listed([*_with_init_containers()])} are refused for {INIT_CONTAINERS}"
     return Finding("pod security", name, OK, words, refused, True, {"level": level})
 
 
@@ -218,41 +219,51 @@ def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:
     return {right for purpose in purposes for right in purpose.rights} - survey.allowed
 
 
+def _with_init_containers() -> Iterator[str]:
+    """Yield the forms of job to whose pods an operator adds an init container, of each kind the newest."""
+    for kind in reversed(operators.KINDS):
+        for version in kind.versions:
+            if added := version.init_container:
+                form = f"{added.beside.capitalize()}/{added.role.capitalize()} {kind.name}s (job.elastic=false)"
+                yield form if added.beside else f"{kind.name} {version.name}"
+                break
+
+
 def _jobs(survey: Survey, found: Sequence[Finding]) -> list[Finding]:
     """Return a finding per kind of job: whether it can run, given the other findings."""
     states = {(finding.section, finding.name): finding.state for finding in found}
     if isinstance(survey.served, Unread):
-        unread = [Finding("jobs", kind, UNKNOWN, survey.served.why) for kind in operators.VERSIONS]
+        unread = [Finding("jobs", kind.name, UNKNOWN, survey.served.why) for kind in operators.KINDS]
         return [*unread, _job(PLAIN, [], survey, states)]
-    versions = {kind: operators.versions(kind, survey.served) for kind in operators.VERSIONS}
-    return [*(_job(kind, versions[kind], survey, states) for kind in versions), _job(PLAIN, [], survey, states)]
+    served = [(kind, operators.versions(kind, survey.served)) for kind in operators.KINDS]
+    return [_job(kind, versions, survey, states) for kind, versions in [*served, (PLAIN, [])]]
 
 
-def _job(kind: str, versions: Sequence[str], survey: Survey, states: Mapping[tuple[str, str], str]) -> Finding:
+def _job(kind: Kind, versions: Sequence[str], survey: Survey, states: Mapping[tuple[str, str], str]) -> Finding:
     details = {"versions": [*versions]}
     if kind != PLAIN and not versions:
-        return Finding(
-            "jobs", kind, MISSING, "not served", f"install {operators.operator_of(kind, [])}", details=details
-        )
+        install = f"install {operators.operator_of(kind, [])}"
+        return Finding("jobs", kind.name, MISSING, "not served", install, details=details)
     served = ", ".join(versions) or "Kubernetes' own Jobs"
-    needs = [("rights", rights.installing(kind))]
+    needs = [("rights", rights.installing(kind.name))]
     if kind != PLAIN:
         needs.append(("operators", operators.operator_of(kind, versions)))
     if _is_refused(kind, versions, survey.own):
         words = f"{served}; namespace {survey.namespace} refuses {INIT_CONTAINERS}"
-        return Finding("jobs", kind, MISSING, words, "use a namespace that enforces baseline", details=details)
+        return Finding("jobs", kind.name, MISSING, words, "use a namespace that enforces baseline", details=details)
     for state in (MISSING, UNKNOWN):
         causes = [f'"{name}"' for section, name in needs if states[section, name] == state]
         if causes:
-            return Finding("jobs", kind, state, served, f"see {listed(causes)} above", details=details)
-    if len(versions) > 1 and kind == "MPIJob":
+            return Finding("jobs", kind.name, state, served, f"see {listed(causes)} above", details=details)
+    if len(versions) > 1 and kind.runs_one_version:
         words = f"{served} under one CRD, of which the operator runs one"
-        return Finding("jobs", kind, UNKNOWN, words, "set job.apiVersion to that of its image", details=details)
-    return Finding("jobs", kind, OK, served, details=details)
+        return Finding("jobs", kind.name, UNKNOWN, words, "set job.apiVersion to that of its image", details=details)
+    return Finding("jobs", kind.name, OK, served, details=details)
 
 
-def _is_refused(kind: str, versions: Sequence[str], own: kube.Named | Unread | None) -> bool:
+def _is_refused(kind: Kind, versions: Sequence[str], own: kube.Named | Unread | None) -> bool:
     """Tell whether Pod Security Admission refuses every form of this kind of job."""
     if not isinstance(own, kube.Named) or _level(own) != "restricted":
         return False
-    return kind == "MPIJob" and "v2beta1" not in versions
+    added = [version.init_container for version in kind.versions if version.name in versions]
+    return bool(added) and all(each and not each.beside for each in added)

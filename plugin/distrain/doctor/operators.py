@@ -6,25 +6,22 @@ Pure functions. Every user may discover APIs. Deployments, which tell the operat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from distrain import kube
 from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding
 from distrain.doctor.survey import Survey, Unread
+from distrain.workload.kinds import FACTS, KUBEFLOW, VERSIONS, Kind
+from distrain.workload.wording import listed
 
 SECTION = "operators"
-# The API versions of each kind that the chart can render, the newest first.
-VERSIONS: Mapping[str, Sequence[str]] = {
-    "MPIJob": ("v2beta1", "v1", "v1alpha2"),
-    "PyTorchJob": ("v1",),
-    "TFJob": ("v1",),
-    "MXJob": ("v1", "v1beta1"),
-}
-MPI_OPERATOR, TRAINING_OPERATOR = "mpi-operator", "training-operator"
 # The colon before a registry's port does not match: a slash follows the port.
 TAG = re.compile(r":(?P<tag>[^/:]+)$")
+INSTALLS = [kind.install for kind in KUBEFLOW.values()]
+# The Kubeflow kinds; those that one release of an operator brings stand together.
+KINDS = sorted(KUBEFLOW.values(), key=lambda kind: INSTALLS.index(kind.install))
 
 
 class Operator(Struct, frozen=True):
@@ -36,19 +33,17 @@ class Operator(Struct, frozen=True):
     without: str
 
 
+def _kubeflow(name: str) -> Operator:
+    """Return an operator of job kinds. Its APIs are those that no other operator serves."""
+    own = tuple(f"{api}/{kind}" for (api, kind), version in VERSIONS.items() if version.operators == (name,))
+    # Another kind may need an older release of the operator.
+    newest = next(install for install in INSTALLS if install and install.operator == name)
+    brought = listed([kind.name for kind in KINDS if kind.install == newest])
+    return Operator(name, own, (name,), f"for {brought} install {newest.release} ({newest.url})")
+
+
 OPERATORS = (
-    Operator(
-        MPI_OPERATOR,
-        ("kubeflow.org/v2beta1/MPIJob", "kubeflow.org/v1alpha2/MPIJob"),
-        ("mpi-operator",),
-        "for MPIJob install 0.4.0 or newer (https://github.com/kubeflow/mpi-operator)",
-    ),
-    Operator(
-        TRAINING_OPERATOR,
-        tuple(f"kubeflow.org/v1/{kind}" for kind in ("PyTorchJob", "TFJob", "MXJob")),
-        ("training-operator",),
-        "for PyTorchJob and TFJob install 1.9 (https://github.com/kubeflow/trainer/tree/release-1.9)",
-    ),
+    *map(_kubeflow, FACTS.operators),
     Operator("kueue", ("kueue.x-k8s.io/*/LocalQueue",), ("kueue",), "needed for gang.scheduler=kueue alone"),
     Operator(
         "scheduler-plugins",
@@ -69,22 +64,23 @@ OPERATORS = (
 GROUPS = tuple(dict.fromkeys(kind.split("/")[0] for operator in OPERATORS for kind in operator.kinds))
 
 
-def versions(kind: str, served: Sequence[str]) -> list[str]:
+def versions(kind: Kind, served: Sequence[str]) -> list[str]:
     """Return the versions of a kind that the cluster serves and the chart can render."""
-    return [version for version in VERSIONS.get(kind, ()) if f"kubeflow.org/{version}/{kind}" in served]
+    return [version.name for version in kind.versions if f"{version.api_version}/{kind.name}" in served]
 
 
 def kinds(served: Sequence[str]) -> list[str]:
-    """Return the kinds of Kubeflow jobs that the cluster serves and the chart can render."""
-    return [kind for kind in VERSIONS if versions(kind, served)]
+    """Return the names of the Kubeflow kinds that the cluster serves and the chart can render."""
+    return [kind.name for kind in KINDS if versions(kind, served)]
 
 
-def operator_of(kind: str, versions: Sequence[str]) -> str:
-    """Return the name of the operator of a kind that is served in these versions.
-
-    An MPIJob that is served in v1 alone belongs to the training-operator.
-    """
-    return MPI_OPERATOR if kind == "MPIJob" and [*versions] != ["v1"] else TRAINING_OPERATOR
+def operator_of(kind: Kind, versions: Sequence[str]) -> str:
+    """Return the name of the operator of a kind: the usual one of those that serve all of these versions."""
+    serving = [version.operators for version in kind.versions if version.name in versions and version.operators]
+    for operator in serving[0] if serving else ():
+        if all(operator in others for others in serving):
+            return operator
+    return kind.install.operator if kind.install else ""
 
 
 def findings(survey: Survey) -> list[Finding]:
@@ -125,9 +121,17 @@ def _of(operator: Operator, served: Sequence[str]) -> list[str]:
     """Return the operator's APIs that the cluster serves."""
     patterns = [re.compile(kind.replace(".", r"\.").replace("*", "[^/]+")) for kind in operator.kinds]
     apis = [api for api in served if any(pattern.fullmatch(api) for pattern in patterns)]
-    if operator.name == operator_of("MPIJob", versions("MPIJob", served)) == TRAINING_OPERATOR:
-        apis.append("kubeflow.org/v1/MPIJob")
-    return apis
+    return [*apis, *_shared(operator, served, apis)]
+
+
+def _shared(operator: Operator, served: Sequence[str], own: Sequence[str]) -> Iterator[str]:
+    """Yield served APIs of several operators that are taken for this one, unless it has APIs of that kind alone."""
+    for (api_version, name), version in VERSIONS.items():
+        kind, api = KUBEFLOW[name], f"{api_version}/{name}"
+        if len(version.operators) < 2 or api not in served or any(other.endswith(f"/{name}") for other in own):
+            continue
+        if operator_of(kind, versions(kind, served)) == operator.name:
+            yield api
 
 
 def _image(operator: Operator, deployment: kube.Workload) -> str:

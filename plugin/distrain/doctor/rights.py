@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from distrain.workload import kinds
 from distrain.workload.wording import listed
 
 RBAC = "rbac.authorization.k8s.io"
-KUBEFLOW = "kubeflow.org"
 # Placeholder in a grant for the user's name, if the cluster does not tell it.
 SOMEBODY = "REPLACE-WITH-THE-USER"
 SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -27,15 +27,12 @@ MANAGED = ("get", "create", "patch", "delete")
 WAITED_FOR = (*MANAGED, "list", "watch")
 # Verbs that Helm uses on the Secrets in which it stores releases.
 RELEASES = ("get", "list", "create", "update", "delete")
-PLAIN = "Plain"
+PLAIN = kinds.PLAIN.name
 # The Secret with a Plain job's SSH key. The job's test uses the same Secret.
 SSH_KEY = ("", "secrets")
 # The resources of each kind of job, without the ServiceAccount that every job has.
 RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
-    "MPIJob": ((KUBEFLOW, "mpijobs"), ("", "configmaps")),
-    "PyTorchJob": ((KUBEFLOW, "pytorchjobs"), ("", "configmaps")),
-    "TFJob": ((KUBEFLOW, "tfjobs"), ("", "configmaps")),
-    "MXJob": ((KUBEFLOW, "mxjobs"), ("", "configmaps")),
+    **{name: ((kind.group, kind.resource), ("", "configmaps")) for name, kind in kinds.KUBEFLOW.items()},
     PLAIN: (
         ("batch", "jobs"),
         ("", "configmaps"),
@@ -49,7 +46,7 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
 # upgrade replaces it.
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
 # Kinds that use all-reduce; the chart has no test for the others.
-TESTED = ("MPIJob", "PyTorchJob", PLAIN)
+TESTED = kinds.running("allreduce")
 
 
 class Right(Struct, frozen=True, order=True):
@@ -80,10 +77,10 @@ def installing(kind: str) -> str:
     return f"install {kind}"
 
 
-def purposes(kinds: Sequence[str]) -> list[Purpose]:
+def purposes(names: Sequence[str]) -> list[Purpose]:
     """Return the purposes of users with these kinds of job."""
-    managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in kinds]
-    tests = {of: WAITED_FOR for kind in kinds if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
+    managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in names]
+    tests = {of: WAITED_FOR for kind in names if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
     return [
         _purpose("install any job", {("", "secrets"): RELEASES, ("", "serviceaccounts"): MANAGED}, needed=True),
         *managed,
@@ -95,9 +92,9 @@ def purposes(kinds: Sequence[str]) -> list[Purpose]:
     ]
 
 
-def asked(kinds: Sequence[str]) -> list[Right]:
+def asked(names: Sequence[str]) -> list[Right]:
     """Return the rights of all purposes for these kinds of job, without duplicates."""
-    return sorted({right for purpose in purposes(kinds) for right in purpose.rights})
+    return sorted({right for purpose in purposes(names) for right in purpose.rights})
 
 
 def described(rights: Iterable[Right]) -> str:

@@ -1,7 +1,6 @@
 """Compare two revisions of a release and classify each change as live, replaced or ignored.
 
-Pure functions over rendered objects and values. Which fields of a running job an operator applies is recorded only in
-this module (`APPLIED`).
+Pure functions over rendered objects and values.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from distrain.kube.resource import Resource
 from distrain.kube.yaml_loader import LOADER
+from distrain.workload.kinds import KUBEFLOW, PLAIN, VERSIONS
 from distrain.workload.manifest import HOOK
 
 Object = dict[str, Any]
@@ -25,23 +25,13 @@ CONTENT = "distrain/content"
 LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
 # Fields that set the number of pods. The chart leaves the size out of distrain/content only for the kinds that rescale
 # live.
-SIZE = re.compile(
-    r"spec\.(\w+ReplicaSpecs\.\w+\.replicas|parallelism|completions)|spec\.runPolicy\.schedulingPolicy\.min.*"
-)
+_REPLICAS = [rf"{kind.replicas}\.\w+\.replicas" for kind in KUBEFLOW.values()]
+SIZE = re.compile(rf"spec\.({'|'.join([*_REPLICAS, *PLAIN.size])})|spec\.runPolicy\.schedulingPolicy\.min.*")
 # Fields of a running job that the operator or Kubernetes applies. Every other field is read once, when the pods are
 # created.
 APPLIED = {
-    # mpi-operator
-    ("MPIJob", "kubeflow.org/v2beta1"): r"spec\.runPolicy\.(cleanPodPolicy|suspend|schedulingPolicy)(\..*)?",
-    ("MPIJob", "kubeflow.org/v1alpha2"): r"spec\.cleanPodPolicy",
-    # training-operator
-    ("MPIJob", "kubeflow.org/v1"): r"spec\.(cleanPodPolicy|runPolicy)(\..*)?",
-    ("PyTorchJob", "kubeflow.org/v1"): r"spec\.runPolicy(\..*)?",
-    ("TFJob", "kubeflow.org/v1"): r"spec\.runPolicy(\..*)?",
-    ("MXJob", "kubeflow.org/v1"): r"spec\.runPolicy(\..*)?",
-    ("MXJob", "kubeflow.org/v1beta1"): r"spec\.cleanPodPolicy",
-    # Kubernetes
-    ("Job", "batch/v1"): r"spec\.(activeDeadlineSeconds|backoffLimit|suspend|ttlSecondsAfterFinished)",
+    **{(kind, api_version): version.live for (api_version, kind), version in VERSIONS.items()},
+    ("Job", "batch/v1"): PLAIN.live,
 }
 METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
 # The chart's values behind a pod template's labels and annotations, to name in messages.
@@ -170,8 +160,8 @@ def value_of(path: str) -> str | None:
 def _effect(resource: Resource, path: str) -> str:
     if METADATA.fullmatch(path) or SIZE.fullmatch(path):
         return LIVE
-    applied = APPLIED.get((resource.kind, resource.api_version))
-    return LIVE if applied and re.fullmatch(applied, path) else IGNORED
+    applied = APPLIED.get((resource.kind, resource.api_version), ())
+    return LIVE if any(f"{path}.".startswith(f"spec.{field}.") for field in applied) else IGNORED
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -16,9 +16,10 @@ from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.resource import Resource
 from distrain.release.owner import HELMS_OWN, ownership_of
-from distrain.workload.manifest import CHART, HOOK, INSTANCE_LABEL, NAME_LABEL, REPLICAS
+from distrain.workload.kinds import GROUPS, KINDS, KUBEFLOW
+from distrain.workload.manifest import CHART, HOOK, INSTANCE_LABEL, NAME_LABEL
 
-ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
+ENDS = {**{kind.ends.succeeded: "Succeeded" for kind in KINDS}, **{kind.ends.failed: "Failed" for kind in KINDS}}
 
 
 class Orphan(Struct, frozen=True):
@@ -59,9 +60,10 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
 
 def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.Workload]]:
     """Yield the jobs that have the chart's labels, with or without a Helm release."""
-    served = [api.rsplit("/", 1) for api in cluster.served("kubeflow.org") if api.count("/") == 2]
+    apis = [api for group in GROUPS for api in cluster.served(group)]
+    served = [api.rsplit("/", 1) for api in apis if api.count("/") == 2]
     # Every API version of a kind lists the same objects, so one version is enough.
-    versions = {"Job": "batch/v1", **{kind: version for version, kind in served if kind in REPLICAS}}
+    versions = {"Job": "batch/v1", **{kind: version for version, kind in served if kind in KUBEFLOW}}
     for kind, version in versions.items():
         with contextlib.suppress(ForbiddenError):
             for job in cluster.workloads(version, kind, namespace):

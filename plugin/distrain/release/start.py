@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from distrain import kube
-from distrain.workload.controllers import INIT_PYTORCH, KUBECTL_DELIVERY
+from distrain.workload.kinds import KINDS, init_containers
 from distrain.workload.manifest import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -19,13 +19,10 @@ CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunCont
 HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 # Event reasons of mpi-operator and training-operator, which then do not look at the job again.
 REJECTED = ("ValidationError", "FailedValidation")
-# Conditions of a finished Kubeflow job and of a finished Job.
-SUCCEEDED = ("Succeeded", "Complete")
-# Containers that training-operator adds, with the operator's flag that sets their image.
-OPERATORS_OWN = {
-    KUBECTL_DELIVERY.name: "--mpi-kubectl-delivery-image",
-    INIT_PYTORCH.name: "--pytorch-init-container-image",
-}
+# Containers that operators add.
+OPERATORS_OWN = init_containers()
+# Kinds whose operator does not replace a failed worker pod.
+LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_workers}
 # Roles whose termination messages explain a failed job best.
 SPEAKERS = ("launcher", "chief", "master")
 
@@ -48,7 +45,7 @@ class Sight(Struct, frozen=True):
 
 def has_started(sight: Sight, job: Job) -> bool:
     """Tell whether all lasting pods run, or the job has already succeeded."""
-    if any(_condition(sight.states[0], succeeded) for succeeded in SUCCEEDED):
+    if any(_condition(sight.states[0], kind.ends.succeeded) for kind in KINDS):
         return True
     return all(_running(sight.pods, role) >= role.replicas for role in lasting(job))
 
@@ -80,8 +77,7 @@ def troubles(sight: Sight, job: Job, s3_secret: str) -> Iterator[Trouble]:
             yield Trouble("job", f"the operator rejects the job: {_line(event.message)}", final=True)
     for pod in sight.pods:
         yield from _pod_troubles(pod, s3_secret)
-        # The mpi-operator does not replace a failed worker pod.
-        if pod.status.phase == "Failed" and _role(pod) == WORKER and job.resources[0].kind == "MPIJob":
+        if pod.status.phase == "Failed" and _role(pod) == WORKER and job.resources[0].kind in LEAVES_FAILED_WORKERS:
             yield Trouble(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
 
 
@@ -129,7 +125,7 @@ def _cannot_pull(status: kube.ContainerStatus, waiting: kube.Waiting, pod: kube.
     image = next((c.image for c in containers if c.name == status.name), None) or status.image
     words = f"cannot pull {image}: {_line(waiting.message) or waiting.reason}"
     if status.name in OPERATORS_OWN:
-        flag = OPERATORS_OWN[status.name]
+        flag = OPERATORS_OWN[status.name].flag
         return f"{pod.metadata.name}: {words}; the operator adds this container: give it another image with its {flag}"
     if status.name != next((container.name for container in pod.spec.containers or ()), status.name):
         return f"{pod.metadata.name}: {words}; correct the image of container {status.name}"

@@ -24,6 +24,7 @@ from distrain.kube.yaml_loader import LOADER
 from distrain.workload import controllers
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.defaulting import stored
+from distrain.workload.kinds import KUBEFLOW
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -35,14 +36,11 @@ HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
 # Kubeflow's role names in lower case, in the order of a report; the main role comes last.
 ROLES = (KEYGEN, "launcher", "chief", "scheduler", "server", "ps", "evaluator", MASTER, WORKER)
-REPLICAS = {
-    "MPIJob": "mpi_replicas",
-    "PyTorchJob": "pytorch_replicas",
-    "MXJob": "mx_replicas",
-    "TFJob": "tf_replicas",
-}
+# The attribute of kube.WorkloadSpec with the replica specs of each kind.
+_ATTRIBUTES = {each.encode_name: each.name for each in msgspec.structs.fields(kube.WorkloadSpec)}
+REPLICAS = {kind.name: _ATTRIBUTES[kind.replicas] for kind in KUBEFLOW.values()}
 OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
-KINDS = "MPIJob, PyTorchJob, MXJob, TFJob, Job, StatefulSet or Pod"
+KINDS = ", ".join([*KUBEFLOW, "Job, StatefulSet or Pod"])
 
 
 class PodRole(Struct, frozen=True):
@@ -133,7 +131,8 @@ def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
 
 def _holds_pods(item: dict[str, Any]) -> bool:
     version, kind = str(item.get("apiVersion")), str(item.get("kind"))
-    makes_pods = (version, kind) in OTHERS or (version.startswith("kubeflow.org/") and kind in REPLICAS)
+    known = KUBEFLOW.get(kind)
+    makes_pods = (version, kind) in OTHERS or (known is not None and version.startswith(f"{known.group}/"))
     return makes_pods and _hook(item) is None
 
 
@@ -214,14 +213,15 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:
     """Return the number of ranks per worker, as mpirun, torchrun or TensorFlow gets it."""
     resource, workload = next(iter(found.items()))
-    match resource.kind:
-        case "MPIJob":
+    kind = KUBEFLOW.get(resource.kind)
+    match kind and kind.slots:
+        case "slotsPerWorker":
             return 1 if workload.spec.slots_per_worker is None else workload.spec.slots_per_worker
-        case "PyTorchJob":
+        case "nprocPerNode":
             told = str(workload.spec.nproc_per_node)
             return int(told) if told.isdecimal() else None
-        case "TFJob":
-            return 1
+        case int(slots):
+            return slots
     return next(filter(None, map(_slots_of_hosts, items)), None)
 
 

@@ -7,18 +7,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from distrain.kube.quantities import text
+from distrain.workload.kinds import FACTS, KINDS
 from distrain.workload.manifest import MASTER, Job, PodRole
 
-# The section of the chart's values for each role.
-SECTIONS = {
-    "launcher": "launcher",
-    "chief": "launcher",
-    "scheduler": "scheduler",
-    "server": "servers",
-    "ps": "servers",
-    "master": "workers",
-    "worker": "workers",
-}
+# The section of the chart's values for each role, by the role's key in the replica specs in lower case.
+SECTIONS = {key.lower(): FACTS.roles[role] for kind in KINDS for role, key in kind.roles.items()}
 
 
 def listed(words: Sequence[str]) -> str:

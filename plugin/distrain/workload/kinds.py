@@ -1,0 +1,131 @@
+"""Read what each kind of job is: the facts of charts/distrain/files/kinds.yaml, which explains every one of them.
+
+`make schema` copies the file to kinds.json, because the trainer's images have the plugin without the chart.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from distrain import kube
+
+
+class InitContainer(Struct, frozen=True):
+    """A container that an operator adds to the pods of a role; with `beside`, only if the job has that role, too."""
+
+    name: str
+    role: str
+    flag: str
+    requests: kube.Amounts
+    limits: kube.Amounts
+    beside: str = ""
+
+
+class Port(Struct, frozen=True):
+    name: str
+    number: int
+
+
+class Install(Struct, frozen=True):
+    """The release of an operator to install."""
+
+    operator: str
+    release: str
+    url: str
+
+
+class Ends(Struct, frozen=True):
+    """The conditions of a finished job."""
+
+    succeeded: str
+    failed: str
+
+
+class Version(Struct, frozen=True, rename="camel"):
+    """A kind in one of its API versions, with the facts of the kind and of the version's first operator."""
+
+    kind: str
+    name: str
+    group: str
+    operators: tuple[str, ...] = ()
+    live: tuple[str, ...] = ()
+    makes: dict[str, str] = field(default_factory=dict)
+    container: str = ""
+    port: Port | None = None
+    init_container: InitContainer | None = None
+    masters: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    varying: tuple[str, ...] = ()
+    creates: dict[str, str] = field(default_factory=dict)
+    drops_fields_since: str = ""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.name}"
+
+
+class Kind(Struct, frozen=True, rename="camel"):
+    """A kind of job. `roles` maps each role to its key in the replica specs."""
+
+    name: str
+    roles: dict[str, str]
+    ends: Ends
+    versions: tuple[Version, ...]
+    group: str = ""
+    replicas: str = ""
+    slots: str | int | None = None
+    install: Install | None = None
+    runs_one_version: bool = False
+    leaves_failed_workers: bool = False
+    live: tuple[str, ...] = ()
+    size: tuple[str, ...] = ()
+
+    @property
+    def resource(self) -> str:
+        """Return the name of its resource in the API, as in RBAC rules."""
+        return f"{self.name.lower()}s"
+
+
+class Facts(Struct, frozen=True):
+    """The whole file. `choices` has the kinds by strategy and framework, `roles` the section of the values by role."""
+
+    choices: dict[str, dict[str, list[str]]]
+    roles: dict[str, str]
+    operators: dict[str, dict[str, Any]]
+    kinds: list[dict[str, Any]]
+
+
+FACTS = msgspec.json.decode(Path(__file__).with_name("kinds.json").read_bytes(), type=Facts)
+
+
+def _kind(facts: dict[str, Any]) -> Kind:
+    return msgspec.convert({**facts, "versions": [_version(facts, version) for version in facts["versions"]]}, Kind)
+
+
+def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
+    """Return all facts of a version: its own win over the kind's, and these over those of its first operator."""
+    operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
+    return {**operator, **kind, **version, "kind": kind["name"]}
+
+
+KINDS = tuple(map(_kind, FACTS.kinds))
+# The kinds of the Kubeflow operators, by their names; Plain is made of Kubernetes' own.
+KUBEFLOW = {kind.name: kind for kind in KINDS if kind.versions}
+[PLAIN] = (kind for kind in KINDS if not kind.versions)
+VERSIONS = {(version.api_version, kind.name): version for kind in KUBEFLOW.values() for version in kind.versions}
+GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
+
+
+def running(strategy: str) -> set[str]:
+    """Return the names of the kinds that can run a strategy with any framework."""
+    return {name for names in FACTS.choices[strategy].values() for name in names}
+
+
+def init_containers() -> dict[str, InitContainer]:
+    """Return the containers that the operators add, by their names."""
+    found = (version.init_container for version in VERSIONS.values())
+    return {container.name: container for container in found if container}
