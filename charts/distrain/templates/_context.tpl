@@ -18,12 +18,14 @@ What the values ask for, prepared once. Every template that makes a resource beg
   .Job.isPlain       there is no operator: the chart writes what it would make
   .Job.isElastic     workers may come and go under torchrun
   .Job.isFixed       they may not, as the environment of the pods tells their number
+  .Job.isQueued      Kueue admits it, and ends and queues anew a job whose number of pods has changed
+  .Job.isReplaced    another size is another job: the pods' environment tells the size, Kueue or the user wants it so
+  .Job.roles         the section of the values for the pods of each role
   .Job.rankRoles     roles whose pods hold ranks
   .Job.makesPodGroup the chart makes the PodGroup itself, as no operator does
   .Job.makesKey      the release has a Job that makes the SSH key; `helm test` uses the release's key
+  .Job.names         names of the release's objects; see _names.tpl for short, full, instance, job and run
   .Job.hash          short hash of the job's content, once distrain.names.hash has made it
-  .Job.isQueued      Kueue admits it, and ends and queues anew a job whose number of pods has changed
-  .Job.isReplaced    another size is another job: the pods' environment tells the size, Kueue or the user wants it so
 */}}
 
 {{- /*
@@ -54,8 +56,11 @@ distrain.context
 {{- $facts := dict -}}
 {{- include "distrain.kinds.facts" (dict "root" . "kind" $kind "version" $version "facts" $facts) -}}
 {{- $isPlain := eq $name "Plain" -}}
+{{- /* The Job that makes the SSH key stands where the launcher may. */ -}}
+{{- $roles := dict "keygen" .Values.launcher -}}
 {{- $rankRoles := list -}}
 {{- range $role, $section := .Kinds.roles -}}
+{{- $_ := index $.Values $section | set $roles $role -}}
 {{- if eq $section "workers" -}}
 {{- $rankRoles = append $rankRoles $role -}}
 {{- end -}}
@@ -81,6 +86,7 @@ distrain.context
   "usesKubexec" (eq $facts.remoteShell "kubexec")
   "usesSsh" (eq $facts.remoteShell "ssh")
   "isPlain" $isPlain
+  "roles" $roles
   "rankRoles" $rankRoles
   "makesPodGroup" (include "distrain.gang.schedulerName" . | empty | not | and $isPlain)
   "makesKey" (and $isPlain (not .Values.ssh.secretName) (not (hasKey . "variant")))
@@ -88,6 +94,11 @@ distrain.context
   "isFixed" $isFixed
   "isQueued" $isQueued
   "isReplaced" (or $isFixed $isQueued (eq $mode "replace"))
+  "names" (dict)
 ) -}}
+{{- /* Each may be made of those before it. */ -}}
+{{- range list "short" "full" "instance" "job" "run" -}}
+{{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
+{{- end -}}
 {{- end -}}
 {{- end }}

@@ -22,7 +22,7 @@ distrain.job.shown
 {{- define "distrain.job.shown" -}}
 {{- include "distrain.context" .root -}}
 {{- if and .root.Values.job.enabled (eq .root.Job.kind .kind) -}}
-{{- include "distrain.job.resource" (dict "root" .root "job" (include "distrain.names.job" .root)) -}}
+{{- include "distrain.job.resource" (dict "root" .root "job" .root.Job.names.job) -}}
 {{- end -}}
 {{- end }}
 
@@ -39,7 +39,7 @@ distrain.job.documents
   Takes the root context.
 */}}
 {{- define "distrain.job.documents" -}}
-{{- $job := dict "root" . "job" (include "distrain.names.job" .) -}}
+{{- $job := dict "root" . "job" .Job.names.job -}}
 ---
 {{ include "distrain.scripts.configmap" $job }}
 ---

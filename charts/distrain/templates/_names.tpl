@@ -1,7 +1,8 @@
 {{- /*
 Names of the release's objects. None depends on a value, the job's size or the chart's version, except nameOverride and
 fullnameOverride: Helm deletes and rolls back only the names of the last revision, so a name that changed with a revision
-that was refused would leave the running job to nobody.
+that was refused would leave the running job to nobody. distrain.context makes short, full, instance, job and run once:
+templates take these from .Job.names.
 
   distrain.names.base            what all names begin with, uncut
   distrain.names.full            the same, short enough for every object's name
@@ -50,7 +51,7 @@ distrain.names.full
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
 {{- if gt (len $base) 45 -}}
-{{- printf "%s-%s" ($base | trunc 36 | trimSuffix "-") (include "distrain.names.short" .) -}}
+{{- printf "%s-%s" ($base | trunc 36 | trimSuffix "-") .Job.names.short -}}
 {{- else -}}
 {{- trimSuffix "-" $base -}}
 {{- end -}}
@@ -112,7 +113,7 @@ distrain.names.job
 {{- if hasKey . "variant" -}}
 {{- include "distrain.names.helper" (dict "root" . "part" .variant) -}}
 {{- else -}}
-{{- include "distrain.names.full" . }}{{ if .Job.isPlain }}-plain{{ end -}}
+{{- .Job.names.full }}{{ if .Job.isPlain }}-plain{{ end -}}
 {{- end -}}
 {{- end }}
 
@@ -147,7 +148,7 @@ distrain.names.helper
 */}}
 {{- define "distrain.names.helper" -}}
 {{- $room := sub 35 (len .part) | int -}}
-{{- printf "%s-%s-%s" (include "distrain.names.full" .root | trunc $room | trimSuffix "-") .part (include "distrain.names.short" .root) -}}
+{{- printf "%s-%s-%s" (.root.Job.names.full | trunc $room | trimSuffix "-") .part .root.Job.names.short -}}
 {{- end }}
 
 {{- /*
@@ -173,7 +174,7 @@ distrain.names.serviceAccount
   The launcher that starts its ranks with kubectl needs the account that its operator makes, and binds to a Role.
 */}}
 {{- define "distrain.names.serviceAccount" -}}
-{{- $own := .root.Values.rbac.create | ternary (include "distrain.names.full" .root) "" -}}
+{{- $own := .root.Values.rbac.create | ternary .root.Job.names.full "" -}}
 {{- if and (eq .role "launcher") .root.Job.usesKubexec -}}
 {{- $own = "" -}}
 {{- end -}}
@@ -185,5 +186,5 @@ distrain.names.serviceAccount
 {{- end }}
 
 {{- define "distrain.names.sshSecret" -}}
-{{- .Values.ssh.secretName | default (printf "%s-plain-ssh" (include "distrain.names.full" .)) -}}
+{{- .Values.ssh.secretName | default (printf "%s-plain-ssh" .Job.names.full) -}}
 {{- end }}

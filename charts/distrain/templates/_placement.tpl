@@ -9,7 +9,7 @@ A role is (dict "root" <root context> "role" <role>).
 */}}
 
 {{- define "distrain.placement.all" -}}
-{{- $values := index .root.Values (include "distrain.role.key" .) -}}
+{{- $values := get .root.Job.roles .role -}}
 {{- with $values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -40,7 +40,7 @@ distrain.placement.tolerations
   The user's, then how long a pod stays on a node that is lost; a taint that the user tolerates is his to limit.
 */}}
 {{- define "distrain.placement.tolerations" -}}
-{{- $tolerations := (index .root.Values (include "distrain.role.key" .)).tolerations | default list -}}
+{{- $tolerations := (get .root.Job.roles .role).tolerations | default list -}}
 {{- $covered := dict -}}
 {{- range $tolerations -}}
 {{- if has (.effect | default "NoExecute") (list "NoExecute") -}}
@@ -66,7 +66,7 @@ distrain.placement.affinity
   The user's, and beside it the term that packs the workers.
 */}}
 {{- define "distrain.placement.affinity" -}}
-{{- $affinity := (index .root.Values (include "distrain.role.key" .)).affinity | default dict -}}
+{{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}
 {{- $topology := .root.Values.workers.topology -}}
 {{- if and (eq $topology.policy "pack") (has .role .root.Job.rankRoles) -}}
 {{- $affinity = deepCopy $affinity -}}

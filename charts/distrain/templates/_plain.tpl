@@ -60,7 +60,7 @@ distrain.plain.shown
 {{- include "distrain.context" $root -}}
 {{- if and $root.Values.job.enabled $root.Job.isPlain -}}
 {{- if has .part (include "distrain.plain.parts" $root | fromJsonArray) -}}
-{{- include (printf "distrain.plain.%s" .part) (dict "root" $root "job" (include "distrain.names.job" $root)) -}}
+{{- include (printf "distrain.plain.%s" .part) (dict "root" $root "job" $root.Job.names.job) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -21,7 +21,7 @@ distrain.preflight.clusterName
   Takes the root context. Releases of one name in two namespaces share no ClusterRole.
 */}}
 {{- define "distrain.preflight.clusterName" -}}
-{{- printf "distrain:%s:%s:preflight" .Release.Namespace (include "distrain.names.full" .) -}}
+{{- printf "distrain:%s:%s:preflight" .Release.Namespace .Job.names.full -}}
 {{- end }}
 
 {{- /*

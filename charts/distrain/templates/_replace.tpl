@@ -42,7 +42,7 @@ distrain.replace.objects
   Renders a list. Other kinds are in it too, so that a change of job.kind ends the job of the old kind.
 */}}
 {{- define "distrain.replace.objects" -}}
-{{- $full := include "distrain.names.full" . -}}
+{{- $full := .Job.names.full -}}
 {{- $objects := list -}}
 {{- range $kind := .Kinds.kinds -}}
 {{- $versions := include "distrain.kinds.served" (dict "root" $ "kind" $kind) | fromJsonArray -}}

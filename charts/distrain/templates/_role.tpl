@@ -1,19 +1,9 @@
 {{- /*
 What the values say of one role's pods. Roles: launcher, worker, server, scheduler, master, chief.
 
-  distrain.role.key        the role's key among the values
   distrain.role.request    what its pods request of CPU or memory
   distrain.role.container  name of the role's first container
 */}}
-
-{{- /*
-distrain.role.key
-  Takes (dict "root" <root context> "role" <role>). For `index .root.Values`. The Job that makes the SSH key stands where
-  the launcher may.
-*/}}
-{{- define "distrain.role.key" -}}
-{{- get .root.Kinds.roles .role | default "launcher" -}}
-{{- end }}
 
 {{- /*
 distrain.role.request
@@ -31,7 +21,7 @@ distrain.role.request
 {{- $_ := set $memory $role "256Mi" -}}
 {{- end -}}
 {{- end -}}
-{{- $given := index .root.Values (include "distrain.role.key" .) .of -}}
+{{- $given := index (get .root.Job.roles .role) .of -}}
 {{- if or (eq $given nil) (eq .role "keygen") -}}
 {{- $given = get (ternary $cpu $memory (eq .of "cpu")) .role -}}
 {{- end -}}

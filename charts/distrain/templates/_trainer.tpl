@@ -85,7 +85,7 @@ distrain.trainer.output
   Takes the root context. Each run has a folder of its own, so that two runs with one output.uri do not mix.
 */}}
 {{- define "distrain.trainer.output" -}}
-{{- printf "%s/%s" (.Values.output.uri | trimSuffix "/") (include "distrain.names.run" .) -}}
+{{- printf "%s/%s" (.Values.output.uri | trimSuffix "/") .Job.names.run -}}
 {{- end }}
 
 {{- /*
@@ -94,5 +94,5 @@ distrain.trainer.checkpoint
 */}}
 {{- define "distrain.trainer.checkpoint" -}}
 {{- $uri := .Values.checkpoint.uri | default "/checkpoints" -}}
-{{- printf "%s/%s" ($uri | trimSuffix "/") (include "distrain.names.run" .) -}}
+{{- printf "%s/%s" ($uri | trimSuffix "/") .Job.names.run -}}
 {{- end }}

@@ -22,7 +22,7 @@ distrain.validate.volumes.folders
 {{- end -}}
 {{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}
 {{- if hasPrefix "/" $uri -}}
-{{- $folder := printf "%s/%s" $uri (include "distrain.names.run" $) -}}
+{{- $folder := printf "%s/%s" $uri $.Job.names.run -}}
 {{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "folder" $folder) | fromJson -}}
 {{- if not $found -}}
 {{- printf "distrain: %s: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $path $uri -}}
