@@ -100,7 +100,7 @@ def _by_operator(version: Version, owner: PodOwner, role: str) -> Added:
         labels,
         frozenset(varying),
         init_containers=tuple(_init_containers(version, owner, role)),
-        port=version.port and DefaultPort(version.container, version.port.name, version.port.number),
+        port=DefaultPort(version.container, version.port.name, version.port.number) if version.port else None,
         creates=frozenset((kind, name.format(**names)) for kind, name in version.creates.items()),
     )
     match version.makes.get(role):

@@ -71,6 +71,9 @@ def expanded(shape: tuple[int, ...], classes: int) -> Any:
 class Replaced(nn.Module):
     """A model that replaces its buffers in each training step by other tensors, and has a buffer made by expand()."""
 
+    steps: Any
+    seen: Any
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("steps", torch.zeros(1))
