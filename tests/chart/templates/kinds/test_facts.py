@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -15,6 +16,8 @@ import yaml
 
 from distrain.workload import kinds
 from lab.paths import CHART, REPOSITORY
+from schemas import build
+from tests.chart.rendering import Rendered, Yaml, parse, run
 
 FACTS = yaml.safe_load((CHART / "files" / "kinds.yaml").read_text(encoding="utf-8"))
 TEMPLATES = sorted(path for path in (CHART / "templates").rglob("*") if path.is_file())
@@ -87,3 +90,36 @@ def test_every_fact_is_read() -> None:
 
     assert len(fact_names()) > 40
     assert fact_names() - fields - in_templates == set()
+
+
+def test_schema_takes_the_same_kinds_and_versions() -> None:
+    job, rbac = (build.read()["properties"][name]["properties"] for name in ("job", "rbac"))
+    of_operators = [kind["name"] for kind in FACTS["kinds"] if kind["versions"]]
+
+    assert job["kind"]["enum"] == ["auto", *(kind["name"] for kind in FACTS["kinds"])]
+    assert sorted(job["apiVersion"]["enum"]) == sorted(["auto", *VERSIONS])
+    assert rbac["kinds"]["items"]["enum"] == of_operators
+
+
+def test_new_version_of_a_kind_is_one_entry(helm: Path, tmp_path: Path) -> None:
+    chart = Path(shutil.copytree(CHART, tmp_path / "distrain"))
+    facts = yaml.safe_load((CHART / "files" / "kinds.yaml").read_text(encoding="utf-8"))
+    newest = facts["kinds"][0]["versions"]
+    newest.insert(0, {**newest[0], "name": "v3"})
+    (chart / "files" / "kinds.yaml").write_text(yaml.safe_dump(facts, sort_keys=False), encoding="utf-8")
+
+    found, known = job_of(helm, chart, "v3"), job_of(helm, CHART, "v2beta1")
+
+    assert found["apiVersion"] == "kubeflow.org/v3"
+    assert without_content(found["spec"]) == without_content(known["spec"])
+
+
+def job_of(helm: Path, chart: Path, served: str) -> Yaml:
+    done = run(helm, "template", "run1", str(chart), "--api-versions", f"kubeflow.org/{served}/MPIJob")
+    assert done.returncode == 0, done.stderr
+    return Rendered(done.stdout, parse(done.stdout), []).job
+
+
+def without_content(spec: Yaml) -> str:
+    """Return the spec as text, without the hash of the job's content, which the ranks know their job by."""
+    return re.sub(r"run1-[0-9a-f]{8}", "run1", yaml.safe_dump(spec))
