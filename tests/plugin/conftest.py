@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distrain import cli
-from distrain.release.interrupts import SIGNALS
+from distrain.release.transaction import SIGNALS
 from tests.plugin.fake_api import FakeApi, running
 from tests.plugin.objects import node
 from tests.plugin.program import Outcome, Run, hold

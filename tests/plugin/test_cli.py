@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from distrain import __version__, cli
-from distrain.commands import request
 from distrain.commands.parser import parser
+from distrain.helm import render
 from lab.paths import REPOSITORY
 
 
@@ -94,7 +94,7 @@ def test_helm_that_fails_without_a_word_is_named(
 def test_ctrl_c_says_that_nothing_was_changed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(request, "find", _interrupted)
+    monkeypatch.setattr(render, "find", _interrupted)
 
     assert cli.run(["install", "run1"]) == 130
     assert capsys.readouterr().err == "distrain: interrupted; nothing was changed\n"

@@ -22,7 +22,7 @@ from distrain.apiserver.answers import decoded, refusal
 from distrain.apiserver.connection import IMPATIENT, JSON, Answer, Connection
 from distrain.apiserver.pages import Listing, PodListing, Sum, again
 from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version
-from distrain.apiserver.target import Target
+from distrain.apiserver.target import Target, choose
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.pods import CountedPod
 from distrain.kube.pods_json import JsonPod
@@ -50,6 +50,7 @@ class Cluster:
     """A cluster, reached with the user's kubeconfig or from a pod in it."""
 
     def __init__(self, target: Target) -> None:
+        self.target = target
         self._access = access(target)
         self._connections: list[Connection] = []
         self._own = threading.local()
@@ -293,3 +294,8 @@ class Cluster:
 def connect(target: Target) -> Cluster:
     """Prepare to read the target's cluster; raise UnreachableError if its kubeconfig cannot be used."""
     return Cluster(target)
+
+
+def chosen(*, kubeconfig: str | None, context: str | None, namespace: str | None) -> Cluster:
+    """Prepare to read the cluster that the flags name; errors are also those of `choose`."""
+    return connect(choose(kubeconfig=kubeconfig, context=context, namespace=namespace))

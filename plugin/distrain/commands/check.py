@@ -8,26 +8,23 @@ from __future__ import annotations
 import argparse
 import sys
 
-from distrain.commands.flag_files import text_of
 from distrain.commands.imports import import_msgspec
+from distrain.commands.request import Request, text_of
 from distrain.errors import ValuesError
 
 
 def run(options: argparse.Namespace) -> int:
     _refuse_contradictions(options)
     import_msgspec()
-    manifest, place = None, None
+    request, manifest = Request(options), None
     if options.manifest:
         stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
         manifest = text_of("--manifest", options.manifest, stdin)
-    if options.manifest and not (options.snapshot or options.offline):
-        from distrain.commands.kube_flags import connected
-
-        place = connected(options)
-        place[1].begin_nodes()
+        if not (options.snapshot or options.offline):
+            request.cluster.begin_nodes()
     from distrain.commands.judge import answer
 
-    return answer(options, manifest, place)
+    return answer(request, manifest)
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:

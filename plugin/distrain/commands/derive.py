@@ -1,4 +1,4 @@
-"""The command `derive`."""
+"""Run the command `derive`: print the completed values, or tell whether a file's derived lines are stale."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import json
 
 from distrain import console
 from distrain.commands.imports import import_msgspec
-from distrain.commands.values_flags import source_of
+from distrain.commands.request import NO_NODES, Request
 from distrain.errors import ValuesError
-from distrain.helm.render import find
 
 
 def run(options: argparse.Namespace) -> int:
-    source, helm = source_of(options), find()
-    helm.begin_values(source)
+    request = Request(options)
+    source = request.source
+    request.helm.begin_values(source)
     # Imported while Helm runs in parallel; both take as long as Python's start.
     import_msgspec()
-    from distrain.commands.derived_values import asker, given
     from distrain.derive.complete import derive
 
-    derived = derive(given(options, helm, source), ask=None if options.check else asker(options))
+    ask = None if options.check else request.cluster_nodes(hint=NO_NODES)
+    derived = derive(request.given(source), ask=ask)
     for note in derived.notes:
         console.say(note)
     if options.check:

@@ -13,8 +13,7 @@ import yaml
 
 from distrain import console
 from distrain.apiserver.cluster import Cluster
-from distrain.apiserver.target import Target
-from distrain.commands.kube_flags import connected
+from distrain.commands.request import Request
 from distrain.doctor import operators, survey
 from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
 from distrain.doctor.findings import OK, Finding
@@ -29,9 +28,9 @@ from distrain.workload.wording import listed
 
 
 def run(options: argparse.Namespace) -> int:
-    target, cluster = connected(options)
-    found = survey.take(cluster, target.namespace, operators.GROUPS, needed_rights)
-    diagnosis = diagnose(found, _helm(), _orphans(cluster, target))
+    cluster = Request(options).cluster
+    found = survey.take(cluster, cluster.target.namespace, operators.GROUPS, needed_rights)
+    diagnosis = diagnose(found, _helm(), _orphans(cluster))
     is_json = options.output == "json"
     console.answer(json.dumps(diagnosis.as_dict(), indent=2) if is_json else "\n".join(_lines(diagnosis)))
     return diagnosis.exit_code
@@ -44,12 +43,12 @@ def _helm() -> semver.Version | str:
         return str(error)
 
 
-def _orphans(cluster: Cluster, target: Target) -> list[Orphan] | Unread:
+def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
     """Return the orphans; ask Helm only about releases with running jobs or pods."""
 
     @cache
     def named(release: str) -> list[Resource]:
-        revision = render.find().releases.revision(release, target)
+        revision = render.find().releases.revision(release, cluster.target)
         try:
             return [*from_manifest(revision.manifest, release).resources] if revision else []
         except ValuesError:
@@ -57,7 +56,7 @@ def _orphans(cluster: Cluster, target: Target) -> list[Orphan] | Unread:
             return []
 
     try:
-        return orphans.of_all(cluster, target.namespace, named)
+        return orphans.of_all(cluster, cluster.target.namespace, named)
     except (UnreachableError, HelmError) as error:
         return Unread(str(error))
 

@@ -16,7 +16,7 @@ from distrain.apiserver.target import namespace_alone
 from distrain.check import snapshot_file
 from distrain.check.cluster_state import OverPods, over
 from distrain.commands.arguments import meant
-from distrain.commands.kube_flags import connected
+from distrain.commands.request import Request
 from distrain.derive import models
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import MeasuredNodes, measured
@@ -157,9 +157,9 @@ def _ground(options: argparse.Namespace) -> Ground:
         found = snapshot_file.read_file(options.snapshot)
         return _measured(found.nodes, over(found.pods), namespace_alone(options.namespace))
     try:
-        target, cluster = connected(options)
-        capabilities = cluster.capabilities()
-        return _measured(cluster.nodes(), cluster.over_pods, target.namespace, capabilities)
+        request = Request(options)
+        cluster, capabilities = request.cluster, request.capabilities
+        return _measured(cluster.nodes(), cluster.over_pods, cluster.target.namespace, capabilities)
     except UnreachableError as error:
         words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
         console.say(f"{_short(error)}: {words}; --node-gpus N states the nodes")

@@ -2,92 +2,89 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Sequence
-
-from msgspec import Struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from distrain import console, kube
-from distrain.apiserver.cluster import Cluster
-from distrain.apiserver.target import Target, namespace_alone
+from distrain.apiserver.target import namespace_alone
 from distrain.check import live_cluster, snapshot_file
 from distrain.check.assumed_nodes import assumed_nodes
-from distrain.check.cluster_state import ClusterState
+from distrain.check.cluster_state import ClusterState, over
 from distrain.check.explain import why
 from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
 from distrain.check.text import summary
+from distrain.commands.request import NAMELESS, Request
 from distrain.workload.manifest import Job, from_manifest
 
-
-class CheckRequest(Struct, frozen=True):
-    """A job to check in a namespace of a live cluster or, if `cluster` is None, of a file or assumed nodes.
-
-    `gpu_resource` is None if no value names it. `in_cluster` tells that the check runs in a pod of the cluster.
-    """
-
-    job: Job
-    namespace: str
-    gpu_resource: str | None = None
-    cluster: Cluster | None = None
-    in_cluster: bool = False
-
-    @property
-    def gpus(self) -> str:
-        """Return the resource name of the job's GPUs; guess it if no value names it."""
-        return self.gpu_resource or gpus_of(self.job)
+if TYPE_CHECKING:
+    from distrain.derive.room import Room
 
 
-def answer(options: argparse.Namespace, manifest: str | None, place: tuple[Target, Cluster] | None) -> int:
-    """Judge the job that the manifest or the values describe, print the verdict and return its exit code.
-
-    `place` is the live cluster for the job of a manifest; None with --snapshot or --offline.
-    """
-    request = _request(options, manifest, place)
-    more = assumed_nodes(options.assume_nodes, request.gpus)
-    prepared, state = _examined(options, request, more)
+def answer(request: Request, manifest: str | None) -> int:
+    """Judge the job that the manifest or the values describe, print the verdict and return its exit code."""
+    options = request.options
+    job, gpu_resource = _job(request, manifest)
+    gpus = gpu_resource or gpus_of(job)
+    more = assumed_nodes(options.assume_nodes, gpus)
+    prepared, state = _examined(request, job, gpu_resource, more)
     if options.why:
         console.answer("\n".join(why(options.why, prepared.job, state)))
         return 0
-    found = report(prepared, state, request.gpus, more)
+    found = report(prepared, state, gpus, more)
     if options.output == "json":
         console.answer(json.dumps(found.as_dict(), indent=2))
-    else:
-        lines = summary(found, prepared.job, answer_last=request.in_cluster)
-        console.answer("\n".join(lines))
-        if request.in_cluster:
-            console.leave(lines[-1])
+        return found.exit_code
+    in_cluster = not _is_offline(request) and request.cluster.target.in_cluster
+    lines = summary(found, prepared.job, answer_last=in_cluster)
+    console.answer("\n".join(lines))
+    if in_cluster:
+        console.leave(lines[-1])
     return found.exit_code
 
 
-def _request(options: argparse.Namespace, manifest: str | None, place: tuple[Target, Cluster] | None) -> CheckRequest:
-    if manifest is not None:
-        job = from_manifest(manifest, "--manifest")
-        if place is None:
-            return CheckRequest(job, namespace_alone(options.namespace))
-        target, cluster = place
-        return CheckRequest(job, target.namespace, None, cluster, target.in_cluster)
-    # Helm and derive are imported for values only: a manifest's job needs neither.
-    from distrain.commands.request import check_request
+def _is_offline(request: Request) -> bool:
+    return bool(request.options.snapshot or request.options.offline)
 
-    return check_request(options, _running(options) or "check")
+
+def _job(request: Request, manifest: str | None) -> tuple[Job, str | None]:
+    """Return the job and the resource name of its GPUs, None if no value names it."""
+    if manifest is not None:
+        return from_manifest(manifest, "--manifest"), None
+    if _is_offline(request):
+        return _offline_job(request)
+    found = request.new_job(is_release=False)
+    return found.job, found.gpu_resource
+
+
+def _offline_job(request: Request) -> tuple[Job, str | None]:
+    """Render the job without a cluster, with the newest API version of its kind."""
+    # Imported for values only: a manifest's job needs no derived values.
+    from distrain.derive.measured import measured
+
+    options, source, helm = request.options, request.source, request.helm
+    namespace = namespace_alone(options.namespace)
+
+    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
+        """Return the capacity of the assumed nodes; a snapshot file would replace this function."""
+        return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
+
+    complete = request.completed(source, ask, is_final=False)
+    name = request.name or NAMELESS
+    job = helm.render(name, complete, namespace, None, has_valid_values=True, has_test=False).job()
+    return job, (helm.merged_values(source).get("workers") or {}).get("gpuResource")
 
 
 def _examined(
-    options: argparse.Namespace, request: CheckRequest, more: Sequence[kube.Node]
+    request: Request, job: Job, gpu_resource: str | None, more: Sequence[kube.Node]
 ) -> tuple[PreparedJob, ClusterState]:
-    running = _running(options)
-    if request.cluster:
-        return live_cluster.examined(
-            request.cluster, request.job, request.namespace, request.gpu_resource, running, more
-        )
+    """Read what decides on the job from the cluster or the file; the pods of the release, if any, count as free."""
+    options = request.options
+    if not _is_offline(request):
+        cluster = request.cluster
+        return live_cluster.examined(cluster, job, cluster.target.namespace, gpu_resource, request.name, more)
     found = snapshot_file.read_file(options.snapshot) if options.snapshot else snapshot_file.Contents()
-    return snapshot_file.examined(found, request.job, request.namespace, request.gpu_resource, running, more)
-
-
-def _running(options: argparse.Namespace) -> str | None:
-    """Return the release's name; its pods, if there are any, count as free."""
-    name: str | None = options.release or options.name
-    return name
+    namespace = namespace_alone(options.namespace)
+    return snapshot_file.examined(found, job, namespace, gpu_resource, request.name, more)

@@ -1,62 +1,183 @@
-"""Resolve the arguments of the commands that check or change a job: values, chart, cluster and the job itself."""
+"""Resolve what a command's arguments name: release, chart, values, Helm and cluster; and render the job.
+
+Each command makes one Request and passes it on. A part is imported and resolved at its first use, and only once: a
+command pays only for the parts that it uses.
+"""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
+from distrain import console
+from distrain.errors import DoesNotFitError, UnreachableError, ValuesError
+from distrain.verdict import Verdict
 
-from distrain.apiserver.cluster import Capabilities, Cluster
-from distrain.apiserver.target import Target, namespace_alone
-from distrain.check.assumed_nodes import assumed_nodes
-from distrain.check.cluster_state import over
-from distrain.check.live_cluster import check
-from distrain.check.report import Report
-from distrain.commands.derived_values import derived_source, given, texts_of
-from distrain.commands.judge import CheckRequest
-from distrain.commands.kube_flags import connected
-from distrain.commands.values_flags import source_of
-from distrain.derive.complete import Given
-from distrain.derive.measured import measured, measured_in
-from distrain.derive.room import Room
-from distrain.errors import ValuesError
-from distrain.helm.program import Source
-from distrain.helm.render import Helm, find
-from distrain.release.install import Release, refuse_taken_name
-from distrain.workload.manifest import Job, from_manifest
+if TYPE_CHECKING:
+    import argparse
 
+    from distrain.apiserver.cluster import Capabilities, Cluster
+    from distrain.check.report import Report
+    from distrain.derive.complete import Given, Measure
+    from distrain.derive.room import Room
+    from distrain.helm.program import Source
+    from distrain.helm.render import Helm
+    from distrain.release.transaction import Release, Tools
+    from distrain.release.wait import Followed
+    from distrain.workload.manifest import Job
 
-class Place(Struct, frozen=True):
-    """Where to run a job: the target, its cluster and the cluster's capabilities, and Helm."""
-
-    target: Target
-    cluster: Cluster
-    capabilities: Capabilities
-    helm: Helm
+# The end of the message when a command needs the nodes of a cluster that cannot be read.
+NO_NODES = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
+# The name in a rendered job whose release has no name.
+NAMELESS = "check"
+MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
 
 
-class RequestedJob(Struct, frozen=True):
+class Request:
+    """What the arguments name. `name` is the release's name, None where `check` gets none."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.name: str | None = getattr(options, "release", None) or getattr(options, "name", None)
+
+    @cached_property
+    def source(self) -> Source:
+        """Return the chart and the flags for its values; raise ValuesError if there is no such chart."""
+        from distrain.helm.program import Source
+
+        chart, flags = Path(self.options.chart), self.options.value_flags
+        if not (chart / "Chart.yaml").is_file():
+            raise ValuesError(f"--chart: {chart} is no chart's folder; name the folder that holds its Chart.yaml")
+        stdin = sys.stdin.buffer.read() if ("--values", "-") in flags else None
+        return Source(chart, tuple(word for flag in flags for word in flag), stdin)
+
+    @cached_property
+    def helm(self) -> Helm:
+        from distrain.helm.render import find
+
+        return find()
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Return the cluster and, as its `target`, the namespace; no request has been sent yet."""
+        from distrain.apiserver.cluster import chosen
+
+        options = self.options
+        return chosen(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        return self.cluster.capabilities()
+
+    def reach(self) -> None:
+        """Send the first request to the cluster; raise UnreachableError if there is no answer.
+
+        Otherwise Helm could be the first to ask, and a cluster that is down would be an error of Helm's.
+        """
+        _ = self.capabilities
+
+    def given(self, source: Source) -> Given:
+        """Return the input for `derive`; --node-gpus and --snapshot, where a command has them, state the nodes."""
+        from distrain.derive.complete import Given
+
+        return Given(self.helm, source, tuple(_texts_of(source)), self._stated_nodes())
+
+    def completed(self, source: Source, ask: Measure, *, is_final: bool = True) -> Source:
+        """Return the source with all values; derive what it leaves open, and print notes on the split.
+
+        `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
+        `is_final` tells that the values will be installed, not only judged. Raises ValuesError if the GPUs cannot be
+        split.
+        """
+        from distrain.derive.complete import completed_source
+
+        merged = self.helm.merged_values(source)
+        complete, notes = completed_source(self.given(source), merged, ask, is_final=is_final)
+        for note in notes:
+            console.say(note)
+        return complete
+
+    def cluster_nodes(self, *, running: str | None = None, hint: str = "") -> Measure:
+        """Return a function that reads the cluster's nodes; the pods of the release named `running` count as free.
+
+        A cluster that cannot be read is an UnreachableError whose message ends with the hint.
+        """
+
+        def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
+            from distrain.derive.measured import measured_in
+
+            job = render()
+            try:
+                return measured_in(self.cluster, self.cluster.target.namespace, job, gpu_resource, running)
+            except UnreachableError as error:
+                if not hint:
+                    raise
+                raise UnreachableError(error.messages[0] + hint) from error
+
+        return ask
+
+    def new_job(self, *, is_release: bool) -> RenderedJob:
+        """Render the job with cheap refusals first: values, then the cluster, then the chart's rules.
+
+        `is_release` tells that a release is to be made, whose name must be free; otherwise the job is only judged.
+        """
+        refuse_disabled(self.helm.merged_values(self.source))
+        self.reach()
+        if is_release:
+            from distrain.release.install import refuse_taken_name
+            from distrain.release.transaction import Release
+
+            refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
+        return self.job(self.source, is_final=is_release)
+
+    def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:
+        """Render the job of these values for the cluster; derive what they leave open.
+
+        The pods of the release named `running` count as free.
+        """
+        from distrain.release.transaction import Release
+
+        complete = self.completed(source, self.cluster_nodes(running=running), is_final=is_final)
+        release = Release(self.name or NAMELESS, complete, self.cluster.target)
+        values = self.helm.merged_values(complete)
+        namespace = release.target.namespace
+        rendering = self.helm.render(release.name, complete, namespace, self.capabilities, has_valid_values=True)
+        return RenderedJob(self, release, rendering.manifest(), rendering.job(), values)
+
+    def _stated_nodes(self) -> Measure | None:
+        node_gpus, path = getattr(self.options, "node_gpus", None), getattr(self.options, "snapshot", None)
+        if node_gpus:
+            from distrain.derive.room import StatedNodes
+
+            return lambda render, gpu_resource: StatedNodes(node_gpus)
+        if path:
+            from distrain.apiserver.target import namespace_alone
+            from distrain.check import snapshot_file
+            from distrain.check.cluster_state import over
+            from distrain.derive.measured import measured
+
+            found, namespace = snapshot_file.read_file(path), namespace_alone(self.options.namespace)
+            return lambda render, gpu_resource: measured(
+                found.nodes, over(found.pods), namespace, render(), gpu_resource
+            )
+        return None
+
+
+class RenderedJob(NamedTuple):
     """The job of a release, rendered for its cluster. `values` are merged with the chart's defaults."""
 
+    request: Request
     release: Release
-    cluster: Cluster
-    helm: Helm
     manifest: str
     job: Job
     values: dict[str, Any]
 
-    def report(self, running: str | None = None) -> Report:
-        """Judge the job; the pods of the release named `running` count as free."""
-        gpu_resource = self.value("workers", "gpuResource")
-        namespace = self.release.target.namespace
-        return check(self.cluster, self.job, namespace, gpu_resource, running)
-
     @property
-    def is_queued(self) -> bool:
-        """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
-        return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
+    def gpu_resource(self) -> str:
+        return self.value("workers", "gpuResource")
 
     @property
     def checks_itself(self) -> bool:
@@ -66,84 +187,77 @@ class RequestedJob(Struct, frozen=True):
         """
         return bool((self.values.get("preflight") or {}).get("enabled"))
 
+    @property
+    def is_queued(self) -> bool:
+        """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
+        return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
+
     def value(self, section: str, key: str) -> str:
         try:
             return str(self.values[section][key])
         except (KeyError, TypeError) as error:
             raise ValuesError(f"--chart: it has no value {section}.{key}; is it distrain's chart?") from error
 
+    def report(self, running: str | None = None) -> Report:
+        """Judge whether the job fits; the pods of the release named `running` count as free."""
+        from distrain.check.live_cluster import check
 
-def requested_job(options: argparse.Namespace, name: str, *, new: bool = False) -> RequestedJob:
-    """Resolve the arguments to a job, with cheap refusals first: values, then the cluster, then the chart's rules."""
-    source, helm = source_of(options), find()
-    merged = checked_values(helm, source)
-    place = place_of(options, helm)
-    if new:
-        refuse_taken_name(helm.releases, Release(name, source, place.target))
-    return completed(place, name, source, merged, is_final=new)
+        return check(self.request.cluster, self.job, self.release.target.namespace, self.gpu_resource, running)
+
+    def accept(self, report: Report) -> None:
+        """Print the report; raise DoesNotFitError unless the job fits, or may wait for room."""
+        from distrain.check.text import summary
+
+        may_wait = report.verdict in MAY_WAIT
+        waits = may_wait and (self.request.options.allow_busy or self.is_queued)
+        if report.verdict != Verdict.FITS and not waits:
+            hint = " To install it all the same and let it wait, add --allow-busy." if may_wait else ""
+            raise DoesNotFitError(f"{report.verdict}: {report.next}{hint}", report.exit_code)
+        for line in summary(report, self.job):
+            console.say(line)
+
+    def tools(self) -> Tools:
+        """Return the tools for a change; from here on, SIGINT and SIGTERM are held back."""
+        from distrain.release.transaction import Interrupts, Tools
+
+        stays = f"{self.release.name}: Helm has made the release; only its notes cannot be printed"
+        tell = partial(console.tell, otherwise=stays)
+        return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell)
+
+    def followed(self) -> Followed | None:
+        """Return what --wait follows, None without --wait."""
+        from distrain.release.wait import Followed
+
+        if not self.request.options.wait:
+            return None
+        name, namespace = self.release.name, self.release.target.namespace
+        return Followed(self.job, name, namespace, self.value("s3", "secretName"), self.request.options.timeout)
+
+    def say_started(self) -> None:
+        from distrain.release.start import lasting
+        from distrain.workload.wording import listed
+
+        pods = listed([role.pods(role.replicas) for role in reversed(lasting(self.job))])
+        console.say(f"{self.release.name}: all pods run: {pods}")
 
 
-def checked_values(helm: Helm, source: Source) -> dict[str, Any]:
-    """Return the values with the chart's defaults; raise ValuesError if they are invalid or disable the job."""
-    merged = helm.merged_values(source)
-    if (merged.get("job") or {}).get("enabled") is False:
+def refuse_disabled(values: dict[str, Any]) -> None:
+    """Raise ValuesError if the values disable the job."""
+    if (values.get("job") or {}).get("enabled") is False:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
-    return merged
 
 
-def place_of(options: argparse.Namespace, helm: Helm) -> Place:
-    target, cluster = connected(options)
-    return Place(target, cluster, cluster.capabilities(), helm)
+def text_of(flag: str, path: str, stdin: bytes | None) -> str:
+    """Return the text of the file that a flag names; for the path -, the text is `stdin`."""
+    try:
+        return ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValuesError(f"{flag}: {path} cannot be read: {reason}; name another file") from error
 
 
-def completed(
-    place: Place,
-    name: str,
-    source: Source,
-    merged: dict[str, Any],
-    *,
-    is_final: bool = True,
-    running: str | None = None,
-) -> RequestedJob:
-    """Return the job of these values; derive what they leave open.
-
-    `is_final` tells that the values will be installed, not only judged. The pods of the release named `running` count
-    as free.
-    """
-    namespace = place.target.namespace
-
-    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        return measured_in(place.cluster, namespace, render(), gpu_resource, running)
-
-    given = Given(place.helm, source, tuple(texts_of(source)), None)
-    complete = derived_source(given, merged, ask, is_final=is_final)
-    if complete is not source:
-        merged = place.helm.merged_values(complete)
-    rendering = place.helm.render(name, complete, namespace, place.capabilities, has_valid_values=True)
-    manifest = rendering.manifest()
-    release = Release(name, complete, place.target)
-    return RequestedJob(release, place.cluster, place.helm, manifest, from_manifest(manifest, "--chart"), merged)
-
-
-def check_request(options: argparse.Namespace, name: str) -> CheckRequest:
-    """Return the job that the values describe, for the live cluster unless --snapshot or --offline is given."""
-    if options.snapshot or options.offline:
-        return _rendered(options, name, namespace_alone(options.namespace))
-    found = requested_job(options, name)
-    target, gpu_resource = found.release.target, found.value("workers", "gpuResource")
-    return CheckRequest(found.job, target.namespace, gpu_resource, found.cluster, target.in_cluster)
-
-
-def _rendered(options: argparse.Namespace, name: str, namespace: str) -> CheckRequest:
-    """Render the job without a cluster, with the newest API version of its kind."""
-    source, helm = source_of(options), find()
-    merged = helm.merged_values(source)
-
-    def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        """Return the capacity of the assumed nodes; a snapshot file would replace this function."""
-        return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
-
-    complete = derived_source(given(options, helm, source), merged, ask, is_final=False)
-    rendering = helm.render(name, complete, namespace, None, has_valid_values=True, has_test=False)
-    job = from_manifest(rendering.manifest(), "--chart")
-    return CheckRequest(job, namespace, (merged.get("workers") or {}).get("gpuResource"))
+def _texts_of(source: Source) -> Iterator[str]:
+    """Yield the text of each values file."""
+    for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
+        if flag == "--values":
+            yield text_of(flag, value, source.stdin)

@@ -1,28 +1,25 @@
-"""Run the command `rescale`: an upgrade that changes only the size."""
+"""Run the command `rescale`: change only the size of a release."""
 
 from __future__ import annotations
 
 import argparse
 
 from distrain import console
-from distrain.commands.request import place_of
-from distrain.commands.upgrade import change, chart_version, refuse_without_answer, source_with
-from distrain.commands.values_flags import source_of
-from distrain.helm.render import find
-from distrain.release.current import read
+from distrain.commands.change import change, chart_version, current_release, refuse_without_answer, source_of
+from distrain.commands.request import Request
 from distrain.release.size import with_gpus, with_workers
 
 
 def run(options: argparse.Namespace) -> int:
-    source, helm = source_of(options), find()
-    refuse_without_answer(options)
-    place = place_of(options, helm)
-    current = read(helm.releases, place.cluster, options.name, place.target)
+    request = Request(options)
+    source, helm = request.source, request.helm
+    refuse_without_answer(request)
+    current = current_release(request)
     there, here = current.revision.chart_version, chart_version(source)
     if there != here:
         words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
         console.say(f"warning: {words}; --chart names another folder")
-    full = helm.releases.all_values(options.name, place.target)
+    full = helm.releases.all_values(options.name, request.cluster.target)
     own = current.revision.values
     values = with_gpus(own, full, options.gpus) if options.gpus else with_workers(own, full, options.workers)
-    return change(options, place, current, source_with(source, values))
+    return change(request, current, source_of(source, values))

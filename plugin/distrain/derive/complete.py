@@ -90,6 +90,30 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     return Derived(text, _ordered(_expected(work, lines), schema), work.notes, stale)
 
 
+def completed_source(
+    given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool
+) -> tuple[Source, list[str]]:
+    """Return the source to render, and notes on the split of the GPUs.
+
+    If a value is to be derived, the source has the completed values on stdin; otherwise it is the given one. `merged`
+    are the values with the chart's defaults. `is_final` tells that the values will be installed, not only judged.
+    """
+    if not _leaves_open(given.helm.given_values(given.source), merged, given.texts, is_final=is_final):
+        return given.source, []
+    derived = complete(given, ask=ask)
+    return given.source.with_text(derived.text), derived.notes
+
+
+def _leaves_open(own: Mapping[str, Any], merged: Mapping[str, Any], texts: Sequence[str], *, is_final: bool) -> bool:
+    """Tell whether a value is to be derived: a split, a line marked as derived, or the size of /dev/shm."""
+    workers = own.get("workers") or {}
+    if any(MARK in text for text in texts):
+        return True
+    if own.get("gpus") is not None and not {"replicas", "gpus"} <= workers.keys():
+        return True
+    return is_final and int((merged.get("workers") or {}).get("gpus") or 0) > 1 and "shm" not in workers
+
+
 def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented_yaml.Section:
     """Merge the files into one document and add the values from flags."""
     document = commented_yaml.Section()

@@ -40,6 +40,10 @@ class Source(NamedTuple):
     flags: tuple[str, ...]
     stdin: bytes | None = None
 
+    def with_text(self, values: str) -> Source:
+        """Return the chart with the values of this text alone."""
+        return Source(self.chart, ("--values", "-"), values.encode())
+
 
 class Runs:
     """Helm processes that run in parallel with the same stdin. None of them changes the cluster."""

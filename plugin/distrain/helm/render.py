@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from distrain.apiserver.cluster import Capabilities
     from distrain.helm.releases import Releases
+    from distrain.workload.manifest import Job
 
 # Every cluster has this API, but plain `helm template` does not list it. The chart uses it to tell the two apart.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
@@ -101,11 +102,20 @@ class Rendering:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
+        self._manifest: str | None = None
 
     def manifest(self) -> str:
         """Wait for the manifest; raise ValuesError if the chart refuses the values, HelmError if Helm fails."""
-        [manifest] = self._runs.outputs()
-        return manifest
+        if self._manifest is None:
+            [self._manifest] = self._runs.outputs()
+        return self._manifest
+
+    def job(self) -> Job:
+        """Wait for the manifest, and read the job from it; errors are also those of `from_manifest`."""
+        # Imported while Helm runs in parallel; the import takes as long.
+        from distrain.workload.manifest import from_manifest
+
+        return from_manifest(self.manifest(), "--chart")
 
 
 class Helm:

@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from distrain.apiserver.cluster import Cluster
-from distrain.apiserver.target import Target
-from distrain.check.report import Report
-from distrain.errors import (
-    DistrainError,
-    DoesNotFitError,
-    HelmError,
-    NameInUseError,
-    StartError,
-    StoppedError,
-    ValuesError,
-)
-from distrain.helm.program import Source
+from distrain.errors import DistrainError, HelmError, NameInUseError
 from distrain.release import namespace
-from distrain.release.interrupts import Interrupts
 from distrain.release.namespace import MadeNamespace
-from distrain.release.wait import Followed, until_started
-from distrain.verdict import Verdict
+from distrain.release.transaction import Release, Tools, all_or_nothing, follow_up
+from distrain.release.wait import Followed
 
-if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` installs nothing
+if TYPE_CHECKING:  # as in transaction.py
     from distrain.helm.releases import Operation, Releases
-
-MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
-# Errors that undo a change: Helm failed, or the job cannot start.
-FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
-
-
-class Release(Struct, frozen=True):
-    """The release to install, its chart and values, and its namespace."""
-
-    name: str
-    source: Source
-    target: Target
-
-
-class Tools(Struct, frozen=True):
-    """What an installation or upgrade works with: Helm, the cluster, held-back signals, and two ways to print."""
-
-    helm: Releases
-    cluster: Cluster
-    interrupts: Interrupts
-    say: Callable[[str], None]
-    answer: Callable[[str], None]
 
 
 def refuse_taken_name(helm: Releases, release: Release) -> None:
@@ -62,14 +23,6 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
             f"{name}: a release of this name is {status} in namespace {namespace}; choose another name, change it with "
             f"`helm distrain upgrade {name}`, or remove it with `helm uninstall {name} --namespace {namespace}`"
         )
-
-
-def refuse_what_does_not_fit(report: Report, *, allow_busy: bool) -> None:
-    """Raise DoesNotFitError unless the job fits, or may fit later and the user gave --allow-busy."""
-    if report.verdict == Verdict.FITS or (allow_busy and report.verdict in MAY_WAIT):
-        return
-    wait = " To install it all the same and let it wait, add --allow-busy." if report.verdict in MAY_WAIT else ""
-    raise DoesNotFitError(f"{report.verdict}: {report.next}{wait}", report.exit_code)
 
 
 def install(
@@ -85,40 +38,7 @@ def install(
         return _take_back(tools, release, operation, made)
 
     with all_or_nothing(tools, take_back, f"{release.name}: is left as it is; {remains(release)}"):
-        notes = _install(tools.helm, release, operation)
-        tools.interrupts.check()
-        tools.answer(notes)
-        if followed:
-            with tools.interrupts.allowed():
-                until_started(tools.cluster, followed, tools.say)
-
-
-@contextmanager
-def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str) -> Iterator[None]:
-    """Run a change; after Ctrl-C, SIGTERM or one of FAILURES call `take_back` and report what it returns.
-
-    Any other error does not mean that the change failed; for example the API server may stop answering while the job
-    starts. The change then stays, and `stays` is reported.
-    """
-    try:
-        tools.interrupts.check()
-        yield
-        tools.interrupts.end()
-        tools.interrupts.check()
-    except (KeyboardInterrupt, *FAILURES) as error:
-        tools.interrupts.end()
-        told = take_back()
-        # The signal may have ended Helm's process, too; then Helm's error only results from the interruption.
-        if isinstance(error, DistrainError) and not tools.interrupts.came:
-            error.messages = (*error.messages, *told)
-            raise
-        raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
-    except DistrainError as error:
-        error.messages = (*error.messages, stays)
-        raise
-    except Exception:
-        tools.say(stays)
-        raise
+        follow_up(tools, _install(tools.helm, release, operation), followed)
 
 
 def _install(helm: Releases, release: Release, operation: Operation) -> str:

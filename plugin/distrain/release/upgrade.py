@@ -5,9 +5,9 @@ from __future__ import annotations
 from distrain.errors import DistrainError, HelmError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
-from distrain.release.install import Release, Tools, all_or_nothing
 from distrain.release.plan import Plan
-from distrain.release.wait import Followed, until_started
+from distrain.release.transaction import Release, Tools, all_or_nothing, follow_up
+from distrain.release.wait import Followed
 
 
 def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan, *, followed: Followed | None) -> None:
@@ -27,12 +27,7 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
             _end(tools, release, planned)
             ended = True
             tools.interrupts.check()
-        notes = _upgrade(tools, release, operation)
-        tools.interrupts.check()
-        tools.answer(notes)
-        if followed:
-            with tools.interrupts.allowed():
-                until_started(tools.cluster, followed, tools.say)
+        follow_up(tools, _upgrade(tools, release, operation), followed)
 
 
 def _upgrade(tools: Tools, release: Release, operation: Operation) -> str:

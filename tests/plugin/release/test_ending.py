@@ -19,9 +19,8 @@ from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.kube.resource import Resource
 from distrain.release import ending
-from distrain.release.install import Release, Tools
-from distrain.release.interrupts import Interrupts
 from distrain.release.plan import Before, Next, Plan, lines, plan
+from distrain.release.transaction import Interrupts, Release, Tools
 from distrain.release.upgrade import upgrade
 from distrain.workload.manifest import from_manifest
 from tests.plugin.fake_api import FakeApi

@@ -11,7 +11,7 @@ import yaml
 from distrain.commands import install as command
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
-from distrain.release.install import Release
+from distrain.release.transaction import Release
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import node, pod
 from tests.plugin.program import SECRETS, Outcome, Run, hold, wrote_nothing

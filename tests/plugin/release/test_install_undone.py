@@ -23,9 +23,8 @@ from distrain.errors import (
 )
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
-from distrain.release import install
-from distrain.release.install import Release, Tools
-from distrain.release.interrupts import SIGNALS, Interrupts
+from distrain.release import install, transaction
+from distrain.release.transaction import SIGNALS, Interrupts, Release, Tools
 
 RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
 OPERATION = Operation("abc")
@@ -89,7 +88,7 @@ def _install(
     tools = Tools(helm, fake, Interrupts(), told.append, told.append)
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(install, "until_started", lambda _, follow, __: follow())
+        patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
         install.install(tools, RELEASE, OPERATION, create_namespace=create_namespace, followed=followed)
     return told
 

@@ -16,15 +16,14 @@ import yaml
 
 from distrain import console
 from distrain.apiserver.target import Target
-from distrain.commands import upgrade as command
+from distrain.commands import change as command
 from distrain.errors import DistrainError, HelmError, StartError, StoppedError, UnreachableError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.kube.resource import Resource
-from distrain.release import hostfile, upgrade
-from distrain.release.install import Release, Tools
-from distrain.release.interrupts import Interrupts
+from distrain.release import hostfile, transaction, upgrade
 from distrain.release.plan import Plan
+from distrain.release.transaction import Interrupts, Release, Tools
 from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object, node, pod
@@ -333,7 +332,7 @@ def _upgrade(helm: Any, start: Callable[[], None] | None = None) -> list[str]:
     tools = Tools(helm, nobody, Interrupts(), told.append, told.append)
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(upgrade, "until_started", lambda _, follow, __: follow())
+        patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
         planned = Plan("run1", 3, {}, [])
         upgrade.upgrade(tools, RELEASE, Operation("abc"), planned, followed=followed)
     return told

@@ -1,0 +1,118 @@
+"""Change a release, for the commands `upgrade` and `rescale`: print the plan, ask the user, upgrade."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import yaml
+from msgspec.structs import replace
+
+from distrain import console
+from distrain.check.report import Report
+from distrain.commands.request import RenderedJob, Request, refuse_disabled
+from distrain.errors import StoppedError, ValuesError
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation
+from distrain.release import hostfile
+from distrain.release.current import Current, read, training
+from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
+from distrain.release.size import Values
+from distrain.release.upgrade import upgrade
+
+
+def current_release(request: Request) -> Current:
+    """Read the release to change, from Helm and the cluster."""
+    request.reach()
+    return read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
+
+
+def refuse_without_answer(request: Request) -> None:
+    """Raise ValuesError if a confirmation is needed and there is no terminal to ask at."""
+    if not (request.options.yes or request.options.dry_run or console.can_ask()):
+        raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
+
+
+def change(request: Request, current: Current, values: Source) -> int:
+    """Print the plan of an upgrade to these values, and carry it out once the user has agreed."""
+    options = request.options
+    for orphan in current.orphans:
+        console.say(f"warning: {orphan.words}")
+    refuse_disabled(request.helm.merged_values(values))
+    found = request.job(values, running=options.name)
+    before = _before(request, current)
+    planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
+    report = found.report(options.name) if planned.replaces or planned.resizes else None
+    planned = _priced(planned, before, report, found, current)
+    text = _told(planned, before, report, found)
+    if options.yes and not options.dry_run:
+        console.tell(text, f"{options.name}: the plan cannot be printed; --yes agrees to it all the same")
+    else:
+        console.answer(text)
+    refuse_traps(planned, before)
+    if report:
+        found.accept(report)
+    if options.dry_run or planned.is_empty:
+        return 0
+    if not options.yes and not console.agrees(f"upgrade {options.name} so?"):
+        raise StoppedError(f"{options.name}: not upgraded, as you wish")
+    return _carry_out(found, planned)
+
+
+def source_of(chart: Source, values: Values) -> Source:
+    """Return the chart with these values alone."""
+    return chart.with_text(yaml.safe_dump(values, sort_keys=False))
+
+
+def chart_version(source: Source) -> str:
+    return str(yaml.safe_load((source.chart / "Chart.yaml").read_text())["version"])
+
+
+def _carry_out(found: RenderedJob, planned: Plan) -> int:
+    request, release, followed = found.request, found.release, found.followed()
+    # The chart's hooks would repeat the check, and would end the job that the plugin itself ends.
+    hooks = not (found.checks_itself or planned.ends)
+    operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=request.options.history_max)
+    tools = found.tools()
+    # With --output json, stdout gets only the plan.
+    tools = replace(tools, answer=console.say) if request.options.output == "json" else tools
+    upgrade(tools, release, operation, planned, followed=followed)
+    if planned.resizes and not planned.replaces:
+        hostfile.refresh(request.cluster, found.job, release.name, release.target.namespace, planned.revision + 1)
+    if followed:
+        found.say_started()
+    return 0
+
+
+def _before(request: Request, current: Current) -> Before:
+    return Before(
+        revision=current.revision.number,
+        manifest=current.revision.manifest,
+        job=current.job,
+        values=request.helm.releases.all_values(request.options.name, request.cluster.target),
+        end=current.end,
+        is_there=current.state is not None,
+    )
+
+
+def _priced(planned: Plan, before: Before, report: Report | None, found: RenderedJob, current: Current) -> Plan:
+    """Return the plan with its costs, if the job is replaced or resized."""
+    if report is None:
+        return planned
+    lost = None
+    if current.runs and planned.replaces:
+        lost = training(found.request.cluster, current, found.release.target.namespace)
+        if not _checkpoints(found.values) == _checkpoints(before.values) != "":
+            # Without the same checkpoint.uri before and after, the new job cannot find the old checkpoints.
+            lost = replace(lost, saved=None)
+    return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
+
+
+def _checkpoints(values: Values) -> str:
+    return str((values.get("checkpoint") or {}).get("uri") or "")
+
+
+def _told(planned: Plan, before: Before, report: Report | None, found: RenderedJob) -> str:
+    if found.request.options.output == "json":
+        return json.dumps({**planned.as_dict(), "verdict": report.verdict if report else None}, indent=2)
+    return "\n".join(lines(planned, before, has_trainer=not found.values.get("command")))

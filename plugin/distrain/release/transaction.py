@@ -1,0 +1,127 @@
+"""Change a release so that the change is either finished or undone, also after Ctrl-C, SIGTERM or a failure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.target import Target
+from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, ValuesError
+from distrain.helm.program import Source
+from distrain.release.wait import Followed, until_started
+
+if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` changes nothing
+    from distrain.helm.releases import Releases
+
+# Errors that undo a change: Helm failed, or the job cannot start.
+FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
+# Ctrl-C, and the signal that CI systems and `kill` send: the sender wants the change undone.
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+# SIGHUP comes when the terminal is closed; nobody asked to stop.
+SIGNALS = (*STOPPING, signal.SIGHUP)
+
+
+class Interrupts:
+    """Record SIGINT and SIGTERM instead of acting on them; a signal that was ignored at the start stays ignored.
+
+    The first signal raises KeyboardInterrupt once, either in `check` or inside `allowed`. After `end` all signals are
+    ignored, so that the final report and the exit code stay true.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self._is_allowed = False
+        for number in STOPPING:
+            # nohup ignores signals for its program, and a shell does so for a background program.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._note)
+        # The change goes on without the terminal. Helm's process inherits this setting.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal has been received."""
+        if self.came:
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """Ignore SIGINT, SIGTERM and SIGHUP from now on; child processes inherit this."""
+        # At exit Python restores the default handler of every signal that is not ignored.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at once when a signal is received in this block."""
+        self._is_allowed = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._is_allowed = False
+
+    def _note(self, *_: object) -> None:
+        self.came = True
+        if self._is_allowed:
+            # A second signal must not interrupt the code that undoes the change.
+            self._is_allowed = False
+            raise KeyboardInterrupt
+
+
+class Release(Struct, frozen=True):
+    """The release to make or change: its name, its chart and values, and its namespace."""
+
+    name: str
+    source: Source
+    target: Target
+
+
+class Tools(Struct, frozen=True):
+    """What a change works with: Helm, the cluster, held-back signals, and two ways to print."""
+
+    helm: Releases
+    cluster: Cluster
+    interrupts: Interrupts
+    say: Callable[[str], None]
+    answer: Callable[[str], None]
+
+
+@contextmanager
+def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str) -> Iterator[None]:
+    """Run a change; after Ctrl-C, SIGTERM or one of FAILURES call `take_back` and report what it returns.
+
+    Any other error does not mean that the change failed; for example the API server may stop answering while the job
+    starts. The change then stays, and `stays` is reported.
+    """
+    try:
+        tools.interrupts.check()
+        yield
+        tools.interrupts.end()
+        tools.interrupts.check()
+    except (KeyboardInterrupt, *FAILURES) as error:
+        tools.interrupts.end()
+        told = take_back()
+        # The signal may have ended Helm's process, too; then Helm's error only results from the interruption.
+        if isinstance(error, DistrainError) and not tools.interrupts.came:
+            error.messages = (*error.messages, *told)
+            raise
+        raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
+    except DistrainError as error:
+        error.messages = (*error.messages, stays)
+        raise
+    except Exception:
+        tools.say(stays)
+        raise
+
+
+def follow_up(tools: Tools, notes: str, followed: Followed | None) -> None:
+    """Print the notes of a change that Helm has made; with `followed`, wait until the job has started."""
+    tools.interrupts.check()
+    tools.answer(notes)
+    if followed:
+        with tools.interrupts.allowed():
+            until_started(tools.cluster, followed, tools.say)
