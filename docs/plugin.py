@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from distrain.commands import helptext
-from distrain.commands.arguments import Parser, actions_of, commands_of
+from distrain.commands.arguments import HELP, Parser
 from distrain.commands.helptext import HelpText
 from distrain.commands.parser import parser
 
@@ -25,7 +25,7 @@ SOURCE = """\
 
 def document() -> str:
     """Return the text of docs/plugin.md."""
-    commands = commands_of(parser())
+    commands = parser().commands
     program = helptext.read(helptext.PROGRAM)
     texts = {name: helptext.read(name) for name in commands}
     listed = "".join(f"| [{name}](#{name}) | {text.summary} |\n" for name, text in texts.items())
@@ -37,7 +37,7 @@ def document() -> str:
     ]
     for name, text in texts.items():
         parts += [*_command(text, commands[name])]
-    shared = {title: _rows(group) for arguments in commands.values() for title, group in _groups(arguments)}
+    shared = {title: _rows(group) for arguments in commands.values() for title, group in arguments.groups.items()}
     parts += [f"## Arguments: {title}\n\n{rows}" for title, rows in shared.items()]
     parts += _sections(program, "##", [title for title in program.sections if title != helptext.EXAMPLES])
     return "\n".join(parts)
@@ -47,8 +47,8 @@ def _command(text: HelpText, arguments: Parser) -> Iterator[str]:
     yield f"## {text.name}\n\n{text.summary}\n"
     if text.description:
         yield text.description + "\n"
-    shared = [action for _, group in _groups(arguments) for action in group]
-    if rows := _rows([action for action in actions_of(arguments) if action not in shared]):
+    shared = [arguments.flags[HELP], *(action for group in arguments.groups.values() for action in group)]
+    if rows := _rows([action for action in arguments.arguments if action not in shared]):
         yield f"### Arguments\n\n{rows}"
     yield from _sections(text, "###", text.sections)
 
@@ -56,12 +56,6 @@ def _command(text: HelpText, arguments: Parser) -> Iterator[str]:
 def _sections(text: HelpText, level: str, titles: Sequence[str] | dict[str, str]) -> Iterator[str]:
     for title in titles:
         yield f"{level} {title}\n\n{text.sections[title]}\n"
-
-
-def _groups(arguments: Parser) -> Iterator[tuple[str, list[argparse.Action]]]:
-    """Yield the titled groups of arguments, which commands share; argparse's own two hold what is a command's alone."""
-    for group in arguments._action_groups[2:]:
-        yield str(group.title), group._group_actions
 
 
 def _rows(actions: Sequence[argparse.Action]) -> str:

@@ -15,11 +15,11 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from distrain import kube
+from distrain import console, kube
 from distrain.apiserver.access import access
 from distrain.apiserver.ahead import Ahead
 from distrain.apiserver.answers import decoded, refusal
-from distrain.apiserver.connection import IMPATIENT, JSON, Answer, Connection
+from distrain.apiserver.connection import JSON, NO_RETRY, Answer, Connection
 from distrain.apiserver.pages import Listing, PodListing, Sum, again
 from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version
 from distrain.apiserver.target import Target, choose
@@ -47,10 +47,11 @@ class Capabilities(Struct, frozen=True):
 
 
 class Cluster:
-    """A cluster, reached with the user's kubeconfig or from a pod in it."""
+    """A cluster, reached with the user's kubeconfig or from a pod in it; `target` names it."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, say: Callable[[str], None]) -> None:
         self.target = target
+        self._say = say
         self._access = access(target)
         self._connections: list[Connection] = []
         self._own = threading.local()
@@ -63,9 +64,12 @@ class Cluster:
             # `begin_nodes` uses the connection until the nodes have been read.
             self._nodes.result()
         if not hasattr(self._own, "connection"):
-            self._own.connection = Connection(self._access)
+            self._own.connection = self._open()
         connection: Connection = self._own.connection
         return connection
+
+    def _open(self) -> Connection:
+        return Connection(self._access, self._say)
 
     @property
     def server(self) -> str:
@@ -103,7 +107,7 @@ class Cluster:
         """
         if nodes is not None:
             return again(lambda: use(self._pods_on(nodes)))
-        return again(lambda: self._pods(NOT_ENDED).used((self._connection, Connection(self._access)), use))
+        return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use))
 
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """List the pods per node, which the API server answers from its cache; "" lists pods without a node."""
@@ -123,7 +127,7 @@ class Cluster:
 
     def _several(self) -> list[Connection]:
         while len(self._connections) < CONNECTIONS:
-            self._connections.append(Connection(self._access))
+            self._connections.append(self._open())
         return self._connections
 
     def deployments(self) -> list[kube.Workload]:
@@ -257,7 +261,7 @@ class Cluster:
             raise refusal(answer, f"pod {name}", self.server)
 
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
-        return self._connection.ask(path, json.dumps(body).encode(), IMPATIENT, method=method)
+        return self._connection.ask(path, json.dumps(body).encode(), NO_RETRY, method=method)
 
     def _served(self, group: str) -> Iterator[str]:
         try:
@@ -291,9 +295,12 @@ class Cluster:
         return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer).decode, what, self.server)
 
 
-def connect(target: Target) -> Cluster:
-    """Prepare to read the target's cluster; raise UnreachableError if its kubeconfig cannot be used."""
-    return Cluster(target)
+def connect(target: Target, say: Callable[[str], None] = console.say) -> Cluster:
+    """Prepare to read the target's cluster; raise UnreachableError if its kubeconfig cannot be used.
+
+    `say` receives a line whenever a request is tried again after a long pause.
+    """
+    return Cluster(target, say)
 
 
 def chosen(*, kubeconfig: str | None, context: str | None, namespace: str | None) -> Cluster:

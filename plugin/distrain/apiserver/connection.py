@@ -8,15 +8,15 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from io import BufferedReader
 from time import monotonic, sleep
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from distrain import __version__, console
+from distrain import __version__
 from distrain.apiserver import urls
 from distrain.apiserver.access import Access
 from distrain.apiserver.credentials import Credentials
@@ -61,41 +61,41 @@ class BrokenError(Exception):
     """The connection broke after it was established; a retry may succeed."""
 
 
-class Patience:
+class Backoff:
     """The retry schedule of one request: fixed pauses and a limit for the total time."""
 
     def __init__(self, pauses: Sequence[float] = PAUSES) -> None:
         self._pauses = list(pauses)
         self._left = LONGEST
 
-    def wait(self, reason: str, spent: float, retry_after: str | None = None) -> bool:
-        """Wait before a retry; return False if no retry is left. Long pauses are logged with the reason.
+    def next_pause(self, spent: float, retry_after: str | None = None) -> float | None:
+        """Return the seconds to wait before a retry, None if no retry is left.
 
         `spent` is the time of the last try in seconds. `retry_after` is the response's header.
         """
         self._left -= spent
         if not self._pauses:
-            return False
+            return None
         asked = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
         pause = max(self._pauses.pop(0), asked)
         if pause > self._left:
-            return False
+            return None
         self._left -= pause
-        if pause >= WORTH_TELLING:
-            console.say(f"{reason}; trying again in {pause:g} s")
-        sleep(pause)
-        return True
+        return pause
 
 
 # For requests that are not retried.
-IMPATIENT = Patience(())
+NO_RETRY = Backoff(())
 
 
 class Connection:
-    """A connection for one thread, opened at the first request."""
+    """A connection for one thread, opened at the first request.
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    `say` receives a line before each long pause for a retry.
+    """
+
+    def __init__(self, access: Access, say: Callable[[str], None] | None = None) -> None:
+        self._access, self._say = access, say
         self._http: _Http | None = None
         self._was_open = False
         self._buffer, self._other_buffer = bytearray(BUFFER), bytearray(BUFFER)
@@ -104,7 +104,7 @@ class Connection:
         self,
         path: str,
         body: bytes | None = None,
-        patience: Patience | None = None,
+        backoff: Backoff | None = None,
         *,
         method: str = "",
         accept: str = JSON,
@@ -112,19 +112,19 @@ class Connection:
     ) -> Answer:
         """Send a request and return the response, which may be an error status; raise UnreachableError without one.
 
-        Requests that change the cluster pass `method` and IMPATIENT, because they must not be repeated. A request with
+        Requests that change the cluster pass `method` and NO_RETRY, because they must not be repeated. A request with
         a body but without `method` is a review of the user, and may be repeated. `hear` gets the beginning of a 200
         response while the rest is being received, and again after a retry.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
-        patience = patience or Patience()
+        backoff = backoff or Backoff()
         renewed = False
         while True:
             started = monotonic()
             try:
                 answer = self._once(question, renewed)
             except BrokenError as error:
-                if patience.wait(f"the connection to {self._access.server} broke ({error})", monotonic() - started):
+                if self._waits(f"the connection to {self._access.server} broke ({error})", backoff, started):
                     continue
                 raise self._unreachable(error) from error
             if answer.status == 401 and not renewed:
@@ -133,13 +133,23 @@ class Connection:
                 self.close()
                 continue
             told = f"{self._access.server} answers {answer.status}"
-            if answer.status not in LATER or not patience.wait(told, monotonic() - started, answer.retry_after):
+            if answer.status not in LATER or not self._waits(told, backoff, started, answer.retry_after):
                 return answer
 
     def close(self) -> None:
         if self._http:
             self._http.close()
             self._http = None
+
+    def _waits(self, reason: str, backoff: Backoff, started: float, retry_after: str | None = None) -> bool:
+        """Wait before a retry; return False if no retry is left. `started` is when the last try began."""
+        pause = backoff.next_pause(monotonic() - started, retry_after)
+        if pause is None:
+            return False
+        if self._say and pause >= WORTH_TELLING:
+            self._say(f"{reason}; trying again in {pause:g} s")
+        sleep(pause)
+        return True
 
     def _once(self, question: Question, renewed: bool) -> Answer:
         # Headers come first: an exec plugin may return a client certificate that the connection needs.
@@ -183,28 +193,21 @@ class Connection:
     def _read(self, response: HTTPResponse, hear: Callable[[Answer], None] | None) -> int:
         """Read the body into the buffer, and return its size in bytes.
 
-        http.client would copy each chunk twice more, and a large list has one chunk per item.
+        `read` would copy each chunk twice more, and a large list has one chunk per item.
         """
-        file = response.fp
-        if not response.chunked or file is None:
+        if not response.chunked:
             body = response.read()
             self._room(len(body))[: len(body)] = body
             return len(body)
         size, view = 0, self._room(0)
-        while length := _chunk_length(file.readline()):
-            # Including the chunk's CRLF, which the next chunk overwrites.
-            end = size + length + 2
-            if end > len(view):
-                view = self._room(end)
-            if file.readinto(view[size:end]) != length + 2:
-                raise IncompleteRead(b"", length)
-            size += length
+        end = BEGINNING if hear else len(view)
+        while count := response.readinto(view[size:end]):
+            size += count
             if hear and size >= BEGINNING:
                 hear(Answer(200, view[:size]))
                 hear = None
-        while file.readline() not in (b"\r\n", b"\n", b""):
-            pass
-        response.close()
+            view = self._room(size + 1)
+            end = len(view)
         return size
 
     def _room(self, size: int) -> memoryview:
@@ -217,10 +220,18 @@ class Connection:
 class _Response(HTTPResponse):
     """A response with a read buffer for many TLS records instead of half a record."""
 
-    def __init__(self, sock: socket.socket, *arguments: object, **options: object) -> None:
-        super().__init__(sock, *arguments, **options)  # type: ignore[arg-type]
-        self.fp.close()
-        self.fp = cast(BufferedReader, sock.makefile("rb", BUFFER))
+    def __init__(self, sock: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(cast(socket.socket, _LargeReads(sock)), *arguments, **options)
+
+
+class _LargeReads:
+    """The part of a socket that HTTPResponse uses: a file to read from."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def makefile(self, mode: str) -> BufferedReader:
+        return cast(BufferedReader, self._sock.makefile(mode, BUFFER))  # type: ignore[call-overload]
 
 
 class _Http(HTTPConnection):
@@ -267,14 +278,6 @@ class _Http(HTTPConnection):
     def _proxy_login(self) -> list[tuple[str, str]]:
         login = urls.login(self._proxy) if self._proxy else None
         return [("Proxy-Authorization", Credentials.basic(*login).authorization)] if login else []
-
-
-def _chunk_length(line: bytes) -> int:
-    try:
-        # Chunk extensions follow a semicolon. API servers send none.
-        return int(line.partition(b";")[0] if b";" in line else line, 16)
-    except ValueError as error:
-        raise IncompleteRead(line) from error
 
 
 def _cause(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from distrain.apiserver.ahead import Ahead
 from distrain.apiserver.answers import decoded, refusal
-from distrain.apiserver.connection import JSON, Answer, Connection, Patience
+from distrain.apiserver.connection import JSON, Answer, Backoff, Connection
 from distrain.apiserver.responses import Page, PageMetadata
 from distrain.errors import UnreachableError
 from distrain.kube.encoding import BEGINNING, MAGIC, PROTOBUF
@@ -70,7 +70,7 @@ class Listing(Generic[Item]):
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
         self._server, self._path, self._what, self._query = server, path, what, query
         self._decoder = msgspec.json.Decoder(Page[item])  # type: ignore[valid-type]
-        self._patience = Patience()
+        self._backoff = Backoff()
 
     def items(self, connection: Connection) -> Iterator[Item]:
         """Yield the items; the next page is read in parallel."""
@@ -110,7 +110,7 @@ class Listing(Generic[Item]):
         paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
         path = f"{self._path}?{urlencode({**self._query, **paging})}"
         accept = self._accept_more if token else JSON
-        answer = connection.ask(path, patience=self._patience, accept=accept, hear=hear)
+        answer = connection.ask(path, backoff=self._backoff, accept=accept, hear=hear)
         if token and answer.status == 410:
             raise ExpiredError(f"{self._what}: the list expired while it was read; try again")
         return answer

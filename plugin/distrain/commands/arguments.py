@@ -1,4 +1,8 @@
-"""What the arguments of all commands have in common: their parser, which teaches, and the types of their values."""
+"""Define the parser that all commands use, and the types of their arguments.
+
+argparse tells in public neither which arguments a parser has nor how to word an error, so the parser keeps a list of
+its arguments and checks choices itself.
+"""
 
 from __future__ import annotations
 
@@ -18,42 +22,78 @@ if TYPE_CHECKING:
 
 RELEASE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
-# Of --help, where the terminal is not narrower.
+# The width of --help on a wide terminal.
 WIDTH = 100
+HELP = "--help"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises ValuesError, names what was probably meant, and shows the text of its topic as --help."""
+    """A parser that raises ValuesError, names what was probably meant, and shows the text of its topic as --help.
+
+    `arguments` are all its arguments, `groups` those of its titled groups, and `commands` the parsers of its commands.
+    """
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
+        self.topic = topic
+        self.arguments: list[argparse.Action] = []
+        self.groups: dict[str, list[argparse.Action]] = {}
+        self.commands: dict[str, Parser] = {}
         form = partial(argparse.RawDescriptionHelpFormatter, width=_width(), max_help_position=30)
         super().__init__(formatter_class=form, allow_abbrev=False, exit_on_error=False, **settings)
-        self.topic = topic
+
+    @property
+    def flags(self) -> dict[str, argparse.Action]:
+        return {flag: action for action in self.arguments for flag in action.option_strings}
+
+    @property
+    def positionals(self) -> list[argparse.Action]:
+        return [action for action in self.arguments if not action.option_strings]
+
+    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+        action = super().add_argument(*names, **_checked(names, settings))
+        self.arguments.append(action)
+        return action
+
+    def add_titled(self, title: str) -> Group:
+        """Add a group with a title of its own in --help."""
+        self.groups[title] = []
+        return Group(self, self.add_argument_group(title), self.groups[title])
+
+    def add_exclusive(self, *, required: bool = False) -> Group:
+        """Add a group of arguments that exclude each other."""
+        return Group(self, self.add_mutually_exclusive_group(required=required), [])
 
     def format_help(self) -> str:
         """Return usage, description, arguments, examples and exit codes."""
         text, width = helptext.read(self.topic), _width()
-        # Short: the flags stand below it, each with a line.
-        words = [_usage(action) for action in self._actions if not action.option_strings]
+        # The usage names no flags, because each flag has a line below it.
+        words = ["COMMAND"] if self.commands else [_usage(action) for action in self.positionals]
         self.usage = " ".join([self.prog, *words, "[FLAGS]"])
         self.description = helptext.plain(f"{text.summary}\n\n{text.description}".strip(), width)
-        if commands := commands_of(self):
-            rows = [f"| {name} | {helptext.read(name).summary} |" for name in commands]
+        if self.commands:
+            rows = [f"| {name} | {helptext.read(name).summary} |" for name in self.commands]
             self.description += "\n\ncommands:\n" + helptext.plain("\n".join(rows), width)
         shown = [title for title in (helptext.EXAMPLES, helptext.EXIT_CODES) if title in text.sections]
         told = [f"{title.lower()}:\n{helptext.plain(text.sections[title], width)}" for title in shown]
         self.epilog = "\n\n".join(told)
         return super().format_help()
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; argparse would ignore that a disk is full."""
+        console.answer(self.format_help().rstrip("\n"))
+
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Return the options of a whole command line; raises ValuesError for what is wrong in it."""
         first = arguments[0] if arguments else ""
-        if first.startswith("-") and first not in self._option_string_actions:
+        if first.startswith("-") and first not in self.flags:
             raise ValuesError(f"{first}: flags stand behind the command, as in `{self.prog} check {first} ...`")
+        if not first.startswith("-") and first not in self.commands:
+            # `version` is a command of other programs.
+            raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
         options: argparse.Namespace
         options, unknown = self.parse_known_args(arguments)
         if unknown:
-            raise ValuesError(_unknown(unknown[0], commands_of(self)[options.command]))
+            raise ValuesError(_unknown(unknown[0], self.commands[options.command]))
         return options
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
@@ -65,38 +105,56 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is missing; argparse raises all else."""
-        missing = [action for action in self._actions if action.required and _name(action) in message]
+        missing = [action for action in self.arguments if action.required and _name(action) in message]
         told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing) or message
         raise ValuesError(f"{told}; see `{self.prog} --help`")
 
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """Print the help or the version; argparse would pass over a disk that is full."""
-        console.answer(message.rstrip("\n"))
-
     def _taught(self, error: argparse.ArgumentError) -> str:
-        action = next((action for action in self._actions if _name(action) == error.argument_name), None)
+        action = next((action for action in self.arguments if _name(action) == error.argument_name), None)
         if action and error.message.startswith("expected"):
             return f"{error.argument_name}: a value is missing: {action.metavar or 'NAME'}, {action.help}"
         return f"{error.argument_name}: {error.message}"
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            choices = list(action.choices)
-            words = f'{_name(action)}: there is no "{value}"; it takes {", ".join(choices)}'
-            # `version` is a command of other programs.
-            flags = list(self._option_string_actions) if isinstance(action, argparse._SubParsersAction) else []
-            raise ValuesError(words + meant(str(value), [*choices, *flags]))
+
+class Group:
+    """A group of a parser's arguments."""
+
+    def __init__(self, parser: Parser, group: Any, members: list[argparse.Action]) -> None:
+        self._parser, self._group, self._members = parser, group, members
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        action: argparse.Action = self._group.add_argument(*names, **_checked(names, settings))
+        self._members.append(action)
+        self._parser.arguments.append(action)
+        return action
 
 
-def commands_of(parser: argparse.ArgumentParser) -> dict[str, Parser]:
-    """Return the parser of each command, by its name."""
-    subparsers = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    return dict(subparsers[0].choices) if subparsers else {}
+class Version(argparse.Action):
+    """The flag --version: print the version, and fail if stdout is closed or full."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        console.answer(str(self.const))
+        parser.exit()
 
 
-def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return the arguments of a parser, less --help."""
-    return [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+def _checked(names: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
+    """Add to an argument with choices a type that names what was probably meant."""
+    if not settings.get("choices"):
+        return settings
+    name = "/".join(names) if names[0].startswith("-") else settings["metavar"]
+    return {**settings, "type": partial(_choice, name, settings["choices"])}
+
+
+def _choice(name: str, choices: Sequence[str], value: str) -> str:
+    if value not in choices:
+        raise _unknown_choice(name, value, choices)
+    return value
+
+
+def _unknown_choice(name: str, value: str, choices: Sequence[str], more: Iterable[str] = ()) -> ValuesError:
+    """Return the error; `more` are words that may have been meant, too."""
+    words = f'{name}: there is no "{value}"; it takes {", ".join(choices)}'
+    return ValuesError(words + meant(value, [*choices, *more]))
 
 
 def release_name(name: str) -> str:
@@ -155,9 +213,9 @@ def _name(action: argparse.Action) -> str:
     return "/".join(action.option_strings) or str(action.metavar)
 
 
-def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
-    """Say of a word that no argument takes what it may have been meant for."""
-    flags = [flag for action in parser._actions for flag in action.option_strings]
+def _unknown(word: str, parser: Parser) -> str:
+    """Return the message for a word that no argument takes."""
+    flags = parser.flags
     hint = f"; see `{parser.prog} --help`"
     if word.startswith("-"):
         return f"{word.partition('=')[0]}: there is no such flag" + (meant(word.partition("=")[0], flags) or hint)
@@ -169,6 +227,7 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
 
 
 def meant(word: str, choices: Iterable[str]) -> str:
+    """Return a hint at the choice that is most similar to a word, an empty string if none is."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(choices), n=1)

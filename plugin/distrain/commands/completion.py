@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from distrain import console
 from distrain.commands import helptext
-from distrain.commands.arguments import Parser, commands_of
+from distrain.commands.arguments import Parser
 from distrain.commands.parser import CHART, parser
 
 TYPE_CHECKING = False  # as in cli.py
@@ -101,7 +101,7 @@ def run_complete(words: Sequence[str]) -> int:
 def complete(typed: Sequence[str], unfinished: str) -> Candidates:
     """Return what may follow the words typed."""
     program = parser(typed)
-    commands = commands_of(program)
+    commands = program.commands
     command = next((word for word in typed if word in commands), None)
     if command is None:
         described = {name: helptext.read(name).summary for name in commands}
@@ -109,10 +109,10 @@ def complete(typed: Sequence[str], unfinished: str) -> Candidates:
     arguments = commands[command]
     words = typed[typed.index(command) + 1 :]
     flag, is_joined, _ = unfinished.partition("=")
-    if is_joined and (action := arguments._option_string_actions.get(flag)):
+    if is_joined and (action := arguments.flags.get(flag)):
         found = _values(action, command, words)
         return Candidates({f"{flag}={value}": told for value, told in found.words.items()}, found.directive)
-    positionals = [action for action in arguments._actions if not action.option_strings]
+    positionals = arguments.positionals
     awaited, seen = _place(arguments, words)
     if awaited:
         return _values(awaited, command, words)
@@ -129,7 +129,7 @@ def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | N
         if awaited:
             awaited = None
         elif word.startswith("-") and word != "-":
-            action = arguments._option_string_actions.get(word)
+            action = arguments.flags.get(word)
             awaited = action if action and action.nargs != 0 else None
         else:
             seen += 1
@@ -138,7 +138,7 @@ def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | N
 
 def _flags(arguments: Parser) -> dict[str, str]:
     """Return the flags, of those that have a short form the long one."""
-    flags = [action for action in arguments._actions if action.option_strings]
+    flags = dict.fromkeys(arguments.flags.values())
     return {action.option_strings[-1]: (action.help or "").replace("%%", "%") for action in flags}
 
 

@@ -10,7 +10,7 @@ import os
 
 from distrain import __version__
 from distrain.commands import helptext
-from distrain.commands.arguments import Parser, count, release_name, seconds, total, workers
+from distrain.commands.arguments import Group, Parser, Version, count, release_name, seconds, total, workers
 
 TYPE_CHECKING = False  # as in cli.py
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def parser(words: Sequence[str] | None = None) -> Parser:
     """
     program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
     parser = Parser(prog=program, topic=helptext.PROGRAM)
-    parser.add_argument("--version", action="version", version=__version__, help="print the version")
+    parser.add_argument("--version", action=Version, nargs=0, const=__version__, help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
     for name, add_arguments in COMMANDS.items():
-        command = commands.add_parser(name, topic=name)
+        command = parser.commands[name] = commands.add_parser(name, topic=name)
         command.set_defaults(command=name)
         if words is None or name in words:
             add_arguments(command)
@@ -145,8 +145,8 @@ def _add_completion(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=["bash", "zsh", "fish"], help="bash, zsh or fish")
 
 
-def _add_nodes(parser: argparse.ArgumentParser) -> None:
-    nodes = parser.add_mutually_exclusive_group()
+def _add_nodes(parser: Parser) -> None:
+    nodes = parser.add_exclusive()
     nodes.add_argument("--node-gpus", type=count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
     nodes.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
 
@@ -155,7 +155,7 @@ def _add_upgrade(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
     _add_change(parser)
     _add_common(parser)
-    reuse = parser.add_mutually_exclusive_group()
+    reuse = parser.add_exclusive()
     reuse.add_argument("--reset-values", action="store_true", help="take the chart's defaults and the values given")
     reuse.add_argument("--reuse-values", action="store_true", help="put the values given over the release's")
     reuse.add_argument(
@@ -165,7 +165,7 @@ def _add_upgrade(parser: Parser) -> None:
 
 def _add_rescale(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
-    size = parser.add_mutually_exclusive_group(required=True)
+    size = parser.add_exclusive(required=True)
     size.add_argument("--gpus", type=count, metavar="N", help="GPUs in all; workers keep their size if it divides N")
     size.add_argument("--workers", type=workers, metavar="N", help="workers, of the size that they have")
     _add_change(parser)
@@ -174,7 +174,7 @@ def _add_rescale(parser: Parser) -> None:
     parser.set_defaults(value_flags=[])
 
 
-def _add_change(parser: argparse.ArgumentParser) -> None:
+def _add_change(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the plan, and change nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the plan")
@@ -186,8 +186,8 @@ def _add_change(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    values_group = parser.add_argument_group("values, as for helm install")
+def _add_common(parser: Parser) -> None:
+    values_group = parser.add_titled("values, as for helm install")
     values_group.add_argument("-f", "--values", action=_ValueFlag, metavar="FILE", help="values file; - reads stdin")
     for flag, words in VALUE_FLAGS.items():
         values_group.add_argument(flag, action=_ValueFlag, metavar="KEY=VALUE", help=words)
@@ -196,12 +196,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     _add_cluster(parser)
 
 
-def _add_chart(parser: argparse._ActionsContainer) -> None:
+def _add_chart(parser: Parser | Group) -> None:
     parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="the chart, if not distrain's own")
 
 
-def _add_cluster(parser: argparse.ArgumentParser) -> None:
-    cluster = parser.add_argument_group("cluster, as for helm")
+def _add_cluster(parser: Parser) -> None:
+    cluster = parser.add_titled("cluster, as for helm")
     cluster.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the release")
     cluster.add_argument("--kube-context", metavar="NAME", help="context of the kubeconfig")
     cluster.add_argument("--kubeconfig", metavar="FILE", help="the kubeconfig, if not $KUBECONFIG")

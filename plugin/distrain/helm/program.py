@@ -1,4 +1,4 @@
-"""Find the Helm program, run several Helm processes in parallel, and convert their failures to errors.
+"""Find the Helm program, and convert its failures to errors.
 
 An error has Helm's message without the parts that only chart authors need.
 """
@@ -9,10 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from subprocess import PIPE
 from typing import TYPE_CHECKING, NamedTuple
 
 from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError
@@ -29,8 +26,6 @@ TEMPLATE_REFUSAL = re.compile(r"execution error at \([^)]*\): (.*)", re.DOTALL)
 # The first message means that the name existed before, the second that another process created it meanwhile.
 NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use|release: already exists")
 NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
-# Go garbage collection takes a fifth of a rendering's time, and Helm exits before the memory matters.
-WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
 
 
 class Source(NamedTuple):
@@ -43,30 +38,6 @@ class Source(NamedTuple):
     def with_text(self, values: str) -> Source:
         """Return the chart with the values of this text alone."""
         return Source(self.chart, ("--values", "-"), values.encode())
-
-
-class Runs:
-    """Helm processes that run in parallel with the same stdin. None of them changes the cluster."""
-
-    def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
-        environment = {**WITHOUT_COLLECTION, **os.environ}
-        self._processes = []
-        for command in commands:
-            # A file as stdin: each process can read it before another one is waited for.
-            with tempfile.TemporaryFile() as given:
-                given.write(stdin or b"")
-                given.seek(0)
-                program = [executable, *command]
-                process = subprocess.Popen(program, stdin=given, stdout=PIPE, stderr=PIPE, env=environment)
-                self._processes.append(process)
-
-    def outputs(self) -> list[str]:
-        """Wait for all processes and return their outputs; raise the error of the first that failed."""
-        ended = [process.communicate() for process in self._processes]
-        for process, (_, error) in zip(self._processes, ended, strict=True):
-            if process.returncode:
-                raise failure(error.decode(errors="replace"))
-        return [output.decode() for output, _ in ended]
 
 
 def executable() -> str:

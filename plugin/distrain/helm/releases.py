@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,15 +14,13 @@ from pyhelm3 import Command, Error, ReleaseNotFoundError
 
 from distrain.apiserver.target import Target
 from distrain.errors import HelmError
+from distrain.helm.processes import OWN_GROUP
 from distrain.helm.program import Source, failure, words_of
 
 # A label that Helm stores with a revision; it tells which operation made the revision.
 OPERATION = "distrain-operation"
 # Flags for every status: Helm 3 lists some only on request, and Helm 4 has no --all.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
-# Runs Helm in its own process group. A terminal sends Ctrl-C to the plugin's whole group, but the plugin must finish or
-# undo what Helm has started.
-APART = "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 # pyhelm3 logs each failed command as a warning, which Python would print.
 logging.getLogger("pyhelm3").addHandler(logging.NullHandler())
@@ -54,18 +51,6 @@ class Operation(Struct, frozen=True):
         return ["--labels", f"{OPERATION}={self.name}", *([] if self.hooks else ["--no-hooks"])]
 
 
-class _Apart(Command):  # type: ignore[misc]
-    """pyhelm3's command, in a process group of its own."""
-
-    def __init__(self, helm: str, **target: Any) -> None:
-        super().__init__(executable=sys.executable, **target)
-        self._helm = helm
-
-    async def run(self, command: list[str], input: bytes | None = None) -> bytes:
-        output: bytes = await super().run(["-Ic", APART, self._helm, *command], input)
-        return output
-
-
 class Releases:
     """Read and change releases with one Helm program."""
 
@@ -74,8 +59,9 @@ class Releases:
 
     def status(self, name: str, target: Target) -> str | None:
         """Return the status of a release, or None when the name is free."""
+        helm = Command(executable=self._executable, **_place(target))
         try:
-            status = asyncio.run(self._command(target).status(name, namespace=target.namespace))
+            status = asyncio.run(helm.status(name, namespace=target.namespace))
         except ReleaseNotFoundError:
             return None
         except Error as error:
@@ -87,9 +73,7 @@ class Releases:
 
         def get(what: str, *form: str) -> str:
             # `helm status` would also look up every object of the release.
-            command = ["get", what, name, "--namespace", target.namespace, *form]
-            output: bytes = asyncio.run(self._command(target).run(command))
-            return output.decode()
+            return self._run(["get", what, name, "--namespace", target.namespace, *form], target)
 
         try:
             metadata = json.loads(get("metadata", "--output", "json"))
@@ -108,15 +92,13 @@ class Releases:
 
     def all_values(self, name: str, target: Target) -> dict[str, Any]:
         """Return a release's values merged with the defaults of its chart."""
-        where = ["--namespace", target.namespace, "--output", "json"]
-        values: dict[str, Any] = json.loads(self._run(["get", "values", name, "--all", *where], target))
+        values: dict[str, Any] = self._read(["get", "values", name, "--all"], target)
         return values
 
     def has_made(self, name: str, operation: Operation, target: Target) -> bool:
         """Tell whether this operation made the release's last revision."""
         selector = ["--selector", f"name={name},{OPERATION}={operation.name}"]
-        where = ["--namespace", target.namespace, "--output", "json"]
-        return bool(json.loads(self._run(["list", *selector, *ANY_STATUS, *where], target)))
+        return bool(self._read(["list", *selector, *ANY_STATUS], target))
 
     def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
         """Install a new release and return its notes; never upgrade an existing one."""
@@ -137,7 +119,7 @@ class Releases:
     def uninstall(self, name: str, target: Target) -> None:
         """Uninstall a release; ignore one that does not exist."""
         try:
-            asyncio.run(self._apart(target).uninstall(name, namespace=target.namespace))
+            self._run(["uninstall", name, "--namespace", target.namespace], target, changes=True)
         except ReleaseNotFoundError:
             return
         except Error as error:
@@ -145,28 +127,27 @@ class Releases:
 
     def _notes(self, command: Sequence[str], source: Source, target: Target) -> str:
         where = ["--namespace", target.namespace, "--output", "json"]
-        output = self._change([*command, *where, *source.flags], target, stdin=source.stdin)
-        return _notes_in(output)
+        return _notes_in(self._change([*command, *where, *source.flags], target, source.stdin))
 
-    def _change(self, command: Sequence[str], target: Target, *, stdin: bytes | None = None) -> str:
+    def _change(self, command: Sequence[str], target: Target, stdin: bytes | None = None) -> str:
         try:
-            output: bytes = asyncio.run(self._apart(target).run(list(command), stdin))
+            return self._run(command, target, stdin, changes=True)
         except Error as error:
             raise failure(str(error)) from error
+
+    def _read(self, command: Sequence[str], target: Target) -> Any:
+        """Return Helm's answer in JSON."""
+        try:
+            return json.loads(self._run([*command, "--namespace", target.namespace, "--output", "json"], target))
+        except Error as error:
+            raise failure(str(error)) from error
+
+    def _run(self, command: Sequence[str], target: Target, stdin: bytes | None = None, *, changes: bool = False) -> str:
+        """Run Helm, in its own process group if it `changes` the cluster; raise pyhelm3's Error if Helm fails."""
+        program, *before = [*OWN_GROUP, self._executable] if changes else [self._executable]
+        helm = Command(executable=program, **_place(target))
+        output: bytes = asyncio.run(helm.run([*before, *command], stdin))
         return output.decode(errors="replace")
-
-    def _apart(self, target: Target) -> Command:
-        return _Apart(self._executable, **_place(target))
-
-    def _command(self, target: Target) -> Command:
-        return Command(executable=self._executable, **_place(target))
-
-    def _run(self, command: Sequence[str], target: Target, *, stdin: bytes | None = None) -> str:
-        try:
-            output: bytes = asyncio.run(self._command(target).run(list(command), stdin))
-        except Error as error:
-            raise failure(str(error)) from error
-        return output.decode()
 
 
 def _notes_in(output: str) -> str:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain.errors import HelmError, ValuesError
-from distrain.helm.program import OLDEST, Runs, Source, executable, refuse_old, version_of
+from distrain.helm.processes import Runs
+from distrain.helm.program import OLDEST, Source, executable, refuse_old, version_of
 
 if TYPE_CHECKING:
     import semver

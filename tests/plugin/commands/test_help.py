@@ -12,12 +12,11 @@ import pytest
 
 from distrain import cli
 from distrain.commands import helptext
-from distrain.commands.arguments import commands_of
 from distrain.commands.parser import parser
 from docs import plugin as page
 from lab.paths import REPOSITORY
 
-COMMANDS = sorted(commands_of(parser()))
+COMMANDS = sorted(parser().commands)
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 # Command lines in a text: in an example, after a prompt, or after a pipe.
@@ -146,7 +145,7 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         pytest.param(
             ["version"],
             'COMMAND: there is no "version"; it takes COMMANDS; did you mean --version?'.replace(
-                "COMMANDS", ", ".join(commands_of(parser()))
+                "COMMANDS", ", ".join(parser().commands)
             ),
             id="flag-as-command",
         ),

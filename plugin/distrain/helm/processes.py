@@ -1,0 +1,47 @@
+"""Run Helm where pyhelm3 is not enough. Everything else that runs Helm is pyhelm3 as it is, in releases.py.
+
+pyhelm3 lacks two things:
+- Parallel processes that start at once: its import alone takes longer than Helm takes to render the chart.
+- A process group for Helm: a terminal sends Ctrl-C to the plugin's whole group, but the plugin must finish or undo what
+  Helm has started.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from subprocess import PIPE
+
+from distrain.helm.program import failure
+
+# Go garbage collection takes a fifth of a rendering's time, and Helm exits before the memory matters.
+WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+# A program that runs its arguments in a process group of their own.
+OWN_GROUP = (sys.executable, "-Ic", "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])")
+
+
+class Runs:
+    """Helm processes that run in parallel with the same stdin. None of them changes the cluster."""
+
+    def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
+        environment = {**WITHOUT_COLLECTION, **os.environ}
+        self._processes = []
+        for command in commands:
+            # A file as stdin: each process can read it before another one is waited for.
+            with tempfile.TemporaryFile() as given:
+                given.write(stdin or b"")
+                given.seek(0)
+                program = [executable, *command]
+                process = subprocess.Popen(program, stdin=given, stdout=PIPE, stderr=PIPE, env=environment)
+                self._processes.append(process)
+
+    def outputs(self) -> list[str]:
+        """Wait for all processes and return their outputs; raise the error of the first that failed."""
+        ended = [process.communicate() for process in self._processes]
+        for process, (_, error) in zip(self._processes, ended, strict=True):
+            if process.returncode:
+                raise failure(error.decode(errors="replace"))
+        return [output.decode() for output, _ in ended]
