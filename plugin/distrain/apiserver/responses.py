@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
-from distrain.kube import Kube
+from distrain.kube.objects import Kube
 
 
 class User(Kube):

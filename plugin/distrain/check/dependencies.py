@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels
+from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import Job

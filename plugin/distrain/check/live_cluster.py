@@ -18,8 +18,9 @@ from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
 from distrain.errors import ForbiddenError, NotFoundError
-from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
+from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import Job
 

@@ -19,8 +19,9 @@ from distrain.check.refusals import PreparedJob, prepare
 from distrain.errors import ValuesError
 from distrain.kube.pod_requests import held
 from distrain.kube.pods_json import JsonPod
-from distrain.kube.policy import LimitRange, PersistentVolume, PersistentVolumeClaim, PriorityClass, ResourceQuota
+from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.quantities import allocatable
+from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler.node_ports import host_ports
 from distrain.workload.manifest import Job
 

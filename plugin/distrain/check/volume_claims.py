@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.check.dependencies import Dependencies
-from distrain.kube.policy import PersistentVolumeClaim
+from distrain.kube.storage import PersistentVolumeClaim
 from distrain.scheduler.messages import IN_USE, NO_PV, NOT_BOUND
 from distrain.scheduler.volume_binding import BoundVolume, UnboundVolume, VolumeRule
 from distrain.scheduler.volume_restrictions import claims_of, is_exclusive

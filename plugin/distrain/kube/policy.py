@@ -1,36 +1,10 @@
-"""What decides over pods beside the scheduler: volumes, quotas, limits and priorities, as typed structs.
-
-As in `kube`, only the fields that something here uses, and each with a default.
-"""
+"""Define what the API server's admission plugins apply: ResourceQuotas, LimitRanges and PriorityClasses."""
 
 from __future__ import annotations
 
 from msgspec import field
 
-from distrain.kube import Amounts, ClaimSpec, Kube, Metadata, NodeSelector, ObjectReference
-
-
-class PersistentVolumeClaim(Kube):
-    metadata: Metadata = field(default_factory=Metadata)
-    spec: ClaimSpec = field(default_factory=ClaimSpec)
-
-
-class VolumeAffinity(Kube):
-    required: NodeSelector | None = None
-
-
-class VolumeSpec(Kube):
-    node_affinity: VolumeAffinity | None = None
-    storage_class_name: str | None = None
-    access_modes: list[str] | None = None
-    capacity: Amounts | None = None
-    claim_ref: ObjectReference | None = None
-    volume_mode: str | None = None
-
-
-class PersistentVolume(Kube):
-    metadata: Metadata = field(default_factory=Metadata)
-    spec: VolumeSpec = field(default_factory=VolumeSpec)
+from distrain.kube.objects import Amounts, Kube, Metadata
 
 
 class ScopedRequirement(Kube):

@@ -1,4 +1,4 @@
-"""Match labels as the API server does, with label requirements and label selectors."""
+"""Define label and node selectors, and match labels with them as the API server does."""
 
 from __future__ import annotations
 
@@ -7,17 +7,37 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from distrain import kube
+from distrain.kube.objects import Kube
 
 Labels = Mapping[str, str]
 INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
-def all_hold(requirements: Iterable[kube.Requirement], labels: Labels) -> bool:
+class Requirement(Kube):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(Kube):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class NodeTerm(Kube):
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(Kube):
+    node_selector_terms: list[NodeTerm] | None = None
+
+
+def all_hold(requirements: Iterable[Requirement], labels: Labels) -> bool:
     return all(holds(requirement, labels.get(requirement.key)) for requirement in requirements)
 
 
-def holds(requirement: kube.Requirement, value: str | None) -> bool:
+def holds(requirement: Requirement, value: str | None) -> bool:
     """Tell whether a label's value, None if the label is missing, meets the requirement."""
     wanted = requirement.values or []
     match requirement.operator:
@@ -34,7 +54,7 @@ def holds(requirement: kube.Requirement, value: str | None) -> bool:
     return False
 
 
-def selects(selector: kube.LabelSelector | None, labels: Labels) -> bool:
+def selects(selector: LabelSelector | None, labels: Labels) -> bool:
     """Tell whether a selector matches labels. An empty selector matches every object, None matches no object."""
     if selector is None:
         return False
@@ -42,17 +62,17 @@ def selects(selector: kube.LabelSelector | None, labels: Labels) -> bool:
     return all(labels.get(key) == value for key, value in pairs) and all_hold(selector.match_expressions or (), labels)
 
 
-def is_empty(selector: kube.LabelSelector | None) -> bool:
+def is_empty(selector: LabelSelector | None) -> bool:
     return selector is not None and not selector.match_labels and not selector.match_expressions
 
 
 def with_label_keys(
-    selector: kube.LabelSelector | None, keys: Sequence[str] | None, operator: str, labels: Labels
-) -> kube.LabelSelector | None:
+    selector: LabelSelector | None, keys: Sequence[str] | None, operator: str, labels: Labels
+) -> LabelSelector | None:
     """Add a requirement with the pod's own value for each of these labels; skip labels that the pod lacks."""
     if selector is None or not keys:
         return selector
-    more = [kube.Requirement(key, operator, [labels[key]]) for key in keys if key in labels]
+    more = [Requirement(key, operator, [labels[key]]) for key in keys if key in labels]
     return replace(selector, match_expressions=[*(selector.match_expressions or ()), *more])
 
 

@@ -27,7 +27,7 @@ class RoleConstraints(Struct, frozen=True):
     labels: Labels
     near: tuple[AffinityTerm, ...]
     apart: tuple[AffinityTerm, ...]
-    spread: tuple[kube.Spread, ...]
+    spread: tuple[kube.TopologySpreadConstraint, ...]
     ports: frozenset[UsedPort]
     volumes: tuple[VolumeRule, ...] = ()
     beside: Near | None = None
@@ -84,13 +84,15 @@ def unknown_labels(job: Job) -> Iterator[str]:
     for role in job.roles:
         affinity = role.spec.affinity or kube.Affinity()
         of_pods = [each for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if each]
-        rules: list[kube.PodTerm | kube.Spread] = [term for each in of_pods for term in each.required or ()]
+        rules: list[kube.PodTerm | kube.TopologySpreadConstraint] = [
+            term for each in of_pods for term in each.required or ()
+        ]
         rules += _spread(role)
         for key in sorted({key for rule in rules for key in _label_keys(rule)} & varying):
             yield f"label {key} in the rules of the {role.name}"
 
 
-def _label_keys(rule: kube.PodTerm | kube.Spread) -> Iterator[str]:
+def _label_keys(rule: kube.PodTerm | kube.TopologySpreadConstraint) -> Iterator[str]:
     selector = rule.label_selector or kube.LabelSelector()
     yield from selector.match_labels or ()
     yield from (each.key for each in selector.match_expressions or ())
@@ -109,7 +111,7 @@ def _of_role(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], bes
     return RoleConstraints(role, role.labels, near, apart, spread, ports, volumes, beside, frozenset(keys))
 
 
-def _spread(role: PodRole) -> Iterator[kube.Spread]:
+def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:
     """Yield the topology spread constraints except ScheduleAnyway, with the role's labels in their selector."""
     for spread in role.spec.topology_spread_constraints or ():
         if spread.when_unsatisfiable != "ScheduleAnyway":

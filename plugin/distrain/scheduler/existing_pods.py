@@ -85,7 +85,7 @@ def add_nominated(
         )
 
 
-def _is_counted(spread: kube.Spread, pod: CountedPod, namespace: str, labels: Labels) -> bool:
+def _is_counted(spread: kube.TopologySpreadConstraint, pod: CountedPod, namespace: str, labels: Labels) -> bool:
     """Tell whether a topology spread constraint counts a pod; a pod that is being deleted is not counted."""
     if pod.namespace != namespace or pod.is_leaving:
         return False

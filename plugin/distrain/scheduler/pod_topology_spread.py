@@ -36,7 +36,7 @@ def spread(
 
 
 def _spread(
-    constraint: kube.Spread,
+    constraint: kube.TopologySpreadConstraint,
     counts: Counter[str],
     role: RoleConstraints,
     job: JobConstraints,
@@ -53,7 +53,7 @@ def _spread(
     return Spread(constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1)
 
 
-def _is_eligible(node: kube.Node, constraint: kube.Spread, role: RoleConstraints) -> bool:
+def _is_eligible(node: kube.Node, constraint: kube.TopologySpreadConstraint, role: RoleConstraints) -> bool:
     """Tell whether the constraint counts the pods of the node."""
     if not _has_keys(node, role):
         return False

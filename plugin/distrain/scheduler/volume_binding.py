@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.kube import selectors
-from distrain.kube.policy import PersistentVolume
 from distrain.kube.quantities import units
+from distrain.kube.storage import PersistentVolume
 from distrain.scheduler import node_affinity
 from distrain.scheduler.messages import NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
 from distrain.scheduler.volume_zone import is_in_zone

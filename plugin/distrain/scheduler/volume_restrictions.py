@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from distrain import kube
-from distrain.kube.policy import PersistentVolumeClaim
+from distrain.kube.storage import PersistentVolumeClaim
 
 
 def claims_of(volumes: Iterable[kube.Volume] | None) -> list[str]:

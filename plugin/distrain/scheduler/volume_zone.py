@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distrain import kube
-from distrain.kube.policy import PersistentVolume
+from distrain.kube.storage import PersistentVolume
 
 # Each zone or region label, with the label to use instead if a node lacks it.
 ZONES = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct, field
 
-from distrain.kube.policy import PersistentVolume
+from distrain.kube.storage import PersistentVolume
 from distrain.scheduler.volume_binding import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
 from distrain.solver.problem import Near
 from distrain.workload.manifest import Job, PodRole

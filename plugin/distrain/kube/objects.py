@@ -1,0 +1,63 @@
+"""Define the parts that Kubernetes' objects of several kinds have: metadata, conditions, resources; and events.
+
+The structs of this package have only the fields that the plugin reads. Every field has a default: the API server leaves
+out empty fields, and YAML written by hand may set a field to null.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+# YAML written by hand has bare numbers where the API server writes strings.
+Quantity = str | int | float
+Amounts = dict[str, Quantity]
+
+
+class Kube(Struct, rename="camel", gc=False):
+    """A Kubernetes object or a part of one."""
+
+
+class ObjectReference(Kube):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class OwnerKind(Kube):
+    kind: str = ""
+
+
+class Metadata(Kube):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[ObjectReference] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Named(Kube):
+    """An object of any kind, of which only the metadata is read."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+
+
+class Condition(Kube):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class Event(Kube):
+    type: str = ""
+    reason: str | None = None
+    message: str | None = None
+    involved_object: ObjectReference = field(default_factory=ObjectReference)
+
+
+class Resources(Kube):
+    requests: Amounts | None = None
+    limits: Amounts | None = None

@@ -1,0 +1,172 @@
+"""Define the spec of a pod: what the scheduler counts of every pod, and what a pod template has besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import field
+
+from distrain.kube.objects import Amounts, Kube, Metadata, Resources
+from distrain.kube.selectors import LabelSelector, NodeSelector
+from distrain.kube.storage import ClaimTemplate
+
+
+class HostPort(Kube):
+    host_port: int | None = None
+    host_ip: str | None = field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+class Port(HostPort):
+    name: str | None = None
+    container_port: int | None = None
+
+
+class Container(Kube):
+    name: str = ""
+    image: str | None = None
+    command: list[str] | None = None
+    args: list[str] | None = None
+    resources: Resources | None = None
+    restart_policy: str | None = None
+    ports: list[Port] | None = None
+
+
+class Toleration(Kube):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeAffinity(Kube):
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class PodTerm(Kube):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class PodAffinity(Kube):
+    required: list[PodTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(Kube):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Kube):
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    max_skew: int = 1
+    min_domains: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+
+
+class Claim(Kube):
+    claim_name: str = ""
+
+
+class Volume(Kube):
+    name: str = ""
+    persistent_volume_claim: Claim | None = None
+
+
+class Gate(Kube):
+    name: str = ""
+
+
+class PodSpec(Kube):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    host_network: bool | None = None
+    priority: int | None = None
+    containers: Sequence[Container] | None = None
+    init_containers: Sequence[Container] | None = None
+    resources: Resources | None = None
+    overhead: Amounts | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+    affinity: Affinity | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    volumes: Sequence[Volume] | None = None
+
+
+class Reference(Kube):
+    """A Secret or ConfigMap that a container or volume names; the pod starts without it only if it is optional."""
+
+    name: str = ""
+    optional: bool | None = None
+
+
+class ValueFrom(Kube):
+    secret_key_ref: Reference | None = None
+    config_map_key_ref: Reference | None = None
+
+
+class Variable(Kube):
+    value_from: ValueFrom | None = None
+
+
+class Variables(Kube):
+    secret_ref: Reference | None = None
+    config_map_ref: Reference | None = None
+
+
+class TemplateContainer(Container):
+    env: list[Variable] | None = None
+    env_from: list[Variables] | None = None
+
+
+class SecretVolume(Kube):
+    secret_name: str = ""
+    optional: bool | None = None
+
+
+class Projection(Kube):
+    secret: Reference | None = None
+    config_map: Reference | None = None
+
+
+class Projected(Kube):
+    sources: list[Projection] | None = None
+
+
+class Ephemeral(Kube):
+    volume_claim_template: ClaimTemplate | None = None
+
+
+class TemplateVolume(Volume):
+    secret: SecretVolume | None = None
+    config_map: Reference | None = None
+    projected: Projected | None = None
+    ephemeral: Ephemeral | None = None
+
+
+class TemplateSpec(PodSpec):
+    """The spec in a pod template: also the fields that matter only before the pod exists."""
+
+    containers: Sequence[TemplateContainer] | None = None
+    init_containers: Sequence[TemplateContainer] | None = None
+    volumes: Sequence[TemplateVolume] | None = None
+    scheduling_gates: list[Gate] | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
+    runtime_class_name: str | None = None
+    active_deadline_seconds: int | None = None
+    resource_claims: list[Gate] | None = None
+
+
+class PodTemplate(Kube):
+    metadata: Metadata | None = None
+    spec: TemplateSpec | None = None

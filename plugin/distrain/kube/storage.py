@@ -1,0 +1,60 @@
+"""Define persistent volumes, the claims on them, and storage classes."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from distrain.kube.objects import Amounts, Kube, Metadata, ObjectReference, Resources
+from distrain.kube.selectors import LabelSelector, NodeSelector
+
+
+class ClaimSpec(Kube):
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    resources: Resources | None = None
+    selector: LabelSelector | None = None
+    volume_mode: str | None = None
+
+
+class PersistentVolumeClaim(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+
+
+class ClaimTemplate(Kube):
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+
+
+class VolumeAffinity(Kube):
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(Kube):
+    node_affinity: VolumeAffinity | None = None
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    capacity: Amounts | None = None
+    claim_ref: ObjectReference | None = None
+    volume_mode: str | None = None
+
+
+class PersistentVolume(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: VolumeSpec = field(default_factory=VolumeSpec)
+
+
+class LabelValues(Kube):
+    key: str = ""
+    values: list[str] | None = None
+
+
+class Topology(Kube):
+    match_label_expressions: list[LabelValues] | None = None
+
+
+class StorageClass(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[Topology] | None = None

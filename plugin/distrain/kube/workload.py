@@ -1,0 +1,46 @@
+"""Define the objects that create pods: Kubeflow's jobs, Jobs, StatefulSets and Deployments."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from distrain.kube.objects import Condition, Kube, Metadata
+from distrain.kube.pod_spec import PodTemplate
+
+
+class ReplicaSpec(Kube):
+    replicas: int | None = None
+    template: PodTemplate | None = None
+
+
+class RunPolicy(Kube):
+    scheduling_policy: dict[str, object] | None = None
+
+
+class WorkloadSpec(Kube):
+    # The keys are the roles, such as `Launcher` and `Worker`.
+    mpi_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mpiReplicaSpecs")
+    pytorch_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="pytorchReplicaSpecs")
+    mx_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mxReplicaSpecs")
+    tf_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="tfReplicaSpecs")
+    # The number of ranks per worker, in an MPIJob and in a PyTorchJob.
+    slots_per_worker: int | None = None
+    nproc_per_node: str | int | None = None
+    run_policy: RunPolicy | None = None
+    replicas: int | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    template: PodTemplate | None = None
+
+
+class WorkloadStatus(Kube):
+    conditions: list[Condition] | None = None
+    ready_replicas: int | None = None
+
+
+class Workload(Kube):
+    """An object that creates pods: a Kubeflow job, a Job, a StatefulSet or a Deployment."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
