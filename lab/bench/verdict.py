@@ -15,7 +15,7 @@ from typing import TypeVar
 from distrain.solver.capacity import BUDGET, Judgement, judge
 from distrain.solver.decide import decide
 from distrain.solver.node_classes import compact
-from distrain.solver.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 from distrain.solver.reduce import reduced
 
 NODES, WORKERS, GPUS = 5_000, 1_024, 4
@@ -81,26 +81,33 @@ def _shapes(nodes: list[Node]) -> Mapping[str, Job]:
     workers, both = frozenset({"worker"}), frozenset({"launcher", "worker"})
     launcher = Role("launcher", 1, {"pods": 1, "cpu": 1000, "memory": 2**30}, names)
 
-    def gang(near: Near | None = None, apart: tuple[Apart, ...] = (), spread: tuple[Spread, ...] = ()) -> Role:
+    def gang(
+        affinity: Affinity | None = None,
+        anti_affinity: tuple[AntiAffinity, ...] = (),
+        spread: tuple[TopologySpread, ...] = (),
+    ) -> Role:
         request = {"pods": 1, "cpu": 8000, "memory": 32 * 2**30, "nvidia.com/gpu": GPUS}
-        return Role("worker", WORKERS, request, names, near, apart, spread)
+        return Role("worker", WORKERS, request, names, affinity, anti_affinity, spread)
 
-    def beside(near: Near | None = None, apart: tuple[Apart, ...] = ()) -> Role:
-        return Role(launcher.name, 1, launcher.request, names, near, apart)
+    def beside(affinity: Affinity | None = None, anti_affinity: tuple[AntiAffinity, ...] = ()) -> Role:
+        return Role(launcher.name, 1, launcher.request, names, affinity, anti_affinity)
 
     return {
         "no rules": [launcher, gang()],
-        "in one zone": [launcher, gang(Near((ZONE,), workers))],
-        "in one rack": [launcher, gang(Near((RACK,), workers))],
-        "one per host": [launcher, gang(apart=(Apart(HOST, workers),))],
-        "spread over zones": [launcher, gang(spread=(Spread(ZONE, 1, workers, names),))],
-        "spread over zones with the launcher": [launcher, gang(spread=(Spread(ZONE, 1, both, names),))],
-        "spread over racks": [launcher, gang(spread=(Spread(RACK, 1, workers, names),))],
-        "spread over hosts": [launcher, gang(spread=(Spread(HOST, 1, workers, names),))],
-        "launcher near a worker's zone": [beside(Near((ZONE,), workers)), gang()],
-        "launcher near a worker's host": [beside(Near((HOST,), workers)), gang()],
-        "launcher apart from workers": [beside(apart=(Apart(HOST, workers),)), gang(apart=(Apart(HOST, both),))],
-        "one per host in one zone": [launcher, gang(Near((ZONE,), workers), (Apart(HOST, workers),))],
+        "in one zone": [launcher, gang(Affinity((ZONE,), workers))],
+        "in one rack": [launcher, gang(Affinity((RACK,), workers))],
+        "one per host": [launcher, gang(anti_affinity=(AntiAffinity(HOST, workers),))],
+        "spread over zones": [launcher, gang(spread=(TopologySpread(ZONE, 1, workers, names),))],
+        "spread over zones with the launcher": [launcher, gang(spread=(TopologySpread(ZONE, 1, both, names),))],
+        "spread over racks": [launcher, gang(spread=(TopologySpread(RACK, 1, workers, names),))],
+        "spread over hosts": [launcher, gang(spread=(TopologySpread(HOST, 1, workers, names),))],
+        "launcher near a worker's zone": [beside(Affinity((ZONE,), workers)), gang()],
+        "launcher near a worker's host": [beside(Affinity((HOST,), workers)), gang()],
+        "launcher apart from workers": [
+            beside(anti_affinity=(AntiAffinity(HOST, workers),)),
+            gang(anti_affinity=(AntiAffinity(HOST, both),)),
+        ],
+        "one per host in one zone": [launcher, gang(Affinity((ZONE,), workers), (AntiAffinity(HOST, workers),))],
     }
 
 

@@ -92,8 +92,8 @@ class ClusterState(Struct, frozen=True):
             role.replicas,
             role.request,
             frozenset(admitting),
-            near=affinity or constraints.beside,
-            apart=inter_pod_affinity.anti_affinity(constraints, self.constraints),
+            affinity=affinity or constraints.beside,
+            anti_affinity=inter_pod_affinity.anti_affinity(constraints, self.constraints),
             spread=pod_topology_spread.spread(existing, constraints, self.constraints, nodes),
         )
 

@@ -54,7 +54,7 @@ def between_pods(role: Role) -> Iterator[str]:
     """Yield the scheduler's messages for rules between the job's own pods."""
     if role.spread:
         yield UNEVEN
-    if role.near:
+    if role.affinity:
         yield NOT_NEAR
-    if role.apart:
+    if role.anti_affinity:
         yield NOT_APART

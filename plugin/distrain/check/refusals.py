@@ -71,7 +71,7 @@ def _constraints(job: Job, namespace: str, found: Dependencies, claims: volume_c
         priorities=(min(priorities), max(priorities)),
         volumes=claims.rules,
         exclusive_claims=claims.exclusive,
-        beside=claims.near,
+        beside=claims.affinity,
     )
 
 

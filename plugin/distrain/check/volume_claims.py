@@ -15,7 +15,7 @@ from distrain.scheduler.messages import IN_USE, NO_PV, NOT_BOUND
 from distrain.scheduler.volume_binding import BoundVolume, UnboundVolume, VolumeRule
 from distrain.scheduler.volume_restrictions import claims_of, is_exclusive
 from distrain.scheduler.wait_for_first_consumer import shared_volumes
-from distrain.solver.problem import Near
+from distrain.solver.problem import Affinity
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
@@ -28,12 +28,12 @@ DELAYED = "WaitForFirstConsumer"
 class Claims(Struct):
     """The volumes of each role's pods, the ReadWriteOncePod claims, and refusals.
 
-    `near` and `undecided` come from wait_for_first_consumer.
+    `affinity` and `undecided` come from wait_for_first_consumer.
     """
 
     rules: dict[str, tuple[VolumeRule, ...]] = field(default_factory=dict)
     exclusive: frozenset[str] = frozenset()
-    near: dict[str, Near] = field(default_factory=dict)
+    affinity: dict[str, Affinity] = field(default_factory=dict)
     undecided: list[str] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
     found.exclusive = frozenset(name for name in users if is_exclusive((objects.claims or {}).get(name)))
     found.refusals += [_shared(name, say) for name in sorted(found.exclusive) if users[name] > 1]
     shared = shared_volumes(job, found.rules)
-    found.near, found.undecided = shared.near, shared.undecided
+    found.affinity, found.undecided = shared.affinity, shared.undecided
     found.unseen += _where_first_pod_goes(found.rules, users)
     found.unseen, found.refusals = list(dict.fromkeys(found.unseen)), list(dict.fromkeys(found.refusals))
     return found

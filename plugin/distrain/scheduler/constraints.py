@@ -13,29 +13,29 @@ from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLabels, required_terms
 from distrain.scheduler.node_ports import PortResources, UsedPort, host_ports
 from distrain.scheduler.volume_binding import VolumeRule
-from distrain.solver.problem import Near
+from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
 
 class RoleConstraints(Struct, frozen=True):
-    """The constraints of one role's pods: required affinity (`near`), anti-affinity (`apart`), topology spread.
+    """The constraints of one role's pods: required affinity, required anti-affinity, topology spread.
 
     `beside` is the affinity that results from a claim that several pods share. `keys` are all topology keys in use.
     """
 
     role: PodRole
     labels: Labels
-    near: tuple[AffinityTerm, ...]
-    apart: tuple[AffinityTerm, ...]
+    affinity: tuple[AffinityTerm, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
     spread: tuple[kube.TopologySpreadConstraint, ...]
     ports: frozenset[UsedPort]
     volumes: tuple[VolumeRule, ...] = ()
-    beside: Near | None = None
+    beside: Affinity | None = None
     keys: frozenset[str] = frozenset()
 
-    def counts_as_near(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
+    def counts_for_affinity(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
         """Tell whether a pod counts for this role's affinity: the pod must match every term."""
-        return bool(self.near) and all(term.matches(namespace, namespaces, labels) for term in self.near)
+        return bool(self.affinity) and all(term.matches(namespace, namespaces, labels) for term in self.affinity)
 
 
 class JobConstraints(Struct, frozen=True):
@@ -68,7 +68,7 @@ def constraints_of(
     priorities: tuple[int, int] = (0, 0),
     volumes: Mapping[str, tuple[VolumeRule, ...]] | None = None,
     exclusive_claims: frozenset[str] = frozenset(),
-    beside: Mapping[str, Near] | None = None,
+    beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:
     """Read the constraints of a job's pods; the pod specs are those that the API server would store."""
     roles = {
@@ -100,15 +100,17 @@ def _label_keys(rule: kube.PodTerm | kube.TopologySpreadConstraint) -> Iterator[
     yield from (rule.mismatch_label_keys or ()) if isinstance(rule, kube.PodTerm) else ()
 
 
-def _of_role(role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], beside: Near | None) -> RoleConstraints:
-    affinity = role.spec.affinity or kube.Affinity()
-    near = required_terms(affinity.pod_affinity, namespace, role.labels)
-    apart = required_terms(affinity.pod_anti_affinity, namespace, role.labels)
+def _of_role(
+    role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], beside: Affinity | None
+) -> RoleConstraints:
+    stated = role.spec.affinity or kube.Affinity()
+    affinity = required_terms(stated.pod_affinity, namespace, role.labels)
+    anti_affinity = required_terms(stated.pod_anti_affinity, namespace, role.labels)
     spread = tuple(_spread(role))
-    keys = {term.key for term in (*near, *apart)} | {each.topology_key for each in spread}
+    keys = {term.key for term in (*affinity, *anti_affinity)} | {each.topology_key for each in spread}
     keys |= set(beside.keys if beside else ())
     ports = host_ports(role.spec)
-    return RoleConstraints(role, role.labels, near, apart, spread, ports, volumes, beside, frozenset(keys))
+    return RoleConstraints(role, role.labels, affinity, anti_affinity, spread, ports, volumes, beside, frozenset(keys))
 
 
 def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:

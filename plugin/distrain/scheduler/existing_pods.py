@@ -21,7 +21,7 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 class ExistingPods(Struct):
     """Names of nodes whose pods match a constraint of the role, or whose pods' anti-affinity matches the role.
 
-    `near` are nodes with pods that the role's affinity selects. `apart` has such nodes per anti-affinity term, and
+    `affinity` are nodes with pods that the role's affinity selects. `anti_affinity` has such nodes per term, and
     `counts` the number of matching pods per topology spread constraint; both are keyed by the index of the term or
     constraint. `repelling` are domains (key and value) with pods whose anti-affinity selects the role's pods.
 
@@ -29,8 +29,8 @@ class ExistingPods(Struct):
     nominated pod's anti-affinity refuses. `awaited` counts nominated pods that the scheduler may or may not consider.
     """
 
-    near: set[str] = field(default_factory=set)
-    apart: dict[int, set[str]] = field(default_factory=dict)
+    affinity: set[str] = field(default_factory=set)
+    anti_affinity: dict[int, set[str]] = field(default_factory=dict)
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     repelling: set[tuple[str, str]] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
@@ -48,11 +48,11 @@ def add_running(
 ) -> None:
     """Add a pod that has a node; `anti_affinity` is the pod's own."""
     name, labels, namespace = node.metadata.name, pod.labels, pod.namespace
-    if role.counts_as_near(namespace, job.namespaces, labels):
-        existing.near.add(name)
-    for number, term in enumerate(role.apart):
+    if role.counts_for_affinity(namespace, job.namespaces, labels):
+        existing.affinity.add(name)
+    for number, term in enumerate(role.anti_affinity):
         if term.matches(namespace, job.namespaces, labels):
-            existing.apart.setdefault(number, set()).add(name)
+            existing.anti_affinity.setdefault(number, set()).add(name)
     for number, spread in enumerate(role.spread):
         if _is_counted(spread, pod, job.namespace, labels):
             existing.counts.setdefault(number, Counter())[name] += 1
@@ -71,17 +71,17 @@ def add_nominated(
     labels, namespace = pod.labels, pod.namespace
     found = node.metadata.labels or {}
     existing.awaited += any(_is_counted(spread, pod, job.namespace, labels) for spread in role.spread)
-    avoided = any(term.key in found and term.matches(namespace, job.namespaces, labels) for term in role.apart)
+    avoided = any(term.key in found and term.matches(namespace, job.namespaces, labels) for term in role.anti_affinity)
     if avoided:
         existing.blocked.add(node.metadata.name)
     if _repelling(anti_affinity, job, role, node):
         existing.shunning.add(node.metadata.name)
         # The scheduler runs this filter only if some affinity matches the pod. Here that is true once a pod of the job
         # with a matching anti-affinity has a node.
-        existing.awaited += not (role.near or role.apart) and any(
+        existing.awaited += not (role.affinity or role.anti_affinity) and any(
             term.matches(job.namespace, job.namespaces, role.labels)
             for other in job.roles.values()
-            for term in other.apart
+            for term in other.anti_affinity
         )
 
 

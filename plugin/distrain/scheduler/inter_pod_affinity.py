@@ -13,7 +13,7 @@ from distrain import kube
 from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 from distrain.scheduler.existing_pods import ExistingPods
 from distrain.scheduler.messages import NOT_APART, NOT_NEAR, REPELLED
-from distrain.solver.problem import Apart, Near
+from distrain.solver.problem import Affinity, AntiAffinity
 
 
 class Refused(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Refused(Struct, frozen=True):
     def message(self, node: kube.Node) -> str | None:
         """Return the scheduler's message for the node, or None when the filter accepts it."""
         found = node.metadata.labels or {}
-        if any(term.key not in found for term in self.role.near):
+        if any(term.key not in found for term in self.role.affinity):
             return NOT_NEAR
         if any(found.get(key) == value for key, value in self.avoided):
             return NOT_APART
@@ -43,36 +43,38 @@ def refused(existing: ExistingPods, role: RoleConstraints, nodes: Mapping[str, k
     """Return the nodes that the cluster's pods refuse to the role."""
     avoided = frozenset(
         (term.key, domain)
-        for number, term in enumerate(role.apart)
-        for domain in _domains(existing.apart.get(number, ()), term.key, nodes)
+        for number, term in enumerate(role.anti_affinity)
+        for domain in _domains(existing.anti_affinity.get(number, ()), term.key, nodes)
     )
-    has_rules = bool(role.near or role.apart or existing.repelling)
+    has_rules = bool(role.affinity or role.anti_affinity or existing.repelling)
     blocked = existing.blocked | existing.shunning if has_rules else existing.blocked
     return Refused(role, avoided, frozenset(existing.repelling), frozenset(blocked))
 
 
 def affinity(
     existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
-) -> Near | None:
+) -> Affinity | None:
     """Return the role's affinity to the job's pods, and the domains where the cluster's pods fulfil it."""
-    if not role.near:
+    if not role.affinity:
         return None
-    keys = tuple(dict.fromkeys(term.key for term in role.near))
+    keys = tuple(dict.fromkeys(term.key for term in role.affinity))
     roles = frozenset(
-        name for name, other in job.roles.items() if role.counts_as_near(job.namespace, job.namespaces, other.labels)
+        name
+        for name, other in job.roles.items()
+        if role.counts_for_affinity(job.namespace, job.namespaces, other.labels)
     )
-    return Near(keys, roles, {key: _domains(existing.near, key, nodes) for key in keys})
+    return Affinity(keys, roles, {key: _domains(existing.affinity, key, nodes) for key in keys})
 
 
-def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[Apart, ...]:
+def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[AntiAffinity, ...]:
     """Return the anti-affinity between the role and the job's roles, whichever side states it."""
     found: dict[str, set[str]] = {}
     for name, other in job.roles.items():
-        about_other = [term for term in role.apart if term.matches(job.namespace, job.namespaces, other.labels)]
-        about_us = [term for term in other.apart if term.matches(job.namespace, job.namespaces, role.labels)]
+        about_other = [term for term in role.anti_affinity if term.matches(job.namespace, job.namespaces, other.labels)]
+        about_us = [term for term in other.anti_affinity if term.matches(job.namespace, job.namespaces, role.labels)]
         for term in (*about_other, *about_us):
             found.setdefault(term.key, set()).add(name)
-    return tuple(Apart(key, frozenset(roles)) for key, roles in sorted(found.items()))
+    return tuple(AntiAffinity(key, frozenset(roles)) for key, roles in sorted(found.items()))
 
 
 def _domains(names: Iterable[str], key: str, nodes: Mapping[str, kube.Node]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 from distrain.scheduler.existing_pods import ExistingPods
 from distrain.scheduler.messages import NO_DOMAIN
 from distrain.scheduler.taint_toleration import untolerated
-from distrain.solver.problem import Spread
+from distrain.solver.problem import TopologySpread
 
 
 def refusal(node: kube.Node, role: RoleConstraints) -> str | None:
@@ -22,7 +22,7 @@ def refusal(node: kube.Node, role: RoleConstraints) -> str | None:
 
 def spread(
     existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
-) -> tuple[Spread, ...]:
+) -> tuple[TopologySpread, ...]:
     """Return the role's constraints for the solver.
 
     A constraint with an empty or missing selector counts no pods. It only requires its topology key on the node, so it
@@ -41,7 +41,7 @@ def _spread(
     role: RoleConstraints,
     job: JobConstraints,
     nodes: Mapping[str, kube.Node],
-) -> Spread:
+) -> TopologySpread:
     eligible = frozenset(name for name, node in nodes.items() if _is_eligible(node, constraint, role))
     present: Counter[str] = Counter()
     for name, count in counts.items():
@@ -50,7 +50,9 @@ def _spread(
     counted = frozenset(
         name for name, other in job.roles.items() if selectors.selects(constraint.label_selector, other.labels)
     )
-    return Spread(constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1)
+    return TopologySpread(
+        constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1
+    )
 
 
 def _is_eligible(node: kube.Node, constraint: kube.TopologySpreadConstraint, role: RoleConstraints) -> bool:

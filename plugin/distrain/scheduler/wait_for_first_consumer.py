@@ -13,14 +13,14 @@ from msgspec import Struct, field
 
 from distrain.kube.storage import PersistentVolume
 from distrain.scheduler.volume_binding import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
-from distrain.solver.problem import Near
+from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
 
 class SharedVolumes(Struct):
     """The resulting affinity of each role, and the claims whose volume's location is not determined."""
 
-    near: dict[str, Near] = field(default_factory=dict)
+    affinity: dict[str, Affinity] = field(default_factory=dict)
     undecided: list[str] = field(default_factory=list)
 
 
@@ -38,13 +38,13 @@ def shared_volumes(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Share
 
 def _tie(found: SharedVolumes, name: str, rule: UnboundVolume, roles: Sequence[PodRole]) -> None:
     keys = tuple(sorted(_keys(rule)[0]))
-    near = Near(keys, frozenset(role.name for role in roles), {key: frozenset() for key in keys})
-    affinity = [role.spec.affinity and role.spec.affinity.pod_affinity for role in roles]
-    if any(each and each.required for each in affinity) or any(role.name in found.near for role in roles):
+    affinity = Affinity(keys, frozenset(role.name for role in roles), {key: frozenset() for key in keys})
+    stated = [role.spec.affinity and role.spec.affinity.pod_affinity for role in roles]
+    if any(each and each.required for each in stated) or any(role.name in found.affinity for role in roles):
         # The solver supports one affinity per role.
         found.undecided.append(name)
     else:
-        found.near.update({role.name: near for role in roles})
+        found.affinity.update({role.name: affinity for role in roles})
 
 
 def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> dict[str, list[tuple[PodRole, UnboundVolume]]]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from distrain.solver.budget import Budget, ExhaustedError
 from distrain.solver.closed_form import Slot, less, packed, shutting_out
-from distrain.solver.node_classes import MANY, NOWHERE, NearRule, NodeClass, Problem, Rules, SpreadRule
+from distrain.solver.node_classes import MANY, NOWHERE, AffinityRule, NodeClass, Problem, Rules, SpreadRule
 
 
 class Decision(Struct, frozen=True):
@@ -84,47 +84,47 @@ class _Bounds:
 
     def possible(self) -> bool:
         """Tell whether one particular placement is known to place all pods."""
-        near, spread = self._one_near(), self._one_spread()
-        if near:
-            return any(self._holds(cell.kinds, near) for cell in self._cells(near))
+        affinity, spread = self._one_affinity(), self._one_spread()
+        if affinity:
+            return any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
         if spread is not None:
             return self._spread_in_turn(spread, worst=False)
         return False
 
     def may_get_stuck(self) -> bool:
         """Tell whether one particular placement is known to leave a pod without a node."""
-        near, spread = self._one_near(), self._one_spread()
-        if near:
-            members = self._members(near)
-            entered = (cell for cell in self._cells(near) if any(self._fits(cell.kinds, role) for role in members))
-            return self._closed(near) and any(not self._holds(cell.kinds, near) for cell in entered)
+        affinity, spread = self._one_affinity(), self._one_spread()
+        if affinity:
+            members = self._members(affinity)
+            entered = (cell for cell in self._cells(affinity) if any(self._fits(cell.kinds, role) for role in members))
+            return self._closed(affinity) and any(not self._holds(cell.kinds, affinity) for cell in entered)
         return spread is not None and not self._spread_in_turn(spread, worst=True)
 
     def _finds_places(self, role: int, proven: set[int]) -> bool:
         rules = self._problem.rules[role]
-        if rules.apart or len(rules.spread) > 1 or (rules.near and rules.spread):
+        if rules.anti_affinity or len(rules.spread) > 1 or (rules.affinity and rules.spread):
             return False
         if rules.spread:
             return self._spread_resists(role, rules.spread[0])
-        if rules.near:
-            return self._near_resists(role, rules.near, proven)
+        if rules.affinity:
+            return self._affinity_resists(role, rules.affinity, proven)
         return self._resists(role, self._problem.kinds)
 
     def _resists(self, role: int, kinds: Mapping[NodeClass, int]) -> bool:
         """Tell whether the other pods are too few to use up the role's room on these nodes."""
         return shutting_out(self._case, role, self._problem.case_of(kinds).slots, self._budget) is None
 
-    def _near_resists(self, role: int, near: NearRule, proven: set[int]) -> bool:
-        counted = self._counted(near)
-        before = {kind: number for kind, number in self._problem.kinds.items() if self._is_near(kind, near)}
+    def _affinity_resists(self, role: int, affinity: AffinityRule, proven: set[int]) -> bool:
+        counted = self._counted(affinity)
+        before = {kind: number for kind, number in self._problem.kinds.items() if self._meets_affinity(kind, affinity)}
         if self._resists(role, before):
             return True
-        others = {other for other in counted & proven if other != role and self._always_counted(other, near)}
-        if not near.first and not others:
+        others = {other for other in counted & proven if other != role and self._always_counted(other, affinity)}
+        if not affinity.first and not others:
             return False
-        if len(near.censuses) > 1 and not all(self._always_counted(other, near) for other in counted):
+        if len(affinity.censuses) > 1 and not all(self._always_counted(other, affinity) for other in counted):
             return False
-        entered = [found for found in self._cells(near) if any(self._fits(found.kinds, other) for other in counted)]
+        entered = [found for found in self._cells(affinity) if any(self._fits(found.kinds, other) for other in counted)]
         closed = [found for found in entered if not self._resists(role, found.kinds)]
         # The role is safe if no open domain can be closed to it, or if another role's pods cannot all fit in the
         # domains that can.
@@ -139,16 +139,16 @@ class _Bounds:
         )
         return room < self._problem.counts[role]
 
-    def _counted(self, near: NearRule) -> set[int]:
-        roles = frozenset[int]().union(*(self._problem.censuses[census].roles for census in near.censuses))
+    def _counted(self, affinity: AffinityRule) -> set[int]:
+        roles = frozenset[int]().union(*(self._problem.censuses[census].roles for census in affinity.censuses))
         return {role for role in roles if self._problem.counts[role]}
 
-    def _always_counted(self, role: int, near: NearRule) -> bool:
+    def _always_counted(self, role: int, affinity: AffinityRule) -> bool:
         kinds = [kind for kind in self._problem.kinds if kind.slot.admits[role]]
-        return all(kind.counted[census] for kind in kinds for census in near.censuses)
+        return all(kind.counted[census] for kind in kinds for census in affinity.censuses)
 
-    def _is_near(self, kind: NodeClass, near: NearRule) -> bool:
-        return all(self._before(kind, census) > 0 for census in near.censuses)
+    def _meets_affinity(self, kind: NodeClass, affinity: AffinityRule) -> bool:
+        return all(self._before(kind, census) > 0 for census in affinity.censuses)
 
     def _before(self, kind: NodeClass, census: int) -> int:
         domain = self._domain(kind, census)
@@ -161,14 +161,14 @@ class _Bounds:
         key = self._problem.censuses[census].key
         return kind.domains[self._problem.shared.index(key)] if key in self._problem.shared else None
 
-    def _cells_of(self, near: NearRule) -> list[_Cell]:
+    def _cells_of(self, affinity: AffinityRule) -> list[_Cell]:
         """Return the domains of an affinity; equal domains are one cell."""
         cells: dict[object, dict[NodeClass, int]] = {}
         times: Counter[object] = Counter()
         for kind, number in self._problem.kinds.items():
-            if not all(kind.counted[census] for census in near.censuses):
+            if not all(kind.counted[census] for census in affinity.censuses):
                 continue
-            domains = tuple(self._domain(kind, census) for census in near.censuses)
+            domains = tuple(self._domain(kind, census) for census in affinity.censuses)
             if None in domains:
                 cells[kind] = {kind: 1}
                 times[kind] = number
@@ -189,7 +189,7 @@ class _Bounds:
         """Return an upper bound for the role's pods that fit."""
         rules = self._problem.rules[role]
         rooms = [self._case.room_in_all(role)]
-        for census in rules.apart:
+        for census in rules.anti_affinity:
             if self._problem.censuses[census].roles == {role}:
                 rooms.append(self._domains_with_room(role, census))
         rooms += [self._spread_room(role, rule) for rule in rules.spread if rule.own]
@@ -210,22 +210,26 @@ class _Bounds:
 
     def _no_domain_holds(self) -> bool:
         """Tell whether a group of pods that must share one domain fits in no domain."""
-        groups = {rules.near for role, rules in enumerate(self._problem.rules) if rules.near and role in self._roles}
+        groups = {
+            rules.affinity for role, rules in enumerate(self._problem.rules) if rules.affinity and role in self._roles
+        }
         return any(
-            self._closed(near) and not any(self._holds(cell.kinds, near) for cell in self._cells(near))
-            for near in groups
+            self._closed(affinity) and not any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
+            for affinity in groups
         )
 
-    def _closed(self, near: NearRule) -> bool:
+    def _closed(self, affinity: AffinityRule) -> bool:
         """Tell whether all pods that an affinity counts also have it, so that they share one domain."""
-        return near.first and all(self._problem.rules[role].near == near for role in self._counted(near))
+        return affinity.first and all(
+            self._problem.rules[role].affinity == affinity for role in self._counted(affinity)
+        )
 
-    def _members(self, near: NearRule) -> list[int]:
-        return [role for role in self._roles if self._problem.rules[role].near == near]
+    def _members(self, affinity: AffinityRule) -> list[int]:
+        return [role for role in self._roles if self._problem.rules[role].affinity == affinity]
 
-    def _holds(self, cell: Mapping[NodeClass, int], near: NearRule) -> bool:
+    def _holds(self, cell: Mapping[NodeClass, int], affinity: AffinityRule) -> bool:
         """Tell whether all pods fit, ignoring other rules, if the pods with this affinity are in this domain."""
-        members = self._members(near)
+        members = self._members(affinity)
         inside = self._problem.case_of(cell).slots
         if any(
             sum(self._case.room(slot.free, slot, role) * number for slot, number in inside.items())
@@ -244,11 +248,15 @@ class _Bounds:
         most = packed(replace(self._case, slots=found), self._budget)
         return most is not None and most >= self._problem.counts[-1]
 
-    def _one_near(self) -> NearRule | None:
+    def _one_affinity(self) -> AffinityRule | None:
         """Return the affinity if it is the job's only rule and the first pod may open a domain, otherwise None."""
         found = {rules for rules in self._problem.rules if rules != Rules()}
-        near = [rules.near for rules in found if rules.near and rules.near.first and rules == Rules(rules.near)]
-        return near[0] if len(found) == len(near) == 1 else None
+        affinity = [
+            rules.affinity
+            for rules in found
+            if rules.affinity and rules.affinity.first and rules == Rules(rules.affinity)
+        ]
+        return affinity[0] if len(found) == len(affinity) == 1 else None
 
     def _one_spread(self) -> int | None:
         """Return the only role with rules if its only rule is one spread constraint on itself, otherwise None."""

@@ -62,7 +62,7 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
     if not problem.free_of_rules:
         return _searched(problem, alike, budget)
     found = _counted(problem.case(), nodes, groups, alike, budget)
-    if found.most and any(role.near or role.apart or role.spread for role in roles):
+    if found.most and any(role.affinity or role.anti_affinity or role.spread for role in roles):
         # The rules were dropped because they have no effect at this count; a larger count could differ.
         return replace(found, most=min(found.most, main.count))
     return found
@@ -170,7 +170,7 @@ def _most(
         return packed(case, Budget(budget)), True
     except ExhaustedError:
         left, unplaced = beside(nodes, others, main)
-        ruled = main.apart or any(role.apart for role in others)
+        ruled = main.anti_affinity or any(role.anti_affinity for role in others)
         found = None if unplaced or ruled else room(left, main)
         # The main role's room without other pods is an upper bound; below the count, that settles the answer.
         return found, room(nodes, main) < main.count

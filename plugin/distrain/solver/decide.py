@@ -71,4 +71,4 @@ def _helpers(problem: Problem, role: int) -> frozenset[int]:
 
 def _helping(problem: Problem, role: int) -> list[int]:
     rules = problem.rules[role]
-    return [*(rules.near.censuses if rules.near else ()), *(rule.census for rule in rules.spread)]
+    return [*(rules.affinity.censuses if rules.affinity else ()), *(rule.census for rule in rules.spread)]

@@ -42,7 +42,7 @@ class Census(Struct, frozen=True):
     from_zero: bool = False
 
 
-class NearRule(Struct, frozen=True):
+class AffinityRule(Struct, frozen=True):
     """Required affinity: each census must count a pod in the node's domain.
 
     With `first`, a pod may also go anywhere while no domain has such a pod.
@@ -59,8 +59,8 @@ class SpreadRule(Struct, frozen=True):
 
 
 class Rules(Struct, frozen=True):
-    near: NearRule | None = None
-    apart: tuple[int, ...] = ()
+    affinity: AffinityRule | None = None
+    anti_affinity: tuple[int, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
 
 
@@ -198,21 +198,23 @@ class _Compaction:
         return tuple(value in found for value in self.domains.get(census.key, ()))
 
     def _rules(self, role: Role) -> Rules:
-        near = None
-        if role.near:
-            counted = self._numbers(role.near.roles)
-            present = role.near.present
+        affinity = None
+        if role.affinity:
+            counted = self._numbers(role.affinity.roles)
+            present = role.affinity.present
             numbers = [
-                self._census(Census(key, counted, dict.fromkeys(present.get(key, ()), 1))) for key in role.near.keys
+                self._census(Census(key, counted, dict.fromkeys(present.get(key, ()), 1))) for key in role.affinity.keys
             ]
-            near = NearRule(tuple(numbers), role.name in role.near.roles and not any(present.values()))
-        apart = tuple(
+            affinity = AffinityRule(tuple(numbers), role.name in role.affinity.roles and not any(present.values()))
+        anti_affinity = tuple(
             self._census(Census(rule.key, frozenset({other}), {}))
-            for rule in role.apart
+            for rule in role.anti_affinity
             for other in sorted(self._numbers(rule.roles))
             if not self._is_exclusive(rule.key, self.number[role.name], other)
         )
-        return Rules(near, apart, tuple(map(self._spread, [role] * len(role.spread), range(len(role.spread)))))
+        return Rules(
+            affinity, anti_affinity, tuple(map(self._spread, [role] * len(role.spread), range(len(role.spread))))
+        )
 
     def _spread(self, role: Role, number: int) -> SpreadRule:
         rule = role.spread[number]
@@ -240,7 +242,7 @@ class _Compaction:
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
             for role in self.roles
-            for rule in role.apart
+            for rule in role.anti_affinity
             for other in self._numbers(rule.roles)
             if rule.key in self.own
         }

@@ -22,7 +22,7 @@ class Node(Struct, frozen=True):
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class Near(Struct, frozen=True):
+class Affinity(Struct, frozen=True):
     """Required pod affinity, with one term per topology key; every term must hold.
 
     A pod counts only if it matches every term; pods of `roles` do. For each key, the node's domain must have a pod that
@@ -36,7 +36,7 @@ class Near(Struct, frozen=True):
     present: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-class Apart(Struct, frozen=True):
+class AntiAffinity(Struct, frozen=True):
     """Required pod anti-affinity: no pod of these roles in the node's domain.
 
     The rule binds both sides, even if only one side states it. It does not apply on a node without the key.
@@ -46,7 +46,7 @@ class Apart(Struct, frozen=True):
     roles: frozenset[str]
 
 
-class Spread(Struct, frozen=True):
+class TopologySpread(Struct, frozen=True):
     """A topology spread constraint with DoNotSchedule.
 
     Pods of `roles` on `eligible` nodes are counted, plus the `present` pods of each domain. A pod may go to a node if
@@ -70,6 +70,6 @@ class Role(Struct, frozen=True):
     count: int
     request: Mapping[str, int]
     nodes: frozenset[str]
-    near: Near | None = None
-    apart: tuple[Apart, ...] = ()
-    spread: tuple[Spread, ...] = ()
+    affinity: Affinity | None = None
+    anti_affinity: tuple[AntiAffinity, ...] = ()
+    spread: tuple[TopologySpread, ...] = ()

@@ -41,38 +41,42 @@ class Pruning:
         """Return, for each node, the roles that the node may admit after any number of pods has been placed."""
         places = [Place(cell, spot, number) for cell, spots in enumerate(state.cells) for spot, number in spots]
         found: dict[Place, list[int]] = {place: [] for place in places}
-        near: set[tuple[int, int, Spot | None]] = set()
+        opened: set[tuple[int, int, Spot | None]] = set()
         waiting = [(place, role) for role, left in enumerate(state.left) if left for place in places]
         waiting = [
             (place, role)
             for place, role in waiting
             if place.spot.takes >> self._vectors.strides[role] & 1
             and not any(
-                self._states.value(state, c, place.cell, place.spot) > 0 for c in self._problem.rules[role].apart
+                self._states.value(state, c, place.cell, place.spot) > 0
+                for c in self._problem.rules[role].anti_affinity
             )
         ]
         first = [
-            rules.near is not None and rules.near.first and not self._states.any_near(state, rules)
+            rules.affinity is not None and rules.affinity.first and not self._states.any_meets_affinity(state, rules)
             for rules in self._problem.rules
         ]
         while True:
             ready = [
                 (place, role)
                 for place, role in waiting
-                if first[role] or self._may_be_near(state, self._problem.rules[role], place, near)
+                if first[role] or self._may_meet_affinity(state, self._problem.rules[role], place, opened)
             ]
             for place, role in ready:
                 found[place].append(role)
-                near.update(self._opened(place, role))
+                opened.update(self._opened(place, role))
             if not ready or len(ready) == len(waiting):
                 return found
             done = set(ready)
             waiting = [pair for pair in waiting if pair not in done]
 
-    def _may_be_near(self, state: State, rules: Rules, place: Place, near: set[tuple[int, int, Spot | None]]) -> bool:
-        return rules.near is None or all(
-            self._states.value(state, census, place.cell, place.spot) > 0 or self._states.domain(census, place) in near
-            for census in rules.near.censuses
+    def _may_meet_affinity(
+        self, state: State, rules: Rules, place: Place, opened: set[tuple[int, int, Spot | None]]
+    ) -> bool:
+        return rules.affinity is None or all(
+            self._states.value(state, census, place.cell, place.spot) > 0
+            or self._states.domain(census, place) in opened
+            for census in rules.affinity.censuses
         )
 
     def _opened(self, place: Place, role: int) -> Iterator[tuple[int, int, Spot | None]]:
@@ -85,16 +89,16 @@ class Pruning:
         rules = self._problem.rules[role]
         rooms = [(place, self._vectors.most(takes, role)) for place, takes in places]
         found = sum(most * place.number for place, most in rooms)
-        for census in rules.apart:
+        for census in rules.anti_affinity:
             if self._problem.censuses[census].roles == {role}:
                 found = min(found, self._by_domain(rooms, census, lambda _, most: min(most, 1)))
         for rule in rules.spread:
             if rule.own and self._states.binds(state, rule.census):
                 found = min(found, self._spread_room(state, rooms, rule, places))
         if (
-            rules.near
-            and rules.near.first
-            and not self._states.any_near(state, rules)
+            rules.affinity
+            and rules.affinity.first
+            and not self._states.any_meets_affinity(state, rules)
             and self._closed_group(state, rules)
         ):
             found = min(found, self._largest_domain(rooms, rules))
@@ -154,20 +158,20 @@ class Pruning:
 
     def _closed_group(self, state: State, rules: Rules) -> bool:
         """Tell whether all remaining pods that the affinity counts have the same affinity."""
-        assert rules.near
+        assert rules.affinity
         return all(
-            self._problem.rules[role].near == rules.near
-            for census in rules.near.censuses
+            self._problem.rules[role].affinity == rules.affinity
+            for census in rules.affinity.censuses
             for role in self._problem.censuses[census].roles
             if state.left[role]
         )
 
     def _largest_domain(self, rooms: Sequence[tuple[Place, int]], rules: Rules) -> int:
-        assert rules.near
-        own = any(self._states.keys[census] is None for census in rules.near.censuses)
+        assert rules.affinity
+        own = any(self._states.keys[census] is None for census in rules.affinity.censuses)
         found: Counter[object] = Counter()
         for place, most in rooms:
-            domains = place if own else tuple(self._states.domain(census, place) for census in rules.near.censuses)
+            domains = place if own else tuple(self._states.domain(census, place) for census in rules.affinity.censuses)
             found[domains] += most if own else most * place.number
         return max(found.values(), default=0)
 
@@ -228,7 +232,7 @@ class Pruning:
         needed = sum(cost * place.number for place, cost in nodes)
         weights: list[int] = []
         blockers = 0
-        for census in rules.apart:
+        for census in rules.anti_affinity:
             coming = self._states.coming(census, state.left) - (role in self._problem.censuses[census].roles)
             if not coming:
                 continue

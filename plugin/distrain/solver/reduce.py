@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from distrain.solver.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 
 # Topology key -> node name -> label value, for the nodes that have the key.
 Labels = Mapping[str, Mapping[str, str]]
-Rule = TypeVar("Rule", Near, Apart, Spread)
+Rule = TypeVar("Rule", Affinity, AntiAffinity, TopologySpread)
 
 
 def reduced(nodes: Sequence[Node], roles: Sequence[Role], main: Role) -> list[Role]:
@@ -35,8 +35,8 @@ def labels(nodes: Iterable[Node], roles: Iterable[Role]) -> Labels:
 
 
 def _keys(role: Role) -> Iterable[str]:
-    yield from role.near.keys if role.near else ()
-    yield from (rule.key for rule in role.apart)
+    yield from role.affinity.keys if role.affinity else ()
+    yield from (rule.key for rule in role.anti_affinity)
     yield from (rule.key for rule in role.spread)
 
 
@@ -45,16 +45,16 @@ def _mutual(roles: Sequence[Role]) -> list[Role]:
     names = frozenset(role.name for role in roles)
     found = []
     for role in roles:
-        apart = {rule.key: frozenset[str]() for other in roles for rule in other.apart}
-        for rule in role.apart:
-            apart[rule.key] |= rule.roles & names
+        anti_affinity = {rule.key: frozenset[str]() for other in roles for rule in other.anti_affinity}
+        for rule in role.anti_affinity:
+            anti_affinity[rule.key] |= rule.roles & names
         for other in roles:
-            for rule in other.apart:
-                apart[rule.key] |= {other.name} if role.name in rule.roles else frozenset()
-        near = role.near and replace(role.near, roles=role.near.roles & names)
+            for rule in other.anti_affinity:
+                anti_affinity[rule.key] |= {other.name} if role.name in rule.roles else frozenset()
+        affinity = role.affinity and replace(role.affinity, roles=role.affinity.roles & names)
         spread = tuple(replace(rule, roles=rule.roles & names) for rule in role.spread)
-        rules = tuple(Apart(key, others) for key, others in sorted(apart.items()) if others)
-        found.append(replace(role, near=near, apart=rules, spread=spread))
+        rules = tuple(AntiAffinity(key, others) for key, others in sorted(anti_affinity.items()) if others)
+        found.append(replace(role, affinity=affinity, anti_affinity=rules, spread=spread))
     return found
 
 
@@ -74,13 +74,13 @@ def _merged(roles: Sequence[Role], main: int) -> list[Role]:
 
 
 def _likeness(role: Role, roles: Sequence[Role]) -> object:
-    near = role.near and (role.near.keys, role.near.roles, _frozen(role.near.present))
+    affinity = role.affinity and (role.affinity.keys, role.affinity.roles, _frozen(role.affinity.present))
     spread = tuple(
         (rule.key, rule.max_skew, rule.roles, rule.eligible, _frozen(rule.present), rule.min_domains)
         for rule in role.spread
     )
     named = tuple(role.name in names for other in roles for names in _named(other))
-    return frozenset(asked(role)), role.nodes, near, role.apart, spread, named
+    return frozenset(asked(role)), role.nodes, affinity, role.anti_affinity, spread, named
 
 
 def _frozen(mapping: Mapping[str, frozenset[str]] | Mapping[str, int]) -> frozenset[object]:
@@ -88,8 +88,8 @@ def _frozen(mapping: Mapping[str, frozenset[str]] | Mapping[str, int]) -> frozen
 
 
 def _named(role: Role) -> Iterable[frozenset[str]]:
-    yield from [role.near.roles] if role.near else ()
-    yield from (rule.roles for rule in role.apart)
+    yield from [role.affinity.roles] if role.affinity else ()
+    yield from (rule.roles for rule in role.anti_affinity)
     yield from (rule.roles for rule in role.spread)
 
 
@@ -97,38 +97,38 @@ def _renamed(role: Role, first: Mapping[str, str]) -> Role:
     def renamed(rule: Rule) -> Rule:
         return replace(rule, roles=frozenset(first[name] for name in rule.roles))
 
-    apart, spread = tuple(map(renamed, role.apart)), tuple(map(renamed, role.spread))
-    return replace(role, near=role.near and renamed(role.near), apart=apart, spread=spread)
+    anti_affinity, spread = tuple(map(renamed, role.anti_affinity)), tuple(map(renamed, role.spread))
+    return replace(role, affinity=role.affinity and renamed(role.affinity), anti_affinity=anti_affinity, spread=spread)
 
 
 def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
     """Drop rules that the job's own pods cannot affect, after removing the nodes that these rules refuse."""
     admitting = role.nodes
-    for key in (*(role.near.keys if role.near else ()), *(rule.key for rule in role.spread)):
+    for key in (*(role.affinity.keys if role.affinity else ()), *(rule.key for rule in role.spread)):
         admitting &= found[key].keys()
     spread = tuple(rule for rule in role.spread if not _level(rule, admitting, found[rule.key]))
     for rule in spread:
         if not rule.roles:
             admitting = _within(rule, admitting, found[rule.key])
-    near = role.near
-    if near:
-        beside = _beside_present(near, admitting, found)
-        if not near.roles:
+    affinity = role.affinity
+    if affinity:
+        beside = _beside_present(affinity, admitting, found)
+        if not affinity.roles:
             admitting &= beside
-        if len(beside) >= len(admitting) or _always_near(role, near, admitting, roles, found):
-            near = None
+        if len(beside) >= len(admitting) or _always_near(role, affinity, admitting, roles, found):
+            affinity = None
     spread = tuple(rule for rule in spread if rule.roles)
-    return replace(role, nodes=admitting, near=near, spread=spread)
+    return replace(role, nodes=admitting, affinity=affinity, spread=spread)
 
 
-def _level(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
+def _level(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
     """Tell whether all nodes are in one domain, whose count then is also the smallest."""
     domains = (values[name] for name in rule.eligible if name in values)
     first = next(domains, None)
     return rule.min_domains <= 1 and all(value == first for value in chain(domains, map(values.__getitem__, admitting)))
 
 
-def _within(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) -> frozenset[str]:
+def _within(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str, str]) -> frozenset[str]:
     """Return the nodes that a spread constraint admits if it counts none of the job's pods."""
     domains = {values[name] for name in rule.eligible if name in values}
     smallest = min((rule.present.get(domain, 0) for domain in domains), default=0)
@@ -136,20 +136,22 @@ def _within(rule: Spread, admitting: frozenset[str], values: Mapping[str, str]) 
     return frozenset(name for name in admitting if rule.present.get(values[name], 0) - least <= rule.max_skew)
 
 
-def _beside_present(near: Near, admitting: frozenset[str], found: Labels) -> frozenset[str]:
+def _beside_present(affinity: Affinity, admitting: frozenset[str], found: Labels) -> frozenset[str]:
     """Return the nodes whose domains contain a matching pod of the cluster for every key."""
-    for key in near.keys:
-        present = near.present.get(key, frozenset())
+    for key in affinity.keys:
+        present = affinity.present.get(key, frozenset())
         admitting = frozenset(name for name in admitting if found[key][name] in present) if present else frozenset()
     return admitting
 
 
-def _always_near(role: Role, near: Near, admitting: frozenset[str], roles: Sequence[Role], found: Labels) -> bool:
+def _always_near(
+    role: Role, affinity: Affinity, admitting: frozenset[str], roles: Sequence[Role], found: Labels
+) -> bool:
     """Tell whether the pods that the affinity counts can only be in one domain, which the first of them opens."""
-    if role.name not in near.roles or any(near.present.values()):
+    if role.name not in affinity.roles or any(affinity.present.values()):
         return False
-    counted = [other.nodes for other in roles if other.name in near.roles]
-    return all(_one_domain([admitting, *counted], found[key], len(near.keys) > 1) for key in near.keys)
+    counted = [other.nodes for other in roles if other.name in affinity.roles]
+    return all(_one_domain([admitting, *counted], found[key], len(affinity.keys) > 1) for key in affinity.keys)
 
 
 def _one_domain(nodes: Iterable[frozenset[str]], values: Mapping[str, str], all_labelled: bool) -> bool:

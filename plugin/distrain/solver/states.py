@@ -106,22 +106,22 @@ class States:
 
     def _open(self, state: State, role: int, rules: Rules) -> Iterator[tuple[int, Spot]]:
         stride = self.vectors.strides[role]
-        first = rules.near is not None and rules.near.first and not self.any_near(state, rules)
+        first = rules.affinity is not None and rules.affinity.first and not self.any_meets_affinity(state, rules)
         for cell, spots in enumerate(state.cells):
             for spot, _ in spots:
                 if spot.takes >> stride & 1 and self.allowed(state, rules, first, cell, spot):
                     yield cell, spot
 
     def allowed(self, state: State, rules: Rules, first: bool, cell: int, spot: Spot) -> bool:
-        if rules.near and not first and any(self.value(state, c, cell, spot) <= 0 for c in rules.near.censuses):
+        if rules.affinity and not first and any(self.value(state, c, cell, spot) <= 0 for c in rules.affinity.censuses):
             return False
-        if any(self.value(state, census, cell, spot) > 0 for census in rules.apart):
+        if any(self.value(state, census, cell, spot) > 0 for census in rules.anti_affinity):
             return False
         return all(self.value(state, rule.census, cell, spot) + rule.own <= rule.max_skew for rule in rules.spread)
 
-    def any_near(self, state: State, rules: Rules) -> bool:
-        assert rules.near
-        return any(value > 0 for census in rules.near.censuses for value in self.values(state, census))
+    def any_meets_affinity(self, state: State, rules: Rules) -> bool:
+        assert rules.affinity
+        return any(value > 0 for census in rules.affinity.censuses for value in self.values(state, census))
 
     def value(self, state: State, census: int, cell: int, spot: Spot) -> int:
         key = self.keys[census]
@@ -243,7 +243,7 @@ class States:
         used: set[int] = set()
         for count, rules in zip(left, self.problem.rules, strict=True):
             if count:
-                used.update(rules.near.censuses if rules.near else ())
-                used.update(rules.apart)
+                used.update(rules.affinity.censuses if rules.affinity else ())
+                used.update(rules.anti_affinity)
                 used.update(rule.census for rule in rules.spread)
         return tuple(number in used for number in range(len(self.problem.censuses)))

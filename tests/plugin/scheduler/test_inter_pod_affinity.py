@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distrain.scheduler.messages import NOT_APART, NOT_NEAR, REPELLED
-from distrain.solver.problem import Apart, Near, Role
+from distrain.solver.problem import Affinity, AntiAffinity, Role
 from distrain.workload.manifest import Job
 from tests.plugin.check.judging import examined, job_of
 from tests.plugin.objects import Object, batch_job, node, pod
@@ -85,8 +85,8 @@ def test_affinity_needs_one_pod_that_matches_every_term() -> None:
     both = _role(job, [_running("a", app="web", v="1")])
     halves = _role(job, [_running("a", app="web"), _running("b", v="1")])
 
-    assert both.near == Near(("zone", "host"), frozenset(), {"zone": frozenset("1"), "host": frozenset("a")})
-    assert halves.near == Near(("zone", "host"), frozenset(), {"zone": frozenset(), "host": frozenset()})
+    assert both.affinity == Affinity(("zone", "host"), frozenset(), {"zone": frozenset("1"), "host": frozenset("a")})
+    assert halves.affinity == Affinity(("zone", "host"), frozenset(), {"zone": frozenset(), "host": frozenset()})
 
 
 def test_affinity_leaves_nodes_with_the_topology_alone() -> None:
@@ -100,18 +100,18 @@ def test_roles_that_affinity_is_about_are_named() -> None:
     job = job_of(_pods("w", _near(_term("zone")), app="web"), _pods("x", {}, app="web"), _pods("y", {}, app="db"))
     _, snapshot = examined(job, ZONED, [], [])
 
-    rules = {role.name: snapshot.role(role).near for role in job.roles}
+    rules = {role.name: snapshot.role(role).affinity for role in job.roles}
 
-    assert rules == {"w": Near(("zone",), frozenset({"w", "x"}), {"zone": frozenset()}), "x": None, "y": None}
+    assert rules == {"w": Affinity(("zone",), frozenset({"w", "x"}), {"zone": frozenset()}), "x": None, "y": None}
 
 
 def test_anti_affinity_between_roles_is_given_on_both_sides() -> None:
     job = job_of(_pods("w", _apart(_term("zone", "db")), app="web"), _pods("x", {}, app="db"))
     _, snapshot = examined(job, ZONED, [], [])
 
-    rules = {role.name: snapshot.role(role).apart for role in job.roles}
+    rules = {role.name: snapshot.role(role).anti_affinity for role in job.roles}
 
-    assert rules == {"w": (Apart("zone", frozenset({"x"})),), "x": (Apart("zone", frozenset({"w"})),)}
+    assert rules == {"w": (AntiAffinity("zone", frozenset({"x"})),), "x": (AntiAffinity("zone", frozenset({"w"})),)}
 
 
 def test_roles_of_one_topology_key_are_one_rule() -> None:
@@ -119,10 +119,10 @@ def test_roles_of_one_topology_key_are_one_rule() -> None:
     job = job_of(_pods("w", both, app="web"), _pods("x", {}, app="db"))
     _, snapshot = examined(job, ZONED, [], [])
 
-    rules = {role.name: snapshot.role(role).apart for role in job.roles}
+    rules = {role.name: snapshot.role(role).anti_affinity for role in job.roles}
 
-    assert rules["w"] == (Apart("host", frozenset({"w", "x"})), Apart("zone", frozenset({"w"})))
-    assert rules["x"] == (Apart("host", frozenset({"w"})),)
+    assert rules["w"] == (AntiAffinity("host", frozenset({"w", "x"})), AntiAffinity("zone", frozenset({"w"})))
+    assert rules["x"] == (AntiAffinity("host", frozenset({"w"})),)
 
 
 def _namespaces(**labels: dict[str, str]) -> list[Object]:
@@ -198,7 +198,7 @@ def test_preferences_are_not_rules() -> None:
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {}}]}
     role = _role(job_of(_pods("j", {"affinity": {"podAffinity": preferred, "podAntiAffinity": preferred}})), [])
 
-    assert (role.near, role.apart, len(role.nodes)) == (None, (), 3)
+    assert (role.affinity, role.anti_affinity, len(role.nodes)) == (None, (), 3)
 
 
 def test_once_other_pods_have_ended_their_rules_are_gone() -> None:

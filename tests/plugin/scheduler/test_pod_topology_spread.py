@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distrain.scheduler.messages import NO_DOMAIN
-from distrain.solver.problem import Role, Spread
+from distrain.solver.problem import Role, TopologySpread
 from distrain.workload.manifest import Job
 from tests.plugin.check.judging import examined, job_of
 from tests.plugin.objects import Object, batch_job, node, pod, tainted
@@ -51,11 +51,11 @@ def test_pods_are_counted_per_domain() -> None:
         _running("d", app="web"),
     )
 
-    assert role.spread == (Spread("zone", 2, frozenset({"j"}), ALL, {"1": 4, "2": 1}, 3),)
+    assert role.spread == (TopologySpread("zone", 2, frozenset({"j"}), ALL, {"1": 4, "2": 1}, 3),)
 
 
 def test_pod_that_its_own_constraint_does_not_count_is_left_out_of_it() -> None:
-    assert _role(_job(_constraint())).spread == (Spread("zone", 1, frozenset(), ALL, {}, 1),)
+    assert _role(_job(_constraint())).spread == (TopologySpread("zone", 1, frozenset(), ALL, {}, 1),)
 
 
 @pytest.mark.parametrize(

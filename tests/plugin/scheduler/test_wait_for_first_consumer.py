@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distrain.solver.problem import Near
+from distrain.solver.problem import Affinity
 from tests.plugin.check.judging import chart_job, examined, judged
 from tests.plugin.check.test_volume_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
 from tests.plugin.objects import Object, node, pod
@@ -19,15 +19,15 @@ def test_pods_follow_the_first_one_into_its_zone() -> None:
     job = chart_job(workers=2, worker=_using("data"), launcher=_using("data"))
     _, snapshot = examined(job, NODES, [], [_claim(**LATE), {**MADE, "allowedTopologies": BY_ZONE}])
 
-    near = Near((ZONE,), frozenset({"launcher", "worker"}), {ZONE: frozenset()})
-    assert [snapshot.role(role).near for role in job.roles] == [near, near]
+    affinity = Affinity((ZONE,), frozenset({"launcher", "worker"}), {ZONE: frozenset()})
+    assert [snapshot.role(role).affinity for role in job.roles] == [affinity, affinity]
 
 
 def test_one_pod_needs_no_other_pod() -> None:
     job = chart_job(workers=1, worker=_using("data"))
     _, snapshot = examined(job, NODES, [], [_claim(**LATE), {**MADE, "allowedTopologies": BY_ZONE}])
 
-    assert snapshot.role(job.main).near is None
+    assert snapshot.role(job.main).affinity is None
 
 
 @pytest.mark.parametrize(

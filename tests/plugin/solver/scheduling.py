@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from distrain.solver.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 
 KEYS = ("host", "zone", "rack")
 # The number of pods per role and node.
@@ -60,13 +60,13 @@ def _takes(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: R
         if amount and taken + amount > node.free.get(resource, 0):
             return False
     return (
-        (role.near is None or _near(nodes, roles, placed, role, role.near, node))
-        and all(_apart(nodes, roles, placed, rule, node) for rule in role.apart)
+        (role.affinity is None or _near(nodes, roles, placed, role, role.affinity, node))
+        and all(_apart(nodes, roles, placed, rule, node) for rule in role.anti_affinity)
         and all(_spread(nodes, roles, placed, role, rule, node) for rule in role.spread)
     )
 
 
-def _near(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: Role, rule: Near, node: Node) -> bool:
+def _near(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: Role, rule: Affinity, node: Node) -> bool:
     domains = {
         key: set(rule.present.get(key, ()))
         | {
@@ -85,17 +85,19 @@ def _near(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: Ro
     return all(node.labels[key] in domains[key] for key in rule.keys)
 
 
-def _apart(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, rule: Apart, node: Node) -> bool:
+def _apart(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, rule: AntiAffinity, node: Node) -> bool:
     return rule.key not in node.labels or not any(
         placed[o][n]
         for o, other in enumerate(roles)
         if other.name in rule.roles
-        for n, near in enumerate(nodes)
-        if near.labels.get(rule.key) == node.labels[rule.key]
+        for n, other in enumerate(nodes)
+        if other.labels.get(rule.key) == node.labels[rule.key]
     )
 
 
-def _spread(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: Role, rule: Spread, node: Node) -> bool:
+def _spread(
+    nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: Role, rule: TopologySpread, node: Node
+) -> bool:
     if rule.key not in node.labels:
         return False
 
@@ -104,11 +106,11 @@ def _spread(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: 
             placed[o][n]
             for o, other in enumerate(roles)
             if other.name in rule.roles
-            for n, near in enumerate(nodes)
-            if near.name in rule.eligible and near.labels.get(rule.key) == domain
+            for n, other in enumerate(nodes)
+            if other.name in rule.eligible and other.labels.get(rule.key) == domain
         )
 
-    domains = {near.labels[rule.key] for near in nodes if near.name in rule.eligible and rule.key in near.labels}
+    domains = {each.labels[rule.key] for each in nodes if each.name in rule.eligible and rule.key in each.labels}
     smallest = min(map(count, domains), default=0) if len(domains) >= rule.min_domains else 0
     return count(node.labels[rule.key]) + (role.name in rule.roles) - smallest <= rule.max_skew
 
@@ -138,28 +140,30 @@ def _node(chance: random.Random, number: int) -> Node:
 def _role(chance: random.Random, name: str, count: int, names: list[str], nodes: Sequence[Node]) -> Role:
     request = {"pods": 1, "cpu": chance.choice([0, 1, 1, 2]), "gpu": chance.choice([0, 0, 1])}
     admitting = frozenset(node.name for node in nodes if chance.random() < 0.9)
-    near = _near_rule(chance, name, names, nodes) if chance.random() < 0.35 else None
-    apart = tuple(Apart(chance.choice(KEYS), _some(chance, name, names)) for _ in range(2) if chance.random() < 0.18)
+    affinity = _near_rule(chance, name, names, nodes) if chance.random() < 0.35 else None
+    anti_affinity = tuple(
+        AntiAffinity(chance.choice(KEYS), _some(chance, name, names)) for _ in range(2) if chance.random() < 0.18
+    )
     spread = tuple(_spread_rule(chance, key, name, names, nodes) for key in KEYS if chance.random() < 0.18)
     keys = {rule.key for rule in spread}
     admitting = frozenset(node.name for node in nodes if node.name in admitting and keys <= node.labels.keys())
-    return Role(name, count, request, admitting, near, apart, spread)
+    return Role(name, count, request, admitting, affinity, anti_affinity, spread)
 
 
-def _near_rule(chance: random.Random, name: str, names: list[str], nodes: Sequence[Node]) -> Near:
+def _near_rule(chance: random.Random, name: str, names: list[str], nodes: Sequence[Node]) -> Affinity:
     keys = tuple(chance.sample(KEYS, chance.choice([1, 1, 1, 2])))
     present: dict[str, frozenset[str]] = {}
     if chance.random() < 0.15:
         node = chance.choice(nodes)
         present = {key: frozenset({node.labels[key]}) for key in keys if key in node.labels}
-    return Near(keys, _some(chance, name, names), present)
+    return Affinity(keys, _some(chance, name, names), present)
 
 
-def _spread_rule(chance: random.Random, key: str, name: str, names: list[str], nodes: Sequence[Node]) -> Spread:
+def _spread_rule(chance: random.Random, key: str, name: str, names: list[str], nodes: Sequence[Node]) -> TopologySpread:
     eligible = frozenset(node.name for node in nodes if chance.random() < 0.95)
     domains = sorted({node.labels[key] for node in nodes if key in node.labels})
     present = {domain: chance.randint(0, 2) for domain in domains if chance.random() < 0.2}
-    return Spread(
+    return TopologySpread(
         key, chance.choice([1, 1, 1, 2]), _some(chance, name, names), eligible, present, chance.choice([1, 1, 1, 2, 4])
     )
 
@@ -172,8 +176,18 @@ def _some(chance: random.Random, name: str, names: list[str]) -> frozenset[str]:
 def _both_sides(roles: list[Role]) -> list[Role]:
     found = []
     for role in roles:
-        others = [Apart(r.key, frozenset({o.name})) for o in roles for r in o.apart if role.name in r.roles]
+        others = [
+            AntiAffinity(r.key, frozenset({o.name})) for o in roles for r in o.anti_affinity if role.name in r.roles
+        ]
         found.append(
-            Role(role.name, role.count, role.request, role.nodes, role.near, (*role.apart, *others), role.spread)
+            Role(
+                role.name,
+                role.count,
+                role.request,
+                role.nodes,
+                role.affinity,
+                (*role.anti_affinity, *others),
+                role.spread,
+            )
         )
     return found

@@ -11,7 +11,7 @@ from distrain.solver import bounds
 from distrain.solver.budget import Budget
 from distrain.solver.capacity import Judgement, judge
 from distrain.solver.node_classes import compact
-from distrain.solver.problem import Apart, Near, Node, Role, Spread
+from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 from distrain.solver.reduce import reduced
 from distrain.solver.search import Search
 from tests.plugin.solver.scheduling import outcomes, play, question
@@ -54,14 +54,14 @@ def _both(judgement: Judgement) -> tuple[bool, bool]:
 )
 def test_first_worker_picks_the_zone_for_all(count: int, certain: bool, possible: bool) -> None:
     nodes = _zone("a", 4, 2) + _zone("b", 4)
-    packed = replace(_workers(nodes, count), near=Near(("zone",), WORKERS))
+    packed = replace(_workers(nodes, count), affinity=Affinity(("zone",), WORKERS))
 
     assert _both(_judge(nodes, packed)) == (certain, possible)
 
 
 def test_smaller_size_that_is_sure_is_found() -> None:
     nodes = _zone("a", 4, 2) + _zone("b", 4)
-    packed = replace(_workers(nodes, 6), near=Near(("zone",), WORKERS))
+    packed = replace(_workers(nodes, 6), affinity=Affinity(("zone",), WORKERS))
 
     assert _judge(nodes, packed) == Judgement(6, sure=4, most=6)
     assert _judge(nodes, replace(packed, count=9)) == Judgement(9, sure=4, most=6)
@@ -69,24 +69,24 @@ def test_smaller_size_that_is_sure_is_found() -> None:
 
 def test_pods_that_are_placed_already_pick_the_zone() -> None:
     nodes = _zone("a", 4, 2) + _zone("b", 4)
-    near = Near(("zone",), WORKERS, {"zone": frozenset({"a"})})
+    affinity = Affinity(("zone",), WORKERS, {"zone": frozenset({"a"})})
 
-    assert _both(_judge(nodes, replace(_workers(nodes, 6), near=near))) == (True, True)
-    assert _both(_judge(nodes, replace(_workers(nodes, 7), near=near))) == (False, False)
+    assert _both(_judge(nodes, replace(_workers(nodes, 6), affinity=affinity))) == (True, True)
+    assert _both(_judge(nodes, replace(_workers(nodes, 7), affinity=affinity))) == (False, False)
 
 
 def test_node_without_the_key_is_near_nothing() -> None:
     nodes = [replace(node, labels={}) for node in _zone("a", 4)] + _zone("b", 2)
-    near = Near(("zone",), WORKERS)
+    affinity = Affinity(("zone",), WORKERS)
 
-    assert _both(_judge(nodes, replace(_workers(nodes, 2), near=near))) == (True, True)
-    assert _both(_judge(nodes, replace(_workers(nodes, 3), near=near))) == (False, False)
+    assert _both(_judge(nodes, replace(_workers(nodes, 2), affinity=affinity))) == (True, True)
+    assert _both(_judge(nodes, replace(_workers(nodes, 3), affinity=affinity))) == (False, False)
 
 
 def test_launcher_may_open_a_zone_that_is_too_small() -> None:
     nodes = _zone("a", 4) + _zone("b", 2)
-    near = Near(("zone",), WORKERS | {"launcher"})
-    workers = replace(_workers(nodes, 3), near=near)
+    affinity = Affinity(("zone",), WORKERS | {"launcher"})
+    workers = replace(_workers(nodes, 3), affinity=affinity)
 
     assert _both(_judge(nodes, _launcher(nodes[1:]), workers)) == (False, True)
     # The rule keeps workers off a until the launcher is there. They may fill b before.
@@ -102,15 +102,15 @@ def test_launcher_may_open_a_zone_that_is_too_small() -> None:
 )
 def test_workers_with_anti_affinity_by_host_take_a_host_each(count: int, certain: bool, possible: bool) -> None:
     nodes = _zone("a", 8, 8)
-    apart = replace(_workers(nodes, count), apart=(Apart("host", WORKERS),))
+    anti_affinity = replace(_workers(nodes, count), anti_affinity=(AntiAffinity("host", WORKERS),))
 
-    assert _both(_judge(nodes, _launcher(nodes), apart)) == (certain, possible)
+    assert _both(_judge(nodes, _launcher(nodes), anti_affinity)) == (certain, possible)
 
 
 def test_launcher_apart_from_the_workers_may_take_the_host_that_they_need() -> None:
     nodes = _zone("a", 2, 1)
-    launcher = replace(_launcher(nodes), apart=(Apart("host", WORKERS),))
-    workers = replace(_workers(nodes, 2), apart=(Apart("host", frozenset({"launcher"})),))
+    launcher = replace(_launcher(nodes), anti_affinity=(AntiAffinity("host", WORKERS),))
+    workers = replace(_workers(nodes, 2), anti_affinity=(AntiAffinity("host", frozenset({"launcher"})),))
 
     assert _both(_judge(nodes, launcher, workers)) == (False, True)
     assert _both(_judge(nodes, launcher, replace(workers, count=3))) == (False, False)
@@ -120,28 +120,28 @@ def test_launcher_apart_from_the_workers_may_take_the_host_that_they_need() -> N
 @pytest.mark.parametrize("key", ["host", "zone"])
 def test_anti_affinity_of_one_pod_binds_both(key: str) -> None:
     nodes = _zone("a", 2, 2) if key == "zone" else _zone("a", 2)
-    launcher = replace(_launcher(nodes), apart=(Apart(key, WORKERS),))
+    launcher = replace(_launcher(nodes), anti_affinity=(AntiAffinity(key, WORKERS),))
 
     assert _both(_judge(nodes, launcher, _workers(nodes, 1))) == (False, False)
 
 
 def test_nothing_is_apart_on_a_node_without_the_key() -> None:
     nodes = [replace(node, labels={}) for node in _zone("a", 2)]
-    apart = replace(_workers(nodes, 2), apart=(Apart("host", WORKERS),))
+    anti_affinity = replace(_workers(nodes, 2), anti_affinity=(AntiAffinity("host", WORKERS),))
 
-    assert _both(_judge(nodes, apart)) == (True, True)
+    assert _both(_judge(nodes, anti_affinity)) == (True, True)
 
 
 def test_workers_with_anti_affinity_by_zone_take_a_zone_each() -> None:
     nodes = _zone("a", 8, 8) + _zone("b", 8)
-    apart = replace(_workers(nodes, 2), apart=(Apart("zone", WORKERS),))
+    anti_affinity = replace(_workers(nodes, 2), anti_affinity=(AntiAffinity("zone", WORKERS),))
 
-    assert _both(_judge(nodes, apart)) == (True, True)
-    assert _both(_judge(nodes, replace(apart, count=3))) == (False, False)
+    assert _both(_judge(nodes, anti_affinity)) == (True, True)
+    assert _both(_judge(nodes, replace(anti_affinity, count=3))) == (False, False)
 
 
 def _spread(nodes: list[Node], count: int, roles: frozenset[str] = WORKERS, skew: int = 1, domains: int = 1) -> Role:
-    rule = Spread("zone", skew, roles, frozenset(node.name for node in nodes), {}, domains)
+    rule = TopologySpread("zone", skew, roles, frozenset(node.name for node in nodes), {}, domains)
     return replace(_workers(nodes, count), spread=(rule,))
 
 
@@ -202,7 +202,7 @@ def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
 
 def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
     nodes = _zone("a", 2) + _zone("b", 2)
-    launcher = replace(_launcher(nodes), near=Near(("zone",), WORKERS))
+    launcher = replace(_launcher(nodes), affinity=Affinity(("zone",), WORKERS))
 
     # Two workers may fill either zone, and leave no capacity for the launcher.
     assert _both(_judge(nodes, launcher, _workers(nodes, 2))) == (False, True)
@@ -212,8 +212,8 @@ def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
 
 def test_roles_with_the_same_rules_are_merged() -> None:
     nodes = _zone("a", 4, 2) + _zone("b", 4)
-    near = Near(("zone",), frozenset({"master", "worker"}))
-    workers = replace(_workers(nodes, 3), near=near)
+    affinity = Affinity(("zone",), frozenset({"master", "worker"}))
+    workers = replace(_workers(nodes, 3), affinity=affinity)
 
     assert len(reduced(nodes, [replace(workers, name="master", count=1), workers], workers)) == 1
     assert _judge(nodes, replace(workers, name="master", count=1), workers) == Judgement(3, sure=3, most=3)
@@ -304,14 +304,16 @@ ALL = frozenset(node.name for node in LARGE)
 @pytest.mark.parametrize(
     ("rules", "count", "certain", "possible"),
     [
-        pytest.param({"near": Near(("zone",), WORKERS)}, 399, True, True, id="packed-in-a-zone"),
-        pytest.param({"near": Near(("zone",), WORKERS)}, 401, False, False, id="more-than-a-zone"),
-        pytest.param({"near": Near(("rack",), WORKERS)}, 60, True, True, id="packed-in-a-rack"),
-        pytest.param({"apart": (Apart("host", WORKERS),)}, 600, True, True, id="one-per-host"),
-        pytest.param({"apart": (Apart("host", WORKERS),)}, 601, False, False, id="more-than-hosts"),
-        pytest.param({"spread": (Spread("zone", 1, WORKERS, ALL),)}, 1200, True, True, id="spread-over-zones"),
-        pytest.param({"spread": (Spread("zone", 1, WORKERS, ALL),)}, 1201, False, False, id="more-than-all-zones"),
-        pytest.param({"spread": (Spread("host", 1, WORKERS, ALL),)}, 1100, True, True, id="spread-over-hosts"),
+        pytest.param({"affinity": Affinity(("zone",), WORKERS)}, 399, True, True, id="packed-in-a-zone"),
+        pytest.param({"affinity": Affinity(("zone",), WORKERS)}, 401, False, False, id="more-than-a-zone"),
+        pytest.param({"affinity": Affinity(("rack",), WORKERS)}, 60, True, True, id="packed-in-a-rack"),
+        pytest.param({"anti_affinity": (AntiAffinity("host", WORKERS),)}, 600, True, True, id="one-per-host"),
+        pytest.param({"anti_affinity": (AntiAffinity("host", WORKERS),)}, 601, False, False, id="more-than-hosts"),
+        pytest.param({"spread": (TopologySpread("zone", 1, WORKERS, ALL),)}, 1200, True, True, id="spread-over-zones"),
+        pytest.param(
+            {"spread": (TopologySpread("zone", 1, WORKERS, ALL),)}, 1201, False, False, id="more-than-all-zones"
+        ),
+        pytest.param({"spread": (TopologySpread("host", 1, WORKERS, ALL),)}, 1100, True, True, id="spread-over-hosts"),
     ],
 )
 @pytest.mark.parametrize("launcher", [0, 1])
@@ -326,6 +328,6 @@ def test_jobs_of_common_shapes_are_decided_at_any_size(
 
 
 def test_launcher_near_workers_is_decided_at_any_size() -> None:
-    launcher = Role("launcher", 1, {"pods": 1, "cpu": 1}, ALL, Near(("host",), WORKERS))
+    launcher = Role("launcher", 1, {"pods": 1, "cpu": 1}, ALL, Affinity(("host",), WORKERS))
 
     assert _both(_judge(LARGE, launcher, Role("worker", 500, {"pods": 1, "gpu": 4}, ALL))) == (True, True)
