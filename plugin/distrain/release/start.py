@@ -27,7 +27,7 @@ LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_worke
 SPEAKERS = ("launcher", "chief", "master")
 
 
-class Trouble(Struct, frozen=True):
+class StartFailure(Struct, frozen=True):
     """Why a pod or the job does not start. `final` means that waiting cannot help."""
 
     about: str
@@ -35,27 +35,27 @@ class Trouble(Struct, frozen=True):
     final: bool = False
 
 
-class Sight(Struct, frozen=True):
-    """The job's resources, pods and events at one moment. The first of `states` is the job's main resource."""
+class JobState(Struct, frozen=True):
+    """The job's resources, pods and events at one moment; the first of `states` is the job's main resource."""
 
     states: Sequence[kube.Workload]
     pods: Sequence[kube.Pod]
     events: Sequence[kube.Event]
 
 
-def has_started(sight: Sight, job: Job) -> bool:
+def has_started(found: JobState, job: Job) -> bool:
     """Tell whether all lasting pods run, or the job has already succeeded."""
-    if any(_condition(sight.states[0], kind.ends.succeeded) for kind in KINDS):
+    if any(_condition(found.states[0], kind.ends.succeeded) for kind in KINDS):
         return True
-    return all(_running(sight.pods, role) >= role.replicas for role in lasting(job))
+    return all(_running(found.pods, role) >= role.replicas for role in lasting(job))
 
 
-def progress(sight: Sight, job: Job) -> str:
+def progress(found: JobState, job: Job) -> str:
     """Return one line: how many pods run, and what the first waiting pod waits for."""
-    line = ", ".join(_how_many(sight.pods, role, role is job.main) for role in reversed(lasting(job)))
-    if not sight.pods:
-        return f"{line}; no pod yet{_last_warning(sight)}"
-    waiting = next((words for pod in sight.pods if not _runs(pod) for words in _waits_for(pod, sight.events)), "")
+    line = ", ".join(_how_many(found.pods, role, role is job.main) for role in reversed(lasting(job)))
+    if not found.pods:
+        return f"{line}; no pod yet{_last_warning(found)}"
+    waiting = next((words for pod in found.pods if not _runs(pod) for words in _waits_for(pod, found.events)), "")
     return f"{line}; {waiting}" if waiting else line
 
 
@@ -64,26 +64,26 @@ def lasting(job: Job) -> list[PodRole]:
     return [role for role in job.roles if role.name != KEYGEN]
 
 
-def troubles(sight: Sight, job: Job, s3_secret: str) -> Iterator[Trouble]:
+def start_failures(found: JobState, job: Job, s3_secret: str) -> Iterator[StartFailure]:
     """Yield each reason why the job does not start; `about` identifies a reason across calls.
 
     `s3_secret` is the value s3.secretName, the only Secret of the pods with a value of its own.
     """
-    for state in sight.states:
+    for state in found.states:
         if failed := _condition(state, "Failed"):
-            yield Trouble("job", _last_words(sight.pods) or f"the job failed: {_line(failed.message)}", final=True)
-    for event in _events_of(sight.states[0].metadata.uid, sight.events):
+            yield StartFailure("job", _last_words(found.pods) or f"the job failed: {_line(failed.message)}", final=True)
+    for event in _events_of(found.states[0].metadata.uid, found.events):
         if (event.reason or "").endswith(REJECTED):
-            yield Trouble("job", f"the operator rejects the job: {_line(event.message)}", final=True)
-    for pod in sight.pods:
-        yield from _pod_troubles(pod, s3_secret)
+            yield StartFailure("job", f"the operator rejects the job: {_line(event.message)}", final=True)
+    for pod in found.pods:
+        yield from _pod_failures(pod, s3_secret)
         if pod.status.phase == "Failed" and _role(pod) == WORKER and job.resources[0].kind in LEAVES_FAILED_WORKERS:
-            yield Trouble(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
+            yield StartFailure(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
 
 
-def unschedulable(sight: Sight) -> str | None:
+def unschedulable(found: JobState) -> str | None:
     """Return the scheduler's message for the first pod that it cannot place, or None."""
-    for pod in sight.pods:
+    for pod in found.pods:
         for condition in pod.status.conditions or ():
             if condition.type == "PodScheduled" and condition.status == "False":
                 return f"{pod.metadata.name}: {_line(condition.message)}"
@@ -100,7 +100,7 @@ def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[
     ]
 
 
-def _pod_troubles(pod: kube.Pod, s3_secret: str) -> Iterator[Trouble]:
+def _pod_failures(pod: kube.Pod, s3_secret: str) -> Iterator[StartFailure]:
     name = pod.metadata.name
     for status in _statuses(pod):
         waiting = status.state and status.state.waiting
@@ -108,11 +108,11 @@ def _pod_troubles(pod: kube.Pod, s3_secret: str) -> Iterator[Trouble]:
             continue
         about, final = f"{name}/{status.name}", waiting.reason in HOPELESS_REASONS
         if waiting.reason in IMAGE_REASONS:
-            yield Trouble(about, _cannot_pull(status, waiting, pod), final)
+            yield StartFailure(about, _cannot_pull(status, waiting, pod), final)
         elif waiting.reason in CONFIG_REASONS:
-            yield Trouble(about, _cannot_start(waiting, pod, s3_secret))
+            yield StartFailure(about, _cannot_start(waiting, pod, s3_secret))
         elif waiting.reason == "CrashLoopBackOff":
-            yield Trouble(about, f"{name}: starts and ends again and again: {_end(status)}; see its log")
+            yield StartFailure(about, f"{name}: starts and ends again and again: {_end(status)}; see its log")
 
 
 def _failure(pod: kube.Pod) -> str:
@@ -156,9 +156,9 @@ def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
             yield f"{name}: {status.state.waiting.reason}"
 
 
-def _last_warning(sight: Sight) -> str:
-    uids = [state.metadata.uid for state in sight.states]
-    words = [_line(event.message) for uid in uids for event in _events_of(uid, sight.events)]
+def _last_warning(found: JobState) -> str:
+    uids = [state.metadata.uid for state in found.states]
+    words = [_line(event.message) for uid in uids for event in _events_of(uid, found.events)]
     return f": {words[-1]}" if words else ""
 
 

@@ -10,11 +10,19 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, NotFoundError, StartError, UnreachableError
-from distrain.release.start import Sight, Trouble, has_started, own_pods, progress, troubles, unschedulable
+from distrain.release.start import (
+    JobState,
+    StartFailure,
+    has_started,
+    own_pods,
+    progress,
+    start_failures,
+    unschedulable,
+)
 from distrain.workload.manifest import Job
 
 POLL_SECONDS = 1.5
-# How long a trouble may last: an image pull is retried after 10 s, and a missing Secret may still be created.
+# How long a failure may last: an image pull is retried after 10 s, and a missing Secret may still be created.
 GRACE_SECONDS = 20.0
 # How long the API server may be unreachable, for example while it restarts.
 SILENCE_SECONDS = 30.0
@@ -31,20 +39,20 @@ class Followed(Struct, frozen=True):
 
 
 class Patience(Struct):
-    """Remember since when each trouble has lasted."""
+    """Remember since when each failure has lasted."""
 
     since: dict[str, float] = field(default_factory=dict)
 
-    def exhausted(self, found: Iterable[Trouble], now: float) -> Trouble | None:
-        """Return the first trouble that is final or has lasted GRACE_SECONDS, otherwise None.
+    def exhausted(self, found: Iterable[StartFailure], now: float) -> StartFailure | None:
+        """Return the first failure that is final or has lasted GRACE_SECONDS, otherwise None.
 
-        A trouble that is no longer found is forgotten. `now` is in seconds, from a monotonic clock.
+        A failure that is no longer found is forgotten. `now` is in seconds, from a monotonic clock.
         """
         current = list(found)
-        self.since = {trouble.about: self.since.get(trouble.about, now) for trouble in current}
-        for trouble in current:
-            if trouble.final or now - self.since[trouble.about] >= GRACE_SECONDS:
-                return trouble
+        self.since = {failure.about: self.since.get(failure.about, now) for failure in current}
+        for failure in current:
+            if failure.final or now - self.since[failure.about] >= GRACE_SECONDS:
+                return failure
         return None
 
 
@@ -56,43 +64,43 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
     """
     job, deadline = followed.job, time.monotonic() + followed.timeout
     patience, told = Patience(), ""
-    for sight in _sights(cluster, followed):
-        if has_started(sight, job):
+    for found in _polled(cluster, followed):
+        if has_started(found, job):
             return
-        if trouble := patience.exhausted(troubles(sight, job, followed.s3_secret), time.monotonic()):
-            raise StartError(trouble.words)
-        line = progress(sight, job)
+        if failure := patience.exhausted(start_failures(found, job, followed.s3_secret), time.monotonic()):
+            raise StartError(failure.words)
+        line = progress(found, job)
         if line != told:
             say(line)
             told = line
         if time.monotonic() > deadline:
-            raise StartError(f"--timeout: not started in {followed.timeout:g} s: {_still_waiting(sight, line)}")
+            raise StartError(f"--timeout: not started in {followed.timeout:g} s: {_still_waiting(found, line)}")
 
 
-def _sights(cluster: Cluster, followed: Followed) -> Iterator[Sight]:
+def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:
     """Yield the state of the job every POLL_SECONDS; skip a poll that the API server does not answer."""
     heard = time.monotonic()
     while True:
         try:
-            sight = _look(cluster, followed)
+            found = _read(cluster, followed)
         except UnreachableError as error:
             if isinstance(error, ForbiddenError) or time.monotonic() - heard > SILENCE_SECONDS:
                 raise
         else:
             heard = time.monotonic()
-            yield sight
+            yield found
         time.sleep(POLL_SECONDS)
 
 
-def _still_waiting(sight: Sight, line: str) -> str:
-    unplaced = unschedulable(sight)
+def _still_waiting(found: JobState, line: str) -> str:
+    unplaced = unschedulable(found)
     return f"{unplaced}; free room, or give it more time" if unplaced else f"{line}; mend that, or give it more time"
 
 
-def _look(cluster: Cluster, followed: Followed) -> Sight:
+def _read(cluster: Cluster, followed: Followed) -> JobState:
     states = list(_states(cluster, followed))
     pods = own_pods(states, cluster.release_pods(followed.namespace, followed.release))
-    return Sight(states, pods, _events(cluster, followed.namespace))
+    return JobState(states, pods, _events(cluster, followed.namespace))
 
 
 def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:

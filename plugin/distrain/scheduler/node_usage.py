@@ -91,8 +91,8 @@ def usage_of(
             _count_own(adding.usage.counts, pod, kind)
             continue
         alike[node, kind] += 1
-        if adding.looks_at_each or kind.anti_affinity:
-            adding.look_at(pod, kind)
+        if adding.reads_each_pod or kind.anti_affinity:
+            adding.add_constrained(pod, kind)
     for (node, kind), number in alike.items():
         adding.add(node, kind, number)
     return adding.usage
@@ -101,7 +101,7 @@ def usage_of(
 class _Adding:
     """Add pods to a ClusterUsage; read from each pod only what the job's constraints need.
 
-    `looks_at_each` tells whether pods of the same kind on the same node may differ for the job.
+    `reads_each_pod` tells whether pods of the same kind on the same node may differ for the job.
     """
 
     def __init__(self, job: JobConstraints, nodes: Mapping[str, kube.Node]) -> None:
@@ -110,7 +110,7 @@ class _Adding:
         self._roles = list(job.roles.values())
         self._asks_for_ports = any(role.ports for role in self._roles)
         self._has_constraints = any(role.keys for role in self._roles)
-        self.looks_at_each = self._has_constraints or bool(job.exclusive_claims)
+        self.reads_each_pod = self._has_constraints or bool(job.exclusive_claims)
 
     def add(self, node: str, kind: Kind, number: int) -> None:
         """Add a number of pods of a kind on a node; `node` is empty for pending pods."""
@@ -126,7 +126,7 @@ class _Adding:
             if self._asks_for_ports and (ports := host_ports(kind)):
                 usage.ports.setdefault(name, set()).update(ports)
 
-    def look_at(self, pod: CountedPod, kind: Kind) -> None:
+    def add_constrained(self, pod: CountedPod, kind: Kind) -> None:
         """Add a pod's effect on the job's exclusive claims and on its constraints about other pods."""
         name = self._place(pod.node_name, kind)
         for usage in self._into(name, kind):

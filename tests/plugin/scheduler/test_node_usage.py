@@ -33,7 +33,8 @@ def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:
         filled.update(name for marks in whole["taken"]["existing"].values() for name, value in marks.items() if value)
         filled.update(name for name, value in whole["counts"].items() if value)
     # In some case each part is filled, except the part that belongs to a release.
-    assert set(filled) >= {"requests", "ports", "claims", "existing", "between", "near", "apart", "counts", "repelling"}
+    parts = {"requests", "ports", "claims", "existing", "between", "affinity", "anti_affinity", "counts", "repelling"}
+    assert set(filled) >= parts
     assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
 
 
