@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from distrain.commands import helptext
-from distrain.commands.arguments import HELP, Parser
+from distrain.commands.arguments import Parser
 from distrain.commands.helptext import HelpText
 from distrain.commands.parser import parser
 
@@ -47,7 +47,7 @@ def _command(text: HelpText, arguments: Parser) -> Iterator[str]:
     yield f"## {text.name}\n\n{text.summary}\n"
     if text.description:
         yield text.description + "\n"
-    shared = [arguments.flags[HELP], *(action for group in arguments.groups.values() for action in group)]
+    shared = [arguments.flags["--help"], *(action for group in arguments.groups.values() for action in group)]
     if rows := _rows([action for action in arguments.arguments if action not in shared]):
         yield f"### Arguments\n\n{rows}"
     yield from _sections(text, "###", text.sections)

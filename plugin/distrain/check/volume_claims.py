@@ -46,7 +46,15 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
     for role in job.roles:
         names = claims_of(role.spec.volumes) if role.replicas else []
         users.update(dict.fromkeys(names, role.replicas))
-        rules = [rule for name in names if (rule := _rule(name, role, job, objects, say, found))]
+        rules: list[VolumeRule] = []
+        for name in names:
+            match _of_claim(name, say.place(role), role, job, objects):
+                case Refusal() as refusal:
+                    found.refusals.append(refusal)
+                case str(words):
+                    found.unseen.append(words)
+                case rule:
+                    rules.append(rule)
         found.rules[role.name] = (*rules, *_ephemeral(role.spec, objects))
     found.exclusive = frozenset(name for name in users if is_exclusive((objects.claims or {}).get(name)))
     found.refusals += [_shared(name, say) for name in sorted(found.exclusive) if users[name] > 1]
@@ -57,56 +65,45 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
     return found
 
 
-def _rule(name: str, role: PodRole, job: Job, objects: Dependencies, say: Wording, found: Claims) -> VolumeRule | None:
-    place = say.place(role)
+def _of_claim(name: str, place: str, role: PodRole, job: Job, objects: Dependencies) -> VolumeRule | Refusal | str:
+    """Return where the claim's volume can be, why no pod can use the claim, or in words what cannot be judged."""
     if ("PersistentVolumeClaim", name) in job.creates:
-        found.unseen.append(f"where the volume of persistent volume claim {name}, yet to be created, can be")
-        return None
+        return f"where the volume of persistent volume claim {name}, yet to be created, can be"
     if objects.claims is None:
-        found.unseen.append(f"persistent volume claim {name} of the {role.name}")
-        return None
+        return f"persistent volume claim {name} of the {role.name}"
     claim = objects.claims.get(name)
     if claim is None:
         step = f"{place}: there is no persistent volume claim {name}. Create it, or correct its name."
-        found.refusals.append(_refused(f'persistentvolumeclaim "{name}" not found', step))
-        return None
+        return _refused(f'persistentvolumeclaim "{name}" not found', step)
     if claim.metadata.deletion_timestamp:
         step = f"{place}: persistent volume claim {name} is being deleted. Create another one."
-        found.refusals.append(_refused(f'persistentvolumeclaim "{name}" is being deleted', step))
-        return None
-    return _bound(claim, place, objects, found) if _is_bound(claim) else _unbound(claim, place, objects, found)
+        return _refused(f'persistentvolumeclaim "{name}" is being deleted', step)
+    return _bound(claim, place, objects) if _is_bound(claim) else _unbound(claim, place, objects)
 
 
-def _bound(claim: PersistentVolumeClaim, place: str, objects: Dependencies, found: Claims) -> VolumeRule | None:
+def _bound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) -> VolumeRule | Refusal | str:
     name, volume_name = claim.metadata.name, claim.spec.volume_name or ""
     if objects.volumes is None:
-        found.unseen.append(f"where the volume of persistent volume claim {name} can be")
-        return None
+        return f"where the volume of persistent volume claim {name} can be"
     volume = objects.volumes.get(volume_name)
     if volume is None:
-        step = (
-            f"{place}: persistent volume claim {name} is bound to volume {volume_name}, which is gone. Create another."
-        )
-        found.refusals.append(_refused(NO_PV, step))
-        return None
+        lost = f"persistent volume claim {name} is bound to volume {volume_name}, which is gone"
+        return _refused(NO_PV, f"{place}: {lost}. Create another.")
     return BoundVolume(name, volume)
 
 
-def _unbound(claim: PersistentVolumeClaim, place: str, objects: Dependencies, found: Claims) -> VolumeRule | None:
+def _unbound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) -> VolumeRule | Refusal | str:
     name, storage_class = claim.metadata.name, _class_of(claim)
     if storage_class and objects.storage_classes is None:
-        found.unseen.append(f"where the volume of persistent volume claim {name} can be")
-        return None
+        return f"where the volume of persistent volume claim {name} can be"
     known = (objects.storage_classes or {}).get(storage_class)
     if storage_class and known is None:
         step = f"{place}: persistent volume claim {name} asks for storage class {storage_class}, which is not there."
         words = f'storageclass.storage.k8s.io "{storage_class}" not found'
-        found.refusals.append(_refused(words, f"{step} Create the class, or a claim of another one."))
-        return None
+        return _refused(words, f"{step} Create the class, or a claim of another one.")
     if known is None or known.volume_binding_mode != DELAYED or claim.spec.volume_name:
         step = f"{place}: persistent volume claim {name} is not bound to a volume yet."
-        found.refusals.append(_refused(NOT_BOUND, f"{step} See `kubectl describe pvc {name}`, and wait until it is."))
-        return None
+        return _refused(NOT_BOUND, f"{step} See `kubectl describe pvc {name}`, and wait until it is.")
     return _to_be_bound(name, claim.spec, known, objects)
 
 

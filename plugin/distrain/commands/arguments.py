@@ -24,7 +24,6 @@ RELEASE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 # The width of --help on a wide terminal.
 WIDTH = 100
-HELP = "--help"
 
 
 class Parser(argparse.ArgumentParser):

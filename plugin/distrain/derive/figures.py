@@ -52,7 +52,6 @@ class Trainer(Struct, frozen=True):
     optimizer: str
     learning_rate: float
     warmup: int
-    is_synthetic: bool
     kvstore: str
     is_usual: bool
 
@@ -87,7 +86,6 @@ def trainer_of(job: Job) -> Trainer | None:
             optimizer=told["optimizer"],
             learning_rate=float(told["learning-rate"]),
             warmup=int(told["warmup"]),
-            is_synthetic=told["data"] == "synthetic",
             kvstore=told.get("kvstore", ""),
             is_usual=not {"image-size", "classes"} & set(told),
         )

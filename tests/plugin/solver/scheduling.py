@@ -70,11 +70,11 @@ def _near(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, role: Ro
     domains = {
         key: set(rule.present.get(key, ()))
         | {
-            other.labels[key]
+            at.labels[key]
             for o, counted in enumerate(roles)
             if counted.name in rule.roles
-            for n, other in enumerate(nodes)
-            if placed[o][n] and key in other.labels
+            for n, at in enumerate(nodes)
+            if placed[o][n] and key in at.labels
         }
         for key in rule.keys
     }
@@ -90,8 +90,8 @@ def _apart(nodes: Sequence[Node], roles: Sequence[Role], placed: Placed, rule: A
         placed[o][n]
         for o, other in enumerate(roles)
         if other.name in rule.roles
-        for n, other in enumerate(nodes)
-        if other.labels.get(rule.key) == node.labels[rule.key]
+        for n, at in enumerate(nodes)
+        if at.labels.get(rule.key) == node.labels[rule.key]
     )
 
 
@@ -106,8 +106,8 @@ def _spread(
             placed[o][n]
             for o, other in enumerate(roles)
             if other.name in rule.roles
-            for n, other in enumerate(nodes)
-            if other.name in rule.eligible and other.labels.get(rule.key) == domain
+            for n, at in enumerate(nodes)
+            if at.name in rule.eligible and at.labels.get(rule.key) == domain
         )
 
     domains = {each.labels[rule.key] for each in nodes if each.name in rule.eligible and rule.key in each.labels}

@@ -49,11 +49,11 @@ class GluonState:
         for name, key in self._keys.items():
             parameter = self._parameters[name]
             if parameter.grad_req != "null":
-                updater.states[key] = self._trainer._optimizer.create_state_multi_precision(key, parameter.data())
+                updater.states[key] = self._trainer.optimizer.create_state_multi_precision(key, parameter.data())
                 updater.states_synced[key] = True
         for name, array in self._optimizer_arrays().items():
             array[:] = to_mxnet(arrays[name])
-        start_updates_at(self._trainer._optimizer, int(arrays["updates"]))
+        start_updates_at(self._trainer.optimizer, int(arrays["updates"]))
         for name in SCALES if self._scaler else ():
             if f"scaler.{name}" in arrays:  # Only checkpoints of fp16 runs have a loss scaler.
                 setattr(self._scaler, f"_{name}", arrays[f"scaler.{name}"].item())
@@ -81,7 +81,7 @@ class GluonState:
 
     def _numbers(self) -> dict[str, float]:
         scales = {f"scaler.{name}": getattr(self._scaler, f"_{name}") for name in SCALES if self._scaler}
-        return {"updates": self._trainer._optimizer.num_update, **scales}
+        return {"updates": self._trainer.optimizer.num_update, **scales}
 
 
 def named(model: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ class KerasState:
     """The variables of a model and of its optimizer."""
 
     def __init__(self, model: Any, optimizer: Any) -> None:
-        rate = getattr(optimizer, "inner_optimizer", optimizer)._learning_rate
+        rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
         self._variables = named("model", model.variables) | named("optimizer", [*optimizer.variables, rate])
         numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
