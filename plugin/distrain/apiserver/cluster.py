@@ -17,11 +17,9 @@ from msgspec import Struct
 
 from distrain import console, kube
 from distrain.apiserver.access import access
-from distrain.apiserver.ahead import Ahead
-from distrain.apiserver.answers import decoded, refusal
 from distrain.apiserver.connection import JSON, NO_RETRY, Answer, Connection
-from distrain.apiserver.pages import Listing, PodListing, Sum, again
-from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version
+from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
+from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version, decoded, refusal
 from distrain.apiserver.target import Target, choose
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.pods import CountedPod
@@ -76,14 +74,22 @@ class Cluster:
         return self._access.server
 
     def version(self) -> str:
-        return self._get("/version", Version, "its version").git_version
+        return self.read_one("/version", Version, "its version").git_version
 
     def capabilities(self) -> Capabilities:
         return Capabilities(self.version(), tuple(api for group in GROUPS for api in self.served(group)))
 
     def served(self, group: str) -> list[str]:
         """Return the group's APIs as `group/version` and `group/version/Kind`; none if the cluster lacks the group."""
-        return list(self._served(group))
+        found = []
+        try:
+            versions = self.read_one(f"/apis/{group}", Group, f"the API group {group}").versions or []
+        except NotFoundError:
+            return []
+        for name in (version.group_version for version in versions):
+            resources = self.read_one(f"/apis/{name}", ResourceList, name).resources or ()
+            found += [name, *(f"{name}/{resource.kind}" for resource in resources if "/" not in resource.name)]
+        return found
 
     def begin_nodes(self) -> None:
         """Start to read the nodes in the background; `nodes` waits for them."""
@@ -131,17 +137,17 @@ class Cluster:
         return self._connections
 
     def deployments(self) -> list[kube.Workload]:
-        return self._list("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces")
+        return self.read_list("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces")
 
     def storage_classes(self) -> list[kube.StorageClass]:
-        return self._list("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes")
+        return self.read_list("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes")
 
     def namespaces(self) -> list[kube.Named]:
-        return self._list("/api/v1/namespaces", kube.Named, "namespaces")
+        return self.read_list("/api/v1/namespaces", kube.Named, "namespaces")
 
     def namespace(self, name: str) -> kube.Named:
         """Raises NotFoundError when the cluster has none of this name."""
-        return self._get(f"/api/v1/namespaces/{name}", kube.Named, f"namespace {name}")
+        return self.read_one(f"/api/v1/namespaces/{name}", kube.Named, f"namespace {name}")
 
     def user(self) -> str:
         """Return the user's name in the cluster; Kubernetes before 1.28 does not tell it (NotFoundError)."""
@@ -158,13 +164,14 @@ class Cluster:
         spec = {"resourceAttributes": attributes}
         return self._review("authorization", "SelfSubjectAccessReview", spec, "your rights").allowed
 
-    def read_list(self, path: str, item: type[T], what: str) -> list[T]:
+    def read_list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
         """Return the objects of a list; `what` names them in messages."""
-        return self._list(path, item, what)
+        return again(lambda: list(self._listing(path, item, what, query).items(self._connection)))
 
-    def read_one(self, path: str, answer: type[T], what: str) -> T:
-        """Raises NotFoundError when the cluster has no such object."""
-        return self._get(path, answer, what)
+    def read_one(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
+        """Return one object, or the answer to a question; raise NotFoundError if the cluster does not have it."""
+        body = None if question is None else json.dumps(question).encode()
+        return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer).decode, what, self.server)
 
     def read_metadata(self, path: str, what: str) -> kube.Named:
         """Return only an object's metadata; a Secret's content is not sent."""
@@ -175,13 +182,13 @@ class Cluster:
     def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
         """Raises NotFoundError when the cluster has none."""
         path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s/{name}"
-        return self._get(path, kube.Workload, f"{kind} {name}")
+        return self.read_one(path, kube.Workload, f"{kind} {name}")
 
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
         """Return a namespace's objects of a kind that creates pods; none if the cluster does not know the kind."""
         plural = f"{kind.lower()}s"
         try:
-            return self._list(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
+            return self.read_list(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
         except NotFoundError:
             return []
 
@@ -194,17 +201,17 @@ class Cluster:
 
     def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
         path = f"/api/v1/namespaces/{namespace}/pods"
-        return self._list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)
+        return self.read_list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)
 
     def warnings(self, namespace: str) -> list[kube.Event]:
         path = f"/api/v1/namespaces/{namespace}/events"
-        return self._list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
+        return self.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
 
     def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
         """Return a namespace's objects of one kind; none if the cluster does not know the kind."""
         root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
         try:
-            return self._list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
+            return self.read_list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
         except NotFoundError:
             return []
 
@@ -263,21 +270,6 @@ class Cluster:
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
         return self._connection.ask(path, json.dumps(body).encode(), NO_RETRY, method=method)
 
-    def _served(self, group: str) -> Iterator[str]:
-        try:
-            versions = self._get(f"/apis/{group}", Group, f"the API group {group}").versions or []
-        except NotFoundError:
-            return
-        for version in versions:
-            yield version.group_version
-            listing = self._get(f"/apis/{version.group_version}", ResourceList, version.group_version)
-            # Names with a slash are subresources such as mpijobs/status.
-            kinds = [resource.kind for resource in listing.resources or () if "/" not in resource.name]
-            yield from (f"{version.group_version}/{kind}" for kind in kinds)
-
-    def _list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
-        return again(lambda: list(self._listing(path, item, what, query).items(self._connection)))
-
     def _listing(self, path: str, item: type[T], what: str, query: dict[str, str]) -> Listing[T]:
         return Listing(self.server, path, item, what, query)
 
@@ -285,14 +277,7 @@ class Cluster:
         """Post a review of the user's identity or rights; the API server stores nothing."""
         version = f"{group}.k8s.io/v1"
         question = {"apiVersion": version, "kind": kind, "spec": spec}
-        return self._ask(f"/apis/{version}/{kind.lower()}s", Review, what, question).status
-
-    def _get(self, path: str, answer: type[T], what: str) -> T:
-        return self._ask(path, answer, what)
-
-    def _ask(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
-        body = None if question is None else json.dumps(question).encode()
-        return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer).decode, what, self.server)
+        return self.read_one(f"/apis/{version}/{kind.lower()}s", Review, what, question).status
 
 
 def connect(target: Target, say: Callable[[str], None] = console.say) -> Cluster:

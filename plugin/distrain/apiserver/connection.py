@@ -21,7 +21,7 @@ from distrain.apiserver import urls
 from distrain.apiserver.access import Access
 from distrain.apiserver.credentials import Credentials
 from distrain.errors import UnreachableError
-from distrain.kube.encoding import BEGINNING
+from distrain.kube.pods import BEGINNING
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 10

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -18,13 +19,10 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec.structs import replace
 
-from distrain.apiserver.ahead import Ahead
-from distrain.apiserver.answers import decoded, refusal
 from distrain.apiserver.connection import JSON, Answer, Backoff, Connection
-from distrain.apiserver.responses import Page, PageMetadata
+from distrain.apiserver.responses import Page, PageMetadata, decoded, refusal
 from distrain.errors import UnreachableError
-from distrain.kube.encoding import BEGINNING, MAGIC, PROTOBUF
-from distrain.kube.pods import CountedPod
+from distrain.kube.pods import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
 # The API server keeps a list's state for minutes. A list that expires this often is read too slowly.
@@ -138,6 +136,30 @@ class PodListing(Listing[CountedPod]):
 
     def _next_token(self, answer: Answer) -> str | None:
         return self._decoded(answer, _protobuf().next_token) if _is_protobuf(answer) else super()._next_token(answer)
+
+
+class Ahead(threading.Thread):
+    """A thread that makes one call."""
+
+    def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
+        super().__init__(daemon=True)
+        self._call: Callable[[], Any] = partial(call, *arguments)
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Any:
+        """Return what the call returned, or raise what it raised."""
+        self.join()
+        if self._error:
+            raise self._error
+        return self._result
 
 
 def _next_token(page: memoryview) -> str | None:

@@ -1,16 +1,22 @@
-"""Responses of an API server as typed structs: versions, API groups, reviews of access, and pages of lists.
+"""Decode an API server's responses, and convert error responses to exceptions.
 
-As in `kube`, a struct has only the fields that the plugin uses, each with a default. Only commands that ask a cluster
-import this module.
+The responses are versions, API groups, reviews of access, and pages of lists. As in `kube`, a struct has only the
+fields that the plugin reads, each with a default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import msgspec
 from msgspec import Struct, field
 
+from distrain.apiserver.connection import NEXT_STEP, Answer
+from distrain.errors import DistrainError, ForbiddenError, NotFoundError, UnreachableError
 from distrain.kube.objects import Kube
+
+T = TypeVar("T")
 
 
 class User(Kube):
@@ -18,7 +24,7 @@ class User(Kube):
 
 
 class ReviewStatus(Kube):
-    """What the cluster answers to a review: who asks, or whether they may."""
+    """The answer to a review: the user's name, or whether the user has a right."""
 
     user_info: User = field(default_factory=User)
     allowed: bool = False
@@ -65,3 +71,35 @@ class Page(Struct, Generic[Item], rename="camel"):
 
     items: list[Item] | None = None
     metadata: PageMetadata = field(default_factory=PageMetadata)
+
+
+def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server: str) -> T:
+    """Decode a response's body; raise the matching error for an error status.
+
+    `what` names the requested object in messages.
+    """
+    if answer.status not in (200, 201):
+        raise refusal(answer, what, server)
+    try:
+        return decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreachableError(f"{server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
+
+
+def refusal(answer: Answer, what: str, server: str) -> DistrainError:
+    status, words = answer.status, _message(bytes(answer.body))
+    if status == 404:
+        return NotFoundError(f"{what}: {words}")
+    if status == 401:
+        return UnreachableError(f"the cluster at {server} does not accept your credentials; {NEXT_STEP}")
+    if status == 403:
+        return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows `list` on them")
+    return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; try again")
+
+
+def _message(body: bytes) -> str:
+    """Return the message of a Kubernetes Status, or the first 200 bytes of another body, as from a proxy."""
+    try:
+        return msgspec.json.decode(body, type=Status).message or "no reason given"
+    except msgspec.DecodeError:
+        return " ".join(body[:200].decode(errors="replace").split())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct, field
 
 from distrain import kube
+from distrain.kube.pod_spec import Reference
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels
 from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
@@ -16,6 +18,9 @@ from distrain.workload.manifest import Job
 
 # The controller manager creates these in each namespace.
 GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})
+
+
+Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
 
 
 class Dependencies(Struct, frozen=True):
@@ -34,6 +39,10 @@ class Dependencies(Struct, frozen=True):
     storage_classes: Mapping[str, kube.StorageClass] | None = None
     missing: frozenset[ObjectName] = frozenset()
     unseen: Sequence[str] = field(default_factory=list)
+
+
+def by_name(items: Sequence[Named] | None) -> dict[str, Named] | None:
+    return None if items is None else {item.metadata.name: item for item in items}
 
 
 def namespace_of(job: Job, namespace: str) -> str:
@@ -82,5 +91,5 @@ def _of_volume(volume: kube.TemplateVolume) -> Iterator[ObjectName]:
         yield from _needed("ConfigMap", source.config_map)
 
 
-def _needed(kind: str, reference: kube.Reference | None) -> Iterable[ObjectName]:
+def _needed(kind: str, reference: Reference | None) -> Iterable[ObjectName]:
     return [(kind, reference.name)] if reference and reference.name and not reference.optional else []

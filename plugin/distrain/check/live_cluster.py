@@ -13,7 +13,7 @@ from distrain.admission.priority import priority_classes_of
 from distrain.apiserver.cluster import Cluster
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
-from distrain.check.dependencies import Dependencies, foreign_claims, namespace_of, references
+from distrain.check.dependencies import Dependencies, by_name, foreign_claims, namespace_of, references
 from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
@@ -103,18 +103,18 @@ class _Reader(Struct):
         if not priority_classes_of(job):
             return {}
         path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        return _by_name(self.listed(path, PriorityClass, "PriorityClasses"))
+        return by_name(self.listed(path, PriorityClass, "PriorityClasses"))
 
     def claims(self, job: Job) -> dict[str, PersistentVolumeClaim] | None:
         if not foreign_claims(job):
             return {}
         what = f"persistent volume claims of namespace {self.namespace}"
-        return _by_name(self.listed(f"{self.path}/persistentvolumeclaims", PersistentVolumeClaim, what))
+        return by_name(self.listed(f"{self.path}/persistentvolumeclaims", PersistentVolumeClaim, what))
 
     def volumes(self, claims: Mapping[str, PersistentVolumeClaim]) -> dict[str, PersistentVolume] | None:
         if not claims:
             return {}
-        return _by_name(self.listed("/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"))
+        return by_name(self.listed("/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"))
 
     def storage_classes(
         self, job: Job, claims: Mapping[str, PersistentVolumeClaim]
@@ -123,7 +123,7 @@ class _Reader(Struct):
         if not claims and not any(volume.ephemeral for volume in volumes):
             return {}
         path = "/apis/storage.k8s.io/v1/storageclasses"
-        return _by_name(self.listed(path, kube.StorageClass, "storage classes"))
+        return by_name(self.listed(path, kube.StorageClass, "storage classes"))
 
     def missing(self, job: Job) -> Iterator[ObjectName]:
         for kind, name in references(job):
@@ -149,13 +149,6 @@ def _or_none(ask: Callable[[], T]) -> T | None:
         return ask()
     except NotFoundError:
         return None
-
-
-Kept = TypeVar("Kept", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
-
-
-def _by_name(items: Sequence[Kept] | None) -> dict[str, Kept] | None:
-    return None if items is None else {item.metadata.name: item for item in items}
 
 
 def _selects_namespaces(job: Job) -> bool:

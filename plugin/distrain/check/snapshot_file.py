@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.admission.priority import priority_classes_of
 from distrain.check.cluster_state import ClusterState, over, take
-from distrain.check.dependencies import Dependencies, foreign_claims, namespace_of, references
+from distrain.check.dependencies import Dependencies, by_name, foreign_claims, namespace_of, references
 from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.errors import ValuesError
@@ -131,10 +131,10 @@ def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
         namespaces=None if named is None else {each.metadata.name: each.metadata.labels or {} for each in named},
         quotas=of("ResourceQuota", ResourceQuota, is_in_namespace=True),
         limit_ranges=of("LimitRange", LimitRange, is_in_namespace=True),
-        priority_classes=_by_name(of("PriorityClass", PriorityClass)),
-        claims=_by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
-        volumes=_by_name(of("PersistentVolume", PersistentVolume)),
-        storage_classes=_by_name(of("StorageClass", kube.StorageClass)),
+        priority_classes=by_name(of("PriorityClass", PriorityClass)),
+        claims=by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
+        volumes=by_name(of("PersistentVolume", PersistentVolume)),
+        storage_classes=by_name(of("StorageClass", kube.StorageClass)),
         unseen=list(_not_in_file(found, job)),
     )
 
@@ -152,10 +152,3 @@ def _not_in_file(found: Contents, job: Job) -> Iterator[str]:
         yield f"{', '.join(kinds)} (not in the file)"
     if names := [f"{kind} {name}" for kind, name in references(job)]:
         yield f"whether these are there: {', '.join(names)}"
-
-
-Kept = TypeVar("Kept", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
-
-
-def _by_name(items: Sequence[Kept] | None) -> dict[str, Kept] | None:
-    return None if items is None else {item.metadata.name: item for item in items}

@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from distrain.commands.imports import import_msgspec
-from distrain.commands.request import Request, text_of
+from distrain.commands.request import Request, import_msgspec, text_of
 from distrain.errors import ValuesError
 
 

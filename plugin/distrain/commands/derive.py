@@ -6,8 +6,7 @@ import argparse
 import json
 
 from distrain import console
-from distrain.commands.imports import import_msgspec
-from distrain.commands.request import NO_NODES, Request
+from distrain.commands.request import NO_NODES, Request, import_msgspec
 from distrain.errors import ValuesError
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-# YAML written by hand has bare numbers where the API server writes strings.
-Quantity = str | int | float
-Amounts = dict[str, Quantity]
+from distrain.kube.quantities import Amounts
 
 
 class Kube(Struct, rename="camel", gc=False):

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import field
 
-from distrain.kube.objects import Amounts, Kube, Metadata, Resources
-from distrain.kube.selectors import LabelSelector, NodeSelector
+from distrain.kube.objects import Kube, Metadata, Resources
+from distrain.kube.placement import Affinity, Toleration, TopologySpreadConstraint
+from distrain.kube.quantities import Amounts
 from distrain.kube.storage import ClaimTemplate
 
 
@@ -30,47 +31,6 @@ class Container(Kube):
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[Port] | None = None
-
-
-class Toleration(Kube):
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-
-
-class NodeAffinity(Kube):
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-
-
-class PodTerm(Kube):
-    topology_key: str = ""
-    label_selector: LabelSelector | None = None
-    namespaces: list[str] | None = None
-    namespace_selector: LabelSelector | None = None
-    match_label_keys: list[str] | None = None
-    mismatch_label_keys: list[str] | None = None
-
-
-class PodAffinity(Kube):
-    required: list[PodTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-
-
-class Affinity(Kube):
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
-
-
-class TopologySpreadConstraint(Kube):
-    topology_key: str = ""
-    when_unsatisfiable: str = ""
-    max_skew: int = 1
-    min_domains: int | None = None
-    label_selector: LabelSelector | None = None
-    match_label_keys: list[str] | None = None
-    node_affinity_policy: str | None = None
-    node_taints_policy: str | None = None
 
 
 class Claim(Kube):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import field
 
-from distrain.kube.objects import Amounts, Condition, Kube, Metadata, Resources
+from distrain.kube.objects import Condition, Kube, Metadata, Resources
 from distrain.kube.pod_spec import PodSpec
+from distrain.kube.quantities import Amounts
 
 
 class Waiting(Kube):

@@ -11,6 +11,10 @@ from typing import Protocol
 
 from distrain import kube
 
+# The content type of a list in protobuf, its first bytes, and the number of bytes within which its metadata ends.
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+MAGIC = b"k8s\0"
+BEGINNING = 4096
 DAEMON_SET = "DaemonSet"
 # Only the mirror pod of a static pod has this annotation; the pod's manifest is a file on the node.
 MIRROR = "kubernetes.io/config.mirror"

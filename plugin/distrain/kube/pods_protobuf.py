@@ -11,8 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube.encoding import BEGINNING, MAGIC
-from distrain.kube.pods import DAEMON_SET, MIRROR, Kind, is_infeasible
+from distrain.kube.pods import BEGINNING, DAEMON_SET, MAGIC, MIRROR, Kind, is_infeasible
 from distrain.kube.protobuf import ALL, FEW
 
 # Numbers of fields of an Unknown and of a list, in the order in which the API server writes them.

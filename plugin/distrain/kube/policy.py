@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from distrain.kube.objects import Amounts, Kube, Metadata
+from distrain.kube.objects import Kube, Metadata
+from distrain.kube.quantities import Amounts
 
 
 class ScopedRequirement(Kube):

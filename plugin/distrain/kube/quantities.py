@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from distrain import kube
 
+# YAML written by hand has bare numbers where the API server writes strings.
+Quantity = str | int | float
+Amounts = dict[str, Quantity]
 Units = dict[str, int]
 
 BINARY_SUFFIXES = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
@@ -33,7 +36,7 @@ def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
 
 
 @lru_cache(maxsize=4096)
-def units(resource: str, quantity: kube.Quantity) -> int:
+def units(resource: str, quantity: Quantity) -> int:
     """Return a quantity such as "1500m" or "2Gi" as an integer: millicores for cpu, otherwise whole units.
 
     Raises ValueError for anything else than a quantity.
@@ -42,7 +45,7 @@ def units(resource: str, quantity: kube.Quantity) -> int:
 
 
 @lru_cache(maxsize=4096)
-def thousandths(quantity: kube.Quantity) -> int:
+def thousandths(quantity: Quantity) -> int:
     """Return a quantity in thousandths, rounded up; raise ValueError for anything else than a quantity."""
     found = QUANTITY.fullmatch(str(quantity))
     if not found:
@@ -69,7 +72,7 @@ def rounded_down(resource: str, amount: int) -> str:
     return f"{math.floor(amount / size * 10) / 10:g}{suffix}"
 
 
-def all_units(quantities: kube.Amounts | None) -> Units:
+def all_units(quantities: Amounts | None) -> Units:
     return {resource: units(resource, quantity) for resource, quantity in (quantities or {}).items()}
 
 
@@ -83,7 +86,7 @@ def allocatable_of(node: kube.Node, resource: str) -> int:
     return units(resource, (_given(node) or {}).get(resource, 0))
 
 
-def all_thousandths(quantities: kube.Amounts | None) -> Units:
+def all_thousandths(quantities: Amounts | None) -> Units:
     return {resource: thousandths(quantity) for resource, quantity in (quantities or {}).items()}
 
 
@@ -97,7 +100,7 @@ def _suffixes(resource: str) -> tuple[tuple[str, int], ...]:
     return BINARY_SUFFIXES if in_bytes else ()
 
 
-def _given(node: kube.Node) -> kube.Amounts | None:
+def _given(node: kube.Node) -> Amounts | None:
     """Return the node's allocatable amounts, or its capacity if it reports no allocatable amounts."""
     status = node.status
     return status.capacity if status.allocatable is None else status.allocatable

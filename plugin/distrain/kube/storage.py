@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from distrain.kube.objects import Amounts, Kube, Metadata, ObjectReference, Resources
+from distrain.kube.objects import Kube, Metadata, ObjectReference, Resources
+from distrain.kube.quantities import Amounts
 from distrain.kube.selectors import LabelSelector, NodeSelector
 
 

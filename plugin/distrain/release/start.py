@@ -27,7 +27,7 @@ LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_worke
 SPEAKERS = ("launcher", "chief", "master")
 
 
-class StartFailure(Struct, frozen=True):
+class Failure(Struct, frozen=True):
     """Why a pod or the job does not start. `final` means that waiting cannot help."""
 
     about: str
@@ -64,21 +64,21 @@ def lasting(job: Job) -> list[PodRole]:
     return [role for role in job.roles if role.name != KEYGEN]
 
 
-def start_failures(found: JobState, job: Job, s3_secret: str) -> Iterator[StartFailure]:
+def failures(found: JobState, job: Job, s3_secret: str) -> Iterator[Failure]:
     """Yield each reason why the job does not start; `about` identifies a reason across calls.
 
     `s3_secret` is the value s3.secretName, the only Secret of the pods with a value of its own.
     """
     for state in found.states:
         if failed := _condition(state, "Failed"):
-            yield StartFailure("job", _last_words(found.pods) or f"the job failed: {_line(failed.message)}", final=True)
+            yield Failure("job", _last_words(found.pods) or f"the job failed: {_line(failed.message)}", final=True)
     for event in _events_of(found.states[0].metadata.uid, found.events):
         if (event.reason or "").endswith(REJECTED):
-            yield StartFailure("job", f"the operator rejects the job: {_line(event.message)}", final=True)
+            yield Failure("job", f"the operator rejects the job: {_line(event.message)}", final=True)
     for pod in found.pods:
         yield from _pod_failures(pod, s3_secret)
         if pod.status.phase == "Failed" and _role(pod) == WORKER and job.resources[0].kind in LEAVES_FAILED_WORKERS:
-            yield StartFailure(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
+            yield Failure(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
 
 
 def unschedulable(found: JobState) -> str | None:
@@ -100,7 +100,7 @@ def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[
     ]
 
 
-def _pod_failures(pod: kube.Pod, s3_secret: str) -> Iterator[StartFailure]:
+def _pod_failures(pod: kube.Pod, s3_secret: str) -> Iterator[Failure]:
     name = pod.metadata.name
     for status in _statuses(pod):
         waiting = status.state and status.state.waiting
@@ -108,11 +108,11 @@ def _pod_failures(pod: kube.Pod, s3_secret: str) -> Iterator[StartFailure]:
             continue
         about, final = f"{name}/{status.name}", waiting.reason in HOPELESS_REASONS
         if waiting.reason in IMAGE_REASONS:
-            yield StartFailure(about, _cannot_pull(status, waiting, pod), final)
+            yield Failure(about, _cannot_pull(status, waiting, pod), final)
         elif waiting.reason in CONFIG_REASONS:
-            yield StartFailure(about, _cannot_start(waiting, pod, s3_secret))
+            yield Failure(about, _cannot_start(waiting, pod, s3_secret))
         elif waiting.reason == "CrashLoopBackOff":
-            yield StartFailure(about, f"{name}: starts and ends again and again: {_end(status)}; see its log")
+            yield Failure(about, f"{name}: starts and ends again and again: {_end(status)}; see its log")
 
 
 def _failure(pod: kube.Pod) -> str:

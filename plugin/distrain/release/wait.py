@@ -10,15 +10,7 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, NotFoundError, StartError, UnreachableError
-from distrain.release.start import (
-    JobState,
-    StartFailure,
-    has_started,
-    own_pods,
-    progress,
-    start_failures,
-    unschedulable,
-)
+from distrain.release.start import Failure, JobState, failures, has_started, own_pods, progress, unschedulable
 from distrain.workload.manifest import Job
 
 POLL_SECONDS = 1.5
@@ -43,7 +35,7 @@ class Patience(Struct):
 
     since: dict[str, float] = field(default_factory=dict)
 
-    def exhausted(self, found: Iterable[StartFailure], now: float) -> StartFailure | None:
+    def exhausted(self, found: Iterable[Failure], now: float) -> Failure | None:
         """Return the first failure that is final or has lasted GRACE_SECONDS, otherwise None.
 
         A failure that is no longer found is forgotten. `now` is in seconds, from a monotonic clock.
@@ -67,7 +59,7 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
     for found in _polled(cluster, followed):
         if has_started(found, job):
             return
-        if failure := patience.exhausted(start_failures(found, job, followed.s3_secret), time.monotonic()):
+        if failure := patience.exhausted(failures(found, job, followed.s3_secret), time.monotonic()):
             raise StartError(failure.words)
         line = progress(found, job)
         if line != told:

@@ -33,7 +33,7 @@ class RoleConstraints(Struct, frozen=True):
     beside: Affinity | None = None
     keys: frozenset[str] = frozenset()
 
-    def counts_for_affinity(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
+    def meets_affinity(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
         """Tell whether a pod counts for this role's affinity: the pod must match every term."""
         return bool(self.affinity) and all(term.matches(namespace, namespaces, labels) for term in self.affinity)
 
@@ -84,10 +84,8 @@ def unknown_labels(job: Job) -> Iterator[str]:
     for role in job.roles:
         affinity = role.spec.affinity or kube.Affinity()
         of_pods = [each for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if each]
-        rules: list[kube.PodTerm | kube.TopologySpreadConstraint] = [
-            term for each in of_pods for term in each.required or ()
-        ]
-        rules += _spread(role)
+        terms = [term for each in of_pods for term in each.required or ()]
+        rules: list[kube.PodTerm | kube.TopologySpreadConstraint] = [*terms, *_spread(role)]
         for key in sorted({key for rule in rules for key in _label_keys(rule)} & varying):
             yield f"label {key} in the rules of the {role.name}"
 

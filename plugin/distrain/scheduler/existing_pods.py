@@ -48,7 +48,7 @@ def add_running(
 ) -> None:
     """Add a pod that has a node; `anti_affinity` is the pod's own."""
     name, labels, namespace = node.metadata.name, pod.labels, pod.namespace
-    if role.counts_for_affinity(namespace, job.namespaces, labels):
+    if role.meets_affinity(namespace, job.namespaces, labels):
         existing.affinity.add(name)
     for number, term in enumerate(role.anti_affinity):
         if term.matches(namespace, job.namespaces, labels):

@@ -59,9 +59,7 @@ def affinity(
         return None
     keys = tuple(dict.fromkeys(term.key for term in role.affinity))
     roles = frozenset(
-        name
-        for name, other in job.roles.items()
-        if role.counts_for_affinity(job.namespace, job.namespaces, other.labels)
+        name for name, other in job.roles.items() if role.meets_affinity(job.namespace, job.namespaces, other.labels)
     )
     return Affinity(keys, roles, {key: _domains(existing.affinity, key, nodes) for key in keys})
 

@@ -210,9 +210,7 @@ class _Bounds:
 
     def _no_domain_holds(self) -> bool:
         """Tell whether a group of pods that must share one domain fits in no domain."""
-        groups = {
-            rules.affinity for role, rules in enumerate(self._problem.rules) if rules.affinity and role in self._roles
-        }
+        groups = {rule for role in self._roles if (rule := self._problem.rules[role].affinity)}
         return any(
             self._closed(affinity) and not any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
             for affinity in groups
@@ -220,9 +218,8 @@ class _Bounds:
 
     def _closed(self, affinity: AffinityRule) -> bool:
         """Tell whether all pods that an affinity counts also have it, so that they share one domain."""
-        return affinity.first and all(
-            self._problem.rules[role].affinity == affinity for role in self._counted(affinity)
-        )
+        rules = self._problem.rules
+        return affinity.first and all(rules[role].affinity == affinity for role in self._counted(affinity))
 
     def _members(self, affinity: AffinityRule) -> list[int]:
         return [role for role in self._roles if self._problem.rules[role].affinity == affinity]
@@ -251,12 +248,8 @@ class _Bounds:
     def _one_affinity(self) -> AffinityRule | None:
         """Return the affinity if it is the job's only rule and the first pod may open a domain, otherwise None."""
         found = {rules for rules in self._problem.rules if rules != Rules()}
-        affinity = [
-            rules.affinity
-            for rules in found
-            if rules.affinity and rules.affinity.first and rules == Rules(rules.affinity)
-        ]
-        return affinity[0] if len(found) == len(affinity) == 1 else None
+        stated = [each.affinity for each in found if each.affinity and each == Rules(each.affinity)]
+        return stated[0] if len(found) == len(stated) == 1 and stated[0].first else None
 
     def _one_spread(self) -> int | None:
         """Return the only role with rules if its only rule is one spread constraint on itself, otherwise None."""

@@ -212,9 +212,8 @@ class _Compaction:
             for other in sorted(self._numbers(rule.roles))
             if not self._is_exclusive(rule.key, self.number[role.name], other)
         )
-        return Rules(
-            affinity, anti_affinity, tuple(map(self._spread, [role] * len(role.spread), range(len(role.spread))))
-        )
+        spread = tuple(self._spread(role, number) for number in range(len(role.spread)))
+        return Rules(affinity, anti_affinity, spread)
 
     def _spread(self, role: Role, number: int) -> SpreadRule:
         rule = role.spread[number]

@@ -60,7 +60,7 @@ class Pruning:
             ready = [
                 (place, role)
                 for place, role in waiting
-                if first[role] or self._may_meet_affinity(state, self._problem.rules[role], place, opened)
+                if first[role] or self._may_meet(state, self._problem.rules[role], place, opened)
             ]
             for place, role in ready:
                 found[place].append(role)
@@ -70,9 +70,7 @@ class Pruning:
             done = set(ready)
             waiting = [pair for pair in waiting if pair not in done]
 
-    def _may_meet_affinity(
-        self, state: State, rules: Rules, place: Place, opened: set[tuple[int, int, Spot | None]]
-    ) -> bool:
+    def _may_meet(self, state: State, rules: Rules, place: Place, opened: set[tuple[int, int, Spot | None]]) -> bool:
         return rules.affinity is None or all(
             self._states.value(state, census, place.cell, place.spot) > 0
             or self._states.domain(census, place) in opened

@@ -115,7 +115,7 @@ def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
         beside = _beside_present(affinity, admitting, found)
         if not affinity.roles:
             admitting &= beside
-        if len(beside) >= len(admitting) or _always_near(role, affinity, admitting, roles, found):
+        if len(beside) >= len(admitting) or _is_tied(role, affinity, admitting, roles, found):
             affinity = None
     spread = tuple(rule for rule in spread if rule.roles)
     return replace(role, nodes=admitting, affinity=affinity, spread=spread)
@@ -144,9 +144,7 @@ def _beside_present(affinity: Affinity, admitting: frozenset[str], found: Labels
     return admitting
 
 
-def _always_near(
-    role: Role, affinity: Affinity, admitting: frozenset[str], roles: Sequence[Role], found: Labels
-) -> bool:
+def _is_tied(role: Role, affinity: Affinity, admitting: frozenset[str], roles: Sequence[Role], found: Labels) -> bool:
     """Tell whether the pods that the affinity counts can only be in one domain, which the first of them opens."""
     if role.name not in affinity.roles or any(affinity.present.values()):
         return False

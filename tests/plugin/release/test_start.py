@@ -9,16 +9,7 @@ import pytest
 import yaml
 
 from distrain import kube
-from distrain.release.start import (
-    JobState,
-    StartFailure,
-    has_started,
-    lasting,
-    own_pods,
-    progress,
-    start_failures,
-    unschedulable,
-)
+from distrain.release.start import Failure, JobState, failures, has_started, lasting, own_pods, progress, unschedulable
 from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.objects import Object, mpi_job, mx_job, plain, pytorch_job, tf_job
 
@@ -77,8 +68,8 @@ def _sight(*pods: dict[str, Any], condition: str = "", message: str = "", events
     )
 
 
-def _troubles(sight: JobState) -> list[StartFailure]:
-    return list(start_failures(sight, MPI, s3_secret="s3"))
+def _troubles(sight: JobState) -> list[Failure]:
+    return list(failures(sight, MPI, s3_secret="s3"))
 
 
 def test_job_has_started_when_launcher_and_all_workers_run() -> None:
@@ -245,7 +236,7 @@ def test_failed_worker_is_final() -> None:
 
     (trouble,) = _troubles(_sight(_running("launcher"), failed))
 
-    assert trouble == StartFailure("run1-worker-0", "run1-worker-0: failed: sshd: no key (exit code 1)", final=True)
+    assert trouble == Failure("run1-worker-0", "run1-worker-0: failed: sshd: no key (exit code 1)", final=True)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +252,7 @@ def test_failed_job_is_reported_in_the_launchers_last_words(message: str, words:
 
     (trouble,) = _troubles(_sight(launcher, condition="Failed", message="BackoffLimitExceeded"))
 
-    assert trouble == StartFailure("job", words, final=True)
+    assert trouble == Failure("job", words, final=True)
 
 
 def test_failed_job_without_last_words_is_reported_in_the_operators() -> None:
@@ -281,7 +272,7 @@ def test_job_that_the_operator_rejects_is_final() -> None:
     of_an_older_job = _event("other", "ValidationError", "old")
 
     assert _troubles(_sight(events=[rejected])) == [
-        StartFailure("job", "the operator rejects the job: Found validation errors: spec", final=True)
+        Failure("job", "the operator rejects the job: Found validation errors: spec", final=True)
     ]
     assert _troubles(_sight(events=[of_an_older_job])) == []
 
@@ -348,9 +339,9 @@ def test_workers_job_that_failed_ends_a_plain_job() -> None:
     failed = {"status": {"conditions": [{"type": "Failed", "status": "True", "message": "Pod failed: exit code 3"}]}}
     states = [*sight.states, msgspec.convert(failed, kube.Workload)]
 
-    found = list(start_failures(JobState(states, sight.pods, []), _job(*plain(workers=1)), s3_secret=""))
+    found = list(failures(JobState(states, sight.pods, []), _job(*plain(workers=1)), s3_secret=""))
 
-    assert found == [StartFailure("job", "the job failed: Pod failed: exit code 3", final=True)]
+    assert found == [Failure("job", "the job failed: Pod failed: exit code 3", final=True)]
 
 
 def test_pods_that_the_workers_job_may_not_make_are_reported() -> None:
@@ -366,7 +357,7 @@ def test_pods_that_the_workers_job_may_not_make_are_reported() -> None:
 def test_failed_pod_that_its_operator_may_replace_is_no_failure_yet() -> None:
     failed = _pod("worker", {"state": {"terminated": _ended(1, "boom")}}, phase="Failed")
 
-    assert list(start_failures(_sight(failed), _job(pytorch_job(workers=1)), s3_secret="")) == []
+    assert list(failures(_sight(failed), _job(pytorch_job(workers=1)), s3_secret="")) == []
 
 
 def test_failed_job_without_a_launcher_is_reported_in_the_last_words_of_a_rank_that_failed() -> None:
@@ -374,9 +365,9 @@ def test_failed_job_without_a_launcher_is_reported_in_the_last_words_of_a_rank_t
     failed = _pod("worker", {"state": {"terminated": _ended(1, "distrain: data.uri: no bucket")}}, phase="Failed")
     sight = _sight(stopped, failed, condition="Failed", message="exit code 1")
 
-    (trouble,) = start_failures(sight, _job(pytorch_job(workers=2)), s3_secret="")
+    (trouble,) = failures(sight, _job(pytorch_job(workers=2)), s3_secret="")
 
-    assert trouble == StartFailure("job", "data.uri: no bucket", final=True)
+    assert trouble == Failure("job", "data.uri: no bucket", final=True)
 
 
 def test_launchers_last_words_come_before_those_of_workers() -> None:
@@ -384,7 +375,7 @@ def test_launchers_last_words_come_before_those_of_workers() -> None:
     launcher = _pod("launcher", {"state": {"terminated": _ended(1, "out of memory")}}, phase="Failed")
     sight = _sight(worker, launcher, condition="Failed")
 
-    assert next(start_failures(sight, _job(*plain(workers=1)), s3_secret="")).words == "out of memory"
+    assert next(failures(sight, _job(*plain(workers=1)), s3_secret="")).words == "out of memory"
 
 
 def test_job_that_training_operator_rejects_is_final() -> None:

@@ -13,7 +13,7 @@ import yaml
 from distrain import kube
 from distrain.errors import ForbiddenError, NotFoundError, StartError, UnreachableError
 from distrain.release import wait
-from distrain.release.start import StartFailure
+from distrain.release.start import Failure
 from distrain.release.wait import Followed, Patience, until_started
 from distrain.workload.manifest import from_manifest
 from tests.plugin.objects import JOB, mpi_job, plain
@@ -109,7 +109,7 @@ def test_pull_that_goes_on_failing_ends_the_wait(clock: FakeClock) -> None:
 
 
 def test_trouble_that_went_away_starts_anew() -> None:
-    patience, trouble = Patience(), StartFailure("pod", "words")
+    patience, trouble = Patience(), Failure("pod", "words")
 
     assert patience.exhausted([trouble], now=0) is None
     assert patience.exhausted([], now=15) is None
@@ -119,7 +119,7 @@ def test_trouble_that_went_away_starts_anew() -> None:
 
 
 def test_final_trouble_is_not_waited_for() -> None:
-    trouble = StartFailure("pod", "words", final=True)
+    trouble = Failure("pod", "words", final=True)
 
     assert Patience().exhausted([trouble], now=0) == trouble
 
