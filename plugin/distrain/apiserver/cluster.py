@@ -187,10 +187,7 @@ class Cluster:
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
         """Return a namespace's objects of a kind that creates pods; none if the cluster does not know the kind."""
         plural = f"{kind.lower()}s"
-        try:
-            return self.read_list(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
-        except NotFoundError:
-            return []
+        return self._list_if_served(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
 
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
         return self._labelled_pods(namespace, f"app.kubernetes.io/instance={release}")
@@ -210,8 +207,11 @@ class Cluster:
     def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
         """Return a namespace's objects of one kind; none if the cluster does not know the kind."""
         root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
+        return self._list_if_served(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
+
+    def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
         try:
-            return self.read_list(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
+            return self.read_list(path, item, what)
         except NotFoundError:
             return []
 

@@ -161,9 +161,8 @@ class Request:
             from distrain.derive.measured import measured
 
             found, namespace = snapshot_file.read_file(path), namespace_alone(self.options.namespace)
-            return lambda render, gpu_resource: measured(
-                found.nodes, over(found.pods), namespace, render(), gpu_resource
-            )
+            nodes, pods = found.nodes, over(found.pods)
+            return lambda render, gpu_resource: measured(nodes, pods, namespace, render(), gpu_resource)
         return None
 
 

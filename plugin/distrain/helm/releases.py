@@ -59,9 +59,9 @@ class Releases:
 
     def status(self, name: str, target: Target) -> str | None:
         """Return the status of a release, or None when the name is free."""
-        helm = Command(executable=self._executable, **_place(target))
+        command = ["status", name, "--output", "json", "--namespace", target.namespace]
         try:
-            status = asyncio.run(helm.status(name, namespace=target.namespace))
+            status = json.loads(self._run(command, target))
         except ReleaseNotFoundError:
             return None
         except Error as error:

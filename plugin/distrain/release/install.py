@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from distrain.errors import DistrainError, HelmError, NameInUseError
+from distrain.errors import DistrainError, NameInUseError
 from distrain.release import namespace
 from distrain.release.namespace import MadeNamespace
-from distrain.release.transaction import Release, Tools, all_or_nothing, follow_up
+from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
 from distrain.release.wait import Followed
 
 if TYPE_CHECKING:  # as in transaction.py
@@ -38,14 +38,7 @@ def install(
         return _take_back(tools, release, operation, made)
 
     with all_or_nothing(tools, take_back, f"{release.name}: is left as it is; {remains(release)}"):
-        follow_up(tools, _install(tools.helm, release, operation), followed)
-
-
-def _install(helm: Releases, release: Release, operation: Operation) -> str:
-    try:
-        return helm.install(release.name, release.source, release.target, operation)
-    except HelmError as error:
-        raise HelmError(f"{release.name}: Helm could not install it: {error}") from error
+        carry_out(tools, "install", release, operation, followed)
 
 
 def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:

@@ -16,7 +16,7 @@ from distrain.helm.program import Source
 from distrain.release.wait import Followed, until_started
 
 if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` changes nothing
-    from distrain.helm.releases import Releases
+    from distrain.helm.releases import Operation, Releases
 
 # Errors that undo a change: Helm failed, or the job cannot start.
 FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
@@ -118,8 +118,13 @@ def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str)
         raise
 
 
-def follow_up(tools: Tools, notes: str, followed: Followed | None) -> None:
-    """Print the notes of a change that Helm has made; with `followed`, wait until the job has started."""
+def carry_out(tools: Tools, verb: str, release: Release, operation: Operation, followed: Followed | None) -> None:
+    """Let Helm "install" or "upgrade" the release, and print its notes; with `followed`, wait until the job starts."""
+    change: Callable[..., str] = getattr(tools.helm, verb)
+    try:
+        notes = change(release.name, release.source, release.target, operation)
+    except HelmError as error:
+        raise HelmError(f"{release.name}: Helm could not {verb} it: {error}") from error
     tools.interrupts.check()
     tools.answer(notes)
     if followed:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from distrain.errors import DistrainError, HelmError
+from distrain.errors import DistrainError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
 from distrain.release.plan import Plan
-from distrain.release.transaction import Release, Tools, all_or_nothing, follow_up
+from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
 from distrain.release.wait import Followed
 
 
@@ -27,14 +27,7 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
             _end(tools, release, planned)
             ended = True
             tools.interrupts.check()
-        follow_up(tools, _upgrade(tools, release, operation), followed)
-
-
-def _upgrade(tools: Tools, release: Release, operation: Operation) -> str:
-    try:
-        return tools.helm.upgrade(release.name, release.source, release.target, operation)
-    except HelmError as error:
-        raise HelmError(f"{release.name}: Helm could not upgrade it: {error}") from error
+        carry_out(tools, "upgrade", release, operation, followed)
 
 
 def _end(tools: Tools, release: Release, planned: Plan) -> None:
