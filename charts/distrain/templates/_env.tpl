@@ -118,7 +118,7 @@ distrain.env.s3
 - name: {{ $key }}
   valueFrom:
     secretKeyRef:
-      name: {{ $s3.secretName }}
+      name: {{ $s3.secretName | quote }}
       key: {{ $key }}
       {{- if eq $key "AWS_SESSION_TOKEN" }}
       optional: true

@@ -51,10 +51,10 @@ distrain.gang.schedulingPolicy
 schedulingPolicy:
   minAvailable: {{ include "distrain.job.pods" . }}
   {{- with .Values.gang.queue }}
-  queue: {{ . }}
+  queue: {{ . | quote }}
   {{- end }}
   {{- with .Values.gang.priorityClass }}
-  priorityClass: {{ . }}
+  priorityClass: {{ . | quote }}
   {{- end }}
 {{- end -}}
 {{- end }}
@@ -65,9 +65,9 @@ distrain.gang.jobLabels
 */}}
 {{- define "distrain.gang.jobLabels" -}}
 {{- if eq .Values.gang.scheduler "kueue" -}}
-kueue.x-k8s.io/queue-name: {{ .Values.gang.queue }}
+kueue.x-k8s.io/queue-name: {{ .Values.gang.queue | quote }}
 {{- with .Values.gang.priorityClass }}
-kueue.x-k8s.io/priority-class: {{ . }}
+kueue.x-k8s.io/priority-class: {{ . | quote }}
 {{- end }}
 {{- end -}}
 {{- end }}

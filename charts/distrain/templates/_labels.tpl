@@ -14,8 +14,8 @@ distrain.labels.metadata
   "job" <the job's name, for an object that a change of the job's content replaces>).
 */}}
 {{- define "distrain.labels.metadata" -}}
-name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .name | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "distrain.labels.resource" .root | nindent 2 }}
   {{- with .labels }}
@@ -39,7 +39,7 @@ distrain.labels.resource
 {{- define "distrain.labels.resource" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
 app.kubernetes.io/name: distrain
-app.kubernetes.io/instance: {{ .Job.names.instance }}
+app.kubernetes.io/instance: {{ .Job.names.instance | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
@@ -51,7 +51,7 @@ distrain.labels.selector
 {{- define "distrain.labels.selector" -}}
 matchLabels:
   app.kubernetes.io/name: distrain
-  app.kubernetes.io/instance: {{ .Job.names.instance }}
+  app.kubernetes.io/instance: {{ .Job.names.instance | quote }}
 matchExpressions:
   - key: app.kubernetes.io/component
     operator: In
@@ -67,7 +67,7 @@ distrain.labels.ownPod
 */}}
 {{- define "distrain.labels.ownPod" -}}
 app.kubernetes.io/name: distrain
-app.kubernetes.io/instance: {{ .root.Job.names.instance }}
+app.kubernetes.io/instance: {{ .root.Job.names.instance | quote }}
 app.kubernetes.io/component: {{ .role }}
 sidecar.istio.io/inject: "false"
 {{- end }}

@@ -41,7 +41,7 @@ distrain.mpi.launcherArgs
 {{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) (.Values.mpi.mca | default dict) (include "distrain.mpi.end" . | fromYaml) }}
 {{- if ne $value nil }}
 - --mca
-- {{ $key }}
+- {{ $key | quote }}
 - {{ include "distrain.text.scalar" $value | quote }}
 {{- end }}
 {{- end }}

@@ -26,7 +26,7 @@ affinity:
 {{- if and (eq $topology.policy "spread") (has .role .root.Job.rankRoles) }}
 topologySpreadConstraints:
   - maxSkew: 1
-    topologyKey: {{ $topology.key }}
+    topologyKey: {{ $topology.key | quote }}
     whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" $topology.required }}
     {{- /* A node with a taint that keeps the workers away must not count as one that has none yet. */}}
     nodeTaintsPolicy: Honor

@@ -72,17 +72,17 @@ distrain.pod.common
 automountServiceAccountToken: {{ or (eq .role "keygen") (and .root.Job.usesKubexec (eq .role "launcher")) }}
 enableServiceLinks: false
 {{- if eq .role "keygen" }}
-serviceAccountName: {{ include "distrain.names.keygen" .root }}
+serviceAccountName: {{ include "distrain.names.keygen" .root | quote }}
 {{- else }}
 {{- with include "distrain.names.serviceAccount" . }}
-serviceAccountName: {{ . }}
+serviceAccountName: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- with include "distrain.pod.pullSecrets" .root }}
 {{ . }}
 {{- end }}
 {{- with $values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 securityContext:
   {{- include "distrain.security.pod" .root | nindent 2 }}

@@ -73,7 +73,7 @@ distrain.replace.rules
 {{- range $key, $called := $names -}}
 - apiGroups: [{{ splitList "/" $key | first }}]
   resources: [{{ splitList "/" $key | last }}]
-  resourceNames: [{{ join ", " $called }}]
+  resourceNames: {{ toJson $called }}
   verbs: [get, delete]
 {{ end -}}
 {{- end }}
@@ -83,8 +83,8 @@ distrain.replace.metadata
   After preflight, whose refusal must end nothing.
 */}}
 {{- define "distrain.replace.metadata" -}}
-name: {{ include "distrain.replace.name" . }}
-namespace: {{ .Release.Namespace }}
+name: {{ include "distrain.replace.name" . | quote }}
+namespace: {{ .Release.Namespace | quote }}
 labels:
   {{- include "distrain.labels.resource" . | nindent 2 }}
 annotations:

@@ -83,7 +83,7 @@ distrain.test.pack
 apiVersion: v1
 kind: List
 metadata:
-  name: {{ (first $together).metadata.name }}
+  name: {{ (first $together).metadata.name | quote }}
   annotations:
     {{- toYaml (first $together).metadata.annotations | nindent 4 }}
 items:
@@ -103,8 +103,8 @@ distrain.test.metadata
   Takes the test's context. Renders name, namespace, labels and annotations.
 */}}
 {{- define "distrain.test.metadata" -}}
-name: {{ include "distrain.test.name" . }}
-namespace: {{ .Release.Namespace }}
+name: {{ include "distrain.test.name" . | quote }}
+namespace: {{ .Release.Namespace | quote }}
 labels:
   {{- include "distrain.labels.resource" . | nindent 2 }}
 annotations:

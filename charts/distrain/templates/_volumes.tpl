@@ -19,14 +19,14 @@ distrain.volumes.all
 {{- $plain := .root.Job.isPlain -}}
 - name: scripts
   configMap:
-    name: {{ include "distrain.names.scripts" .job }}
+    name: {{ include "distrain.names.scripts" .job | quote }}
     defaultMode: 0755
 - name: tmp
   emptyDir: {}
 {{- if and $plain (ne .role "keygen") }}
 - name: ssh-auth
   secret:
-    secretName: {{ include "distrain.names.sshSecret" .root }}
+    secretName: {{ include "distrain.names.sshSecret" .root | quote }}
     defaultMode: {{ eq (include "distrain.security.user" .root) "0" | ternary "0400" "0440" }}
     items:
       {{- range $file := list "id_rsa" "id_rsa.pub" "authorized_keys" }}
@@ -36,7 +36,7 @@ distrain.volumes.all
 {{- if and $plain (eq .role "launcher") }}
 - name: mpi-job-config
   configMap:
-    name: {{ .job }}-hostfile
+    name: {{ printf "%s-hostfile" .job | quote }}
 {{- end }}
 {{- if has .role .root.Job.rankRoles }}
 - name: shm
