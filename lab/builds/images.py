@@ -41,6 +41,8 @@ _containers = itertools.count()
 ARCHIVES = CACHE_DIR / "images"
 STORE = CACHE_DIR / "buildah"
 LOGS = CACHE_DIR / "logs"
+# buildah's words for a layer in which a file has been changed.
+CHANGED_LAYER = "file integrity checksum failed"
 
 DEBIAN = "bookworm"
 # Without these options, manuals and translations would be a quarter of the root file system.
@@ -75,8 +77,7 @@ def trainer_image(framework: str) -> Image:
     reference = f"docker.io/distrain/{framework}:{VERSION}"
 
     def build(archive: Path) -> None:
-        _build_trainer(framework, reference)
-        _push(framework, reference, archive)
+        _build_and_push(framework, reference, archive, lambda *options: _build_trainer(framework, reference, *options))
 
     return _build_once(reference, _trainer_key(framework), build)
 
@@ -89,8 +90,7 @@ def image_from(name: str, dockerfile: Path) -> Image:
     reference = f"docker.io/distrain/{name}:{VERSION}"
 
     def build(archive: Path) -> None:
-        _build(name, reference, dockerfile)
-        _push(name, reference, archive)
+        _build_and_push(name, reference, archive, lambda *options: _build(name, reference, dockerfile, *options))
 
     return _build_once(reference, _key([_base_key(), dockerfile.read_bytes()]), build)
 
@@ -209,6 +209,23 @@ def _build(name: str, reference: str, dockerfile: Path, *options: str) -> None:
     how = ["--isolation", "chroot", "--layers", "--force-rm", "--build-arg", f"BASE_IMAGE={_base_image()}"]
     which = ["--tag", reference, "--file", str(dockerfile), str(REPOSITORY)]
     _logged(name, _buildah("bud", *how, *options, *which))
+
+
+def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
+    """Build an image and write its archive. `build` takes options of `buildah bud`.
+
+    Some programs add a CA certificate to every certificate bundle on the machine, those in buildah's layers too. buildah
+    builds on a changed layer, but does not push it: build all layers anew.
+    """
+    build()
+    try:
+        _push(name, reference, archive)
+    except LabError as error:
+        if CHANGED_LAYER not in str(error):
+            raise
+        print(f"a layer of {reference} has changed since it was built; building all of them anew", flush=True)
+        build("--no-cache")
+        _push(name, reference, archive)
 
 
 def _push(name: str, reference: str, archive: Path) -> None:

@@ -142,11 +142,11 @@ def test_rule_across_values_is_the_charts_own_line(run: Run, cluster: FakeApi) -
 
 
 def test_all_rules_that_values_break_are_reported_a_line_each(run: Run, cluster: FakeApi) -> None:
-    outcome = run("check", "--set", "runAsUser=0", "--set", "data.uri=s3://digits")
+    outcome = run("check", "--set", "runAsUser=0", "--set", "data.source=s3")
 
     assert (outcome.code, outcome.out) == (2, "")
     paths = [line.removeprefix("distrain: ").partition(": ")[0] for line in outcome.err.splitlines()]
-    assert paths == ["data.uri", "runAsUser"]
+    assert paths == ["data.source", "runAsUser"]
 
 
 def test_cluster_without_the_operator_is_refused_by_the_chart(run: Run, cluster: FakeApi) -> None:
