@@ -124,6 +124,7 @@ class TemplateSpec(PodSpec):
     preemption_policy: str | None = None
     runtime_class_name: str | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
     resource_claims: list[Gate] | None = None
 
 

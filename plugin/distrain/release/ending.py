@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import EndError, NotFoundError
 from distrain.kube.resource import Resource
@@ -17,8 +18,9 @@ from distrain.release.changes import named
 from distrain.workload.manifest import INSTANCE_LABEL
 from distrain.workload.wording import listed
 
-# Timeout; the pods have 55 s to save a checkpoint and exit.
+# The least timeout, and the seconds beyond a longer grace period of the pods.
 SECONDS = 240.0
+SECONDS_BEYOND_GRACE = 60.0
 POLL_SECONDS = 0.5
 SECONDS_BETWEEN_REPORTS = 10.0
 
@@ -26,17 +28,20 @@ SECONDS_BETWEEN_REPORTS = 10.0
 def end(
     cluster: Cluster, resources: Sequence[Resource], namespace: str, release: str, say: Callable[[str], None]
 ) -> None:
-    """Delete the resources and wait until they and their pods are gone; raise EndError after SECONDS.
+    """Delete the resources and wait until they and their pods are gone.
+
+    Raises EndError after SECONDS, or after the pods' grace period and a minute where that is longer.
 
     `say` receives a progress line now and then.
     """
     uids = {resource: cluster.delete_workload(resource, namespace) for resource in resources}
     started = reported = time.monotonic()
-    while left := [resource for resource, uid in uids.items() if _is_there(cluster, resource, namespace, uid)]:
+    while left := _left(cluster, uids, namespace):
         now, names = time.monotonic(), listed([named(resource) for resource in left])
-        if now - started > SECONDS:
+        seconds = max([SECONDS, *(grace + SECONDS_BEYOND_GRACE for each in left.values() for grace in _graces(each))])
+        if now - started > seconds:
             raise EndError(
-                f"{release}: {names} has not ended in {SECONDS:g} s: a pod does not end, perhaps on a node that is "
+                f"{release}: {names} has not ended in {seconds:g} s: a pod does not end, perhaps on a node that is "
                 f"down; see `kubectl --namespace {namespace} get pods --selector {INSTANCE_LABEL}={release}`"
             )
         if reported == started or now - reported > SECONDS_BETWEEN_REPORTS:
@@ -45,11 +50,23 @@ def end(
         time.sleep(POLL_SECONDS)
 
 
-def _is_there(cluster: Cluster, resource: Resource, namespace: str, uid: str | None) -> bool:
-    if uid is None:
-        return False
+def _left(cluster: Cluster, uids: dict[Resource, str | None], namespace: str) -> dict[Resource, kube.Workload]:
+    """Return the resources that still exist; a new one of the same name has another uid."""
+    found = {resource: _read(cluster, resource, namespace) for resource, uid in uids.items() if uid is not None}
+    return {resource: each for resource, each in found.items() if each and each.metadata.uid == uids[resource]}
+
+
+def _read(cluster: Cluster, resource: Resource, namespace: str) -> kube.Workload | None:
     try:
-        found = cluster.workload(resource.api_version, resource.kind, namespace, resource.name)
+        return cluster.workload(resource.api_version, resource.kind, namespace, resource.name)
     except NotFoundError:
-        return False
-    return found.metadata.uid == uid
+        return None
+
+
+def _graces(workload: kube.Workload) -> list[int]:
+    """Return the grace periods that the workload's pod templates set, in seconds."""
+    spec = workload.spec
+    replicas = (spec.mpi_replicas, spec.pytorch_replicas, spec.mx_replicas, spec.tf_replicas)
+    templates = [spec.template, *(role.template for roles in replicas for role in (roles or {}).values())]
+    pods = [template.spec for template in templates if template and template.spec]
+    return [pod.termination_grace_period_seconds for pod in pods if pod.termination_grace_period_seconds is not None]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
-from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, ValuesError
+from distrain.errors import DistrainError, EndError, HelmError, NameInUseError, StartError, StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.release.wait import Followed, until_started
 
@@ -110,6 +110,9 @@ def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str)
             error.messages = (*error.messages, *told)
             raise
         raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
+    except EndError:
+        # Its messages say that the old job is deleted.
+        raise
     except DistrainError as error:
         error.messages = (*error.messages, stays)
         raise

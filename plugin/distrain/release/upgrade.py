@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distrain.errors import DistrainError
+from distrain.errors import DistrainError, EndError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
 from distrain.release.plan import Plan
@@ -24,7 +24,14 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
 
     with all_or_nothing(tools, go_back, stays):
         if planned.ends:
-            _end(tools, release, planned)
+            try:
+                _end(tools, release, planned)
+            except EndError as error:
+                deleted = (
+                    f"{release.name}: its job is deleted; once its pods are gone, {_back(release, planned)} {again}"
+                )
+                error.messages = (*error.messages, deleted)
+                raise
             ended = True
             tools.interrupts.check()
         carry_out(tools, "upgrade", release, operation, followed)

@@ -166,6 +166,21 @@ def test_job_whose_pods_do_not_end_stops_the_upgrade(kube: Kube) -> None:
     assert "kubectl get pods --selector app.kubernetes.io/instance=run1" in done.stderr
 
 
+@pytest.mark.parametrize("kind", ["operators", "plain"])
+def test_job_has_the_grace_period_of_its_own_pods_to_end(kube: Kube, kind: str) -> None:
+    kube.change("distrain-replace", "SECONDS_BEYOND_GRACE = 60", "SECONDS_BEYOND_GRACE = 1")
+    pods = [{"template": {"spec": {"terminationGracePeriodSeconds": seconds}}} for seconds in (1, 2)]
+    item = job("MPIJob", "run1", "old")
+    item["spec"] = {"mpiReplicaSpecs": dict(zip(("Launcher", "Worker"), pods, strict=True))}
+    if kind == "plain":
+        item["spec"] = pods[1]
+    kube.answer = Cluster({MPIJOB: item}, looks=1000)
+
+    done = run(kube, timeout="1")
+
+    assert done.stderr.startswith("distrain: MPIJob run1 is not gone 3 s after it was deleted: a pod does not end")
+
+
 def test_finalizer_that_stays_is_named(kube: Kube) -> None:
     held = job("MPIJob", "run1", "old")
     held["metadata"]["finalizers"] = ["foregroundDeletion", "example.org/audit"]

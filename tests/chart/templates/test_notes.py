@@ -142,6 +142,12 @@ S3 = ["data.uri=s3://digits"]
             id="queued-anew",
         ),
         pytest.param([], "WARNING: checkpoint.uri is empty", ["checkpoint.uri=s3://c"], id="checkpoints-in-pods"),
+        pytest.param(
+            ["workers.podSpec.terminationGracePeriodSeconds=226"],
+            "Its pods have 241 s to end, and Helm waits 5 minutes in all: add --timeout 361s to such an upgrade",
+            ["workers.podSpec.terminationGracePeriodSeconds=225"],
+            id="grace-beyond-helms-patience",
+        ),
         pytest.param(["checkpoint.uri=s3://c"], "WARNING: s3.secretName is empty", [], id="no-s3-keys-for-checkpoints"),
         pytest.param(
             ["job.apiVersion=v1"], "fails an MPIJob v1 whose launcher's pod was deleted", [], id="launcher-of-v1"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -111,7 +114,7 @@ def test_signal_while_the_job_ends_has_it_made_again_once_it_is_gone(monkeypatch
     assert fakes.looks < 0
 
 
-def test_job_that_does_not_end_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_that_does_not_end_is_reported_as_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     fakes = Fakes(looks=10)
     monkeypatch.setattr(ending, "SECONDS", -1)
 
@@ -120,8 +123,32 @@ def test_job_that_does_not_end_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -
 
     assert fakes.changes == ["delete run1"]
     assert failed.value.messages[0].startswith("run1: MPIJob run1 has not ended in -1 s: a pod does not end, perhaps")
-    stays = "run1: is left as it is; `helm rollback run1 3 --namespace team` makes it again what revision 3 was"
-    assert failed.value.messages[1] == stays
+    back = "`helm rollback run1 3 --namespace team` makes it again what revision 3 was"
+    assert failed.value.messages[1:] == (f"run1: its job is deleted; once its pods are gone, {back}",)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"mpiReplicaSpecs": {"Worker": {}, "Launcher": "POD"}}, id="operators"),
+        pytest.param("POD", id="plain"),
+    ],
+)
+def test_pods_have_their_grace_period_to_end(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: Any
+) -> None:
+    pod = {"template": {"spec": {"terminationGracePeriodSeconds": 3600}}}
+    text = json.dumps({"metadata": {"name": "run1", "uid": "1"}, "spec": spec}).replace('"POD"', json.dumps(pod))
+    cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
+    monkeypatch.setattr(cluster, "delete_workload", lambda *_: "1")
+    monkeypatch.setattr(cluster, "workload", lambda *_: msgspec.json.decode(text, type=kube.Workload))
+    clock = itertools.count(0, 300)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+
+    with pytest.raises(EndError, match=r"^run1: MPIJob run1 has not ended in 3660 s: a pod does not end"):
+        ending.end(cluster, [JOB], "team", "run1", print)
+
+    assert 3660 < next(clock) < 4500
 
 
 def test_deletion_waits_for_the_pods_and_is_of_this_very_job(api: FakeApi, tmp_path: Path) -> None:

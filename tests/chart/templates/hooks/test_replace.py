@@ -112,6 +112,15 @@ def test_pod_goes_where_the_job_has_brought_the_image(helm: Path) -> None:
     assert labels == {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
 
 
+@pytest.mark.parametrize(("grace", "seconds"), [(None, 600), (0, 600), (225, 660), (3600, 4035)])
+def test_pod_lives_as_long_as_the_jobs_pods_may_take_to_end(helm: Path, grace: int | None, seconds: int) -> None:
+    values = () if grace is None else (f"workers.podSpec.terminationGracePeriodSeconds={grace}",)
+
+    pod = only(made(helm, *values), "Pod")["spec"]
+
+    assert pod["activeDeadlineSeconds"] == seconds
+
+
 @pytest.mark.parametrize("security", ["restricted", "baseline"])
 def test_pod_is_restricted_whatever_the_job_is(helm: Path, security: str) -> None:
     pod = only(made(helm, f"podSecurity={security}"), "Pod")["spec"]
