@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,6 +99,66 @@ def test_answer_that_stays_the_same_for_ever_is_not_waited_for(status: int, cloc
 
     assert not isinstance(at.value, UnavailableError)
     assert not clock.now
+
+
+def without_code(asked: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a server's request whose 404 lacks S3's error code, as behind a proxy with an error page of its own."""
+
+    def ask(**given: Any) -> Any:
+        try:
+            return asked(**given)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchKey":
+                raise refusal("404", 404) from None
+            raise
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        pytest.param({"get_object": without_code}, id="code-of-404"),
+        pytest.param({"put_object": lambda put: lambda **given: put(**given) and {}}, id="tag-of-put"),
+    ],
+)
+def test_run_begins_on_a_server_whose_answers_lack_a_part(lacks: dict[str, Any], clock: Clock) -> None:
+    bucket = Bucket(())
+    for name, change in lacks.items():
+        setattr(bucket, name, change(getattr(bucket, name)))
+
+    lease = leases.acquire(store_of(bucket), A, resumes=True, lacks=lambda _: "", say=print)
+    assert lease
+    lease.change(checkpoint="1-10")
+
+    assert Head.from_json(bucket.objects["run/HEAD"]).checkpoint == "1-10"
+    assert not clock.now
+
+
+def test_file_that_is_listed_is_not_taken_for_missing_after_a_404_without_code(clock: Clock) -> None:
+    bucket = Bucket(())
+    store = replace(store_of(bucket), retry=Retry(allowed=("read",)))
+    store.write("HEAD", b"1")
+
+    def get_object(**asked: str) -> dict[str, Any]:
+        if clock.now < 30:
+            raise refusal("404", 404)
+        return Bucket.get_object(bucket, **asked)
+
+    setattr(bucket, "get_object", get_object)  # noqa: B010
+
+    assert store.read_tagged("HEAD") == (b"1", tag_of(b"1"))
+    assert clock.now >= 30
+
+
+def test_file_is_not_taken_for_missing_when_the_bucket_is(clock: Clock) -> None:
+    def get_object(**_: object) -> None:
+        raise refusal("NoSuchBucket", 404)
+
+    store = store_of(SimpleNamespace(get_object=get_object, meta=Bucket.meta))
+
+    with pytest.raises(StorageError, match=r'^checkpoint\.uri: bucket "b" does not exist at http://s3; create it'):
+        store.read_tagged("HEAD")
 
 
 def lister(heeds: tuple[str, ...], keys: list[str], *, token_lasts: bool = True) -> Callable[..., dict[str, Any]]:

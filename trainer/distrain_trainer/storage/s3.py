@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage.body import Body, BrokenError
 from distrain_trainer.storage.retry import Retry
-from distrain_trainer.storage.s3_errors import failed, refused, repeats, unavailable
+from distrain_trainer.storage.s3_errors import failed, is_of_missing_file, refused, repeats, unavailable
 from distrain_trainer.storage.store import absent
 from distrain_trainer.storage.view import View
 
@@ -125,11 +125,22 @@ class S3Store:
         try:
             body.read()
         except ClientError as error:
-            if error.response["Error"]["Code"] == "NoSuchKey":
+            if is_of_missing_file(error.response) and not self._is_listed(name, error.response):
                 return None
             if error.response["Error"]["Code"] != "InvalidRange":
                 raise
         return body
+
+    def _is_listed(self, name: str, refusal: dict[str, Any]) -> bool:
+        """Return whether a file that the server does not find exists all the same.
+
+        An ingress answers 404, without S3's code, while the server behind it restarts.
+        """
+        if refusal["Error"]["Code"] == "NoSuchKey":
+            return False
+        key = self._key(name)
+        listing = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1)
+        return any(entry["Key"] == key for entry in listing.get("Contents", []))
 
     def _put(self, name: str, content: bytes | memoryview) -> None:
         if len(content) > LARGE:
@@ -139,21 +150,27 @@ class S3Store:
             self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=body)
 
     def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
-        """Return the new tag, or None if the condition is false: another tag, or the file exists though tag is None."""
+        """Return the new tag, or None if the caller must read the file to know whether it was written.
+
+        That is the case if the condition is false (another tag, or the file exists though tag is None), and if the
+        response has no tag.
+        """
         from botocore.exceptions import ClientError
 
         condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
         put = partial(self.client.put_object, Bucket=self.bucket, Key=self._key(name), Body=content)
         try:
-            return str(put(**condition)["ETag"])
+            new: str | None = put(**condition).get("ETag")
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code == "NotImplemented":
                 # The server does not support conditional writes. Treat it like a server that ignores conditions.
-                return str(put()["ETag"])
-            if code not in (*CONFLICTS, "NoSuchKey"):
+                new = put().get("ETag")
+            elif code in CONFLICTS or (tag is not None and is_of_missing_file(error.response)):
+                new = None
+            else:
                 raise
-            return None
+        return new
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name

@@ -48,6 +48,16 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
     return StorageError(answer)
 
 
+def is_of_missing_file(response: dict[str, Any]) -> bool:
+    """Return whether an error response means that there is no such file.
+
+    S3's code is NoSuchKey. A proxy in front of the server may replace the body of a 404, and the code with it.
+    """
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code: str = response["Error"].get("Code", "")
+    return code == "NoSuchKey" or (status == 404 and code != "NoSuchBucket")
+
+
 def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
     """Return the exception for a request that got no response."""
     from botocore import exceptions
