@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,19 @@ def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(StorageError, match=r"^checkpoint\.uri: .*/a cannot be written: No space left on device; free"):
         open_store(str(tmp_path), value="checkpoint.uri").write("a", b"x")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
+def test_volume_without_file_locks_is_said(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("distrain_trainer.storage.folder.fcntl.flock", refuse)
+
+    with pytest.raises(
+        StorageError, match=rf"^checkpoint\.uri: .*/\.lock cannot be locked: {os.strerror(code)}; mount a volume with"
+    ):
+        open_store(str(tmp_path), value="checkpoint.uri").write_if("HEAD", b"x", None)
 
 
 def test_nothing_under_a_prefix_is_said(bucket: str) -> None:

@@ -15,6 +15,9 @@ from pathlib import Path
 from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage.store import absent
 
+# Errors of flock on a volume that has no file locks, for example Lustre mounted without the option flock.
+WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
+
 
 @dataclass(frozen=True)
 class FolderStore:
@@ -68,6 +71,11 @@ class FolderStore:
             raise self._cannot_write(path, error) from None
 
     def _cannot_write(self, path: Path, error: OSError) -> StorageError:
+        if error.errno in WITHOUT_LOCKS:
+            return StorageError(
+                f"{self.value}: {path} cannot be locked: {error.strerror}; mount a volume with file locks (flock), "
+                "or use S3"
+            )
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "free some of it" if is_full else f"mount a volume that user {os.getuid()} may write"
         return StorageError(f"{self.value}: {path} cannot be written: {error.strerror}; {remedy}")
