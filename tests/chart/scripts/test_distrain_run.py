@@ -56,6 +56,18 @@ def test_program_that_the_image_lacks_is_reported(tmp_path: Path) -> None:
     assert done.stderr == "distrain: command: no-such-program: No such file or directory\n"
 
 
+def test_missing_program_is_reported_whatever_the_encoding_of_its_name(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    options = [f"--termination-log={log}", "--max-restarts=9"]
+    command = [sys.executable, SCRIPTS / "distrain-run", *options, "--", b"\xfc.sh"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+    assert done.returncode == 2, done.stderr
+    assert log.read_text() == "distrain: command: \\udcfc.sh: No such file or directory"
+
+
 @pytest.mark.parametrize(
     ("program", "words"),
     [
