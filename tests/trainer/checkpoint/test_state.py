@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.matrix import one_of
-from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, ProgramInImage, Run
+from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, USER_MODELS_FOLDER, ProgramInImage, Run
 from tests.trainer.fixtures import saved_state
 
 # An epoch has six steps of 256 samples, so the run ends inside the second epoch.
@@ -39,14 +41,15 @@ def train(
     ranks: int = 2,
     stop_after: int = 0,
     more: Sequence[str] = (),
+    script: str = "live_state.py",
 ) -> Run:
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", f"--optimizer={optimizer}")
-    mounts = {SCRIPTS / name: f"/{name}" for name in ("live_state.py", *WALKERS)}
-    environment = {"STOP_AFTER": str(stop_after)}
-    mounts |= {folder: "/out"}
-    return program(*ARGUMENTS, *places, *more, ranks=ranks, env=environment, mounts=mounts, script="/live_state.py")
+    mounts = {SCRIPTS / name: f"/{name}" for name in (script, "live_state.py", *WALKERS)}
+    mounts |= {folder: "/out", USER_MODELS_FOLDER: "/models"}
+    environment = {"STOP_AFTER": str(stop_after), "PYTHONPATH": "/models"}
+    return program(*ARGUMENTS, *places, *more, ranks=ranks, env=environment, mounts=mounts, script=f"/{script}")
 
 
 class Runs:
@@ -54,8 +57,8 @@ class Runs:
 
     def __init__(self, program: ProgramInImage, optimizer: str, folder: Path) -> None:
         self.program, self._folder = program, folder
-        ranks = 1 if program.name == ONE_WORKER else 2
-        self._train = functools.partial(train, program, optimizer, ranks=ranks)
+        ranks, more = (1, ("--model=counted:net",)) if program.name == ONE_WORKER else (2, ())
+        self._train = functools.partial(train, program, optimizer, ranks=ranks, more=more)
 
     @functools.cached_property
     def unbroken(self) -> Path:
@@ -102,6 +105,8 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
     assert manifest["subject"]["seed"] == 0
     if runs.program.name == ONE_WORKER:
         place = {"step": STEPS, "samples": STEPS * 128, "segments": [{"ranks": 1, "batch_size": 128, "steps": STEPS}]}
+        [steps] = [told for name, told in saved.items() if name.startswith("model.") and name.endswith("/steps")]
+        assert steps["sha256"] == hashlib.sha256(np.int64(STEPS).tobytes()).hexdigest()
     else:
         segments = [{"ranks": 2, "batch_size": 128, "steps": STEPS - 6}]
         place = {"step": STEPS, "samples": 1437 + (STEPS - 6) * 256, "segments": segments}

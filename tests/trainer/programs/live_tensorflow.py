@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+# Names in checkpoints of the variables of Keras's loss scaler.
+SCALER = {"current_loss_scale": "scaler.scale", "good_steps": "scaler.scale-steps"}
 Alive = Callable[[Any], list[Any]]
 
 
@@ -21,24 +23,34 @@ def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
     drawing = {id(generator.state) for generator in alive(tf.random.Generator)}
     # Keras counts the batches of fit, evaluate and predict, which the trainer does not call.
     counting = {id(each) for each in (model._train_counter, model._test_counter, model._predict_counter)}
+    # In half precision Keras wraps each weight in an object that casts it.
+    wrapped = {id(each._variable) for each in model.variables if hasattr(each, "_variable")}
     of_model = {id(variable) for variable in model.variables}
     for variable in alive(tf.Variable):
-        if id(variable) not in drawing | counting:
+        if id(variable) not in drawing | counting | wrapped:
+            name = variable.name.removesuffix(":0")
             kind = "model" if id(variable) in of_model else "optimizer"
-            yield f"{kind}.{variable.name.removesuffix(':0')}", variable.numpy()
+            yield SCALER.get(name, f"{kind}.{name}"), variable.numpy()
 
 
 def on_servers(model: Any, graphs: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types and shapes of the servers' variables, except the signs of the barrier and of stop requests."""
+    """Yield the types and shapes of the model's variables, and of the optimizer's on the servers.
+
+    The servers' other variables are the signs of the barrier and of stop requests.
+    """
     [graph] = graphs
-    shared = [*model.trainable_variables, *(each for each in model.non_trainable_variables if each.dtype.is_floating)]
+    for variable in model.variables:
+        yield f"model.{variable.name.removesuffix(':0')}", description(variable)
     for variable in graph.get_collection("variables"):
         weight, _, slot = variable.name.removesuffix(":0").partition("/")
         if weight == "pause" or weight.startswith("asked-"):
             continue
-        told = {"dtype": variable.dtype.base_dtype.name, "shape": variable.shape.as_list()}
         if not weight.startswith("weight-"):
-            yield f"optimizer.{weight}", told
-            continue
-        name = shared[int(weight.removeprefix("weight-"))].name.removesuffix(":0")
-        yield (f"optimizer.{name}/{slot}" if slot else f"model.{name}"), told
+            yield f"optimizer.{weight}", description(variable)
+        elif slot:
+            name = model.trainable_variables[int(weight.removeprefix("weight-"))].name.removesuffix(":0")
+            yield f"optimizer.{name}/{slot}", description(variable)
+
+
+def description(variable: Any) -> dict[str, Any]:
+    return {"dtype": variable.dtype.base_dtype.name, "shape": variable.shape.as_list()}

@@ -13,7 +13,7 @@ import pytest
 from lab.datasets.digits import write_idx
 from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS_FOLDER, ProgramInImage, tried_by
 
-MODEL = {USER_MODELS_FOLDER / "normalized.py": "/models/normalized.py"}
+MODEL = {USER_MODELS_FOLDER: "/models"}
 WITH_MODEL = {"PYTHONPATH": "/models"}
 LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-size 32 --optimizer adam --warmup 20")
 

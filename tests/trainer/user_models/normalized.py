@@ -10,9 +10,9 @@ def net(shape: tuple[int, int, int], classes: int) -> Any:
     if importlib.util.find_spec("tensorflow"):
         from tensorflow.keras import Sequential, layers
 
-        return Sequential(
-            [layers.Input(shape), layers.BatchNormalization(momentum=0.9), layers.Flatten(), layers.Dense(classes)]
-        )
+        counted = importlib.import_module("counted")
+        first = (counted.Counted(), layers.BatchNormalization(momentum=0.9))
+        return Sequential([layers.Input(shape), *first, layers.Flatten(), layers.Dense(classes)])
     if importlib.util.find_spec("torch"):
         from torch import nn
 

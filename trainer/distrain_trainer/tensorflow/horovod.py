@@ -29,7 +29,6 @@ from distrain_trainer.tensorflow.training import (
     choose_device,
     choose_precision,
     count_right,
-    counted_by,
     has_gpu,
     loss_of,
     make_deterministic,
@@ -129,7 +128,7 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
     # AutoGraph would convert all of Horovod, which takes three seconds at each start and has no use.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
-    counted = counted_by(model)
+    counted = model.non_trainable_variables  # For example batch normalization statistics.
 
     def train_step(images: Any, labels: Any, weights: Any, asked: Any) -> Any:
         asked = allreduce(asked, op=hvd.Max, name="asked")  # Distributed: all ranks stop at the same step.
@@ -166,7 +165,7 @@ def apply(optimizer: Any, pairs: list[Any]) -> bool:
 
 def share_statistics(model: Any) -> None:
     """Broadcast rank 0's batch normalization statistics, so that all ranks test the model that rank 0 saves."""
-    if counted := counted_by(model):
+    if counted := model.non_trainable_variables:
         hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 

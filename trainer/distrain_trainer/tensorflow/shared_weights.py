@@ -9,13 +9,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from distrain_trainer.checkpoint.arrays import Arrays, Fields
 from distrain_trainer.config import Config
 from distrain_trainer.tensorflow.placement import spread
 from distrain_trainer.tensorflow.processes import Member, device_of
-from distrain_trainer.tensorflow.state import field_of, former_names, named, read_former
+from distrain_trainer.tensorflow.state import field_of, former_names, named, read_former, to_variable
 
 v1 = tf.compat.v1
 
@@ -30,8 +31,8 @@ class SharedWeights:
     def __init__(self, config: Config, model: Any, member: Member) -> None:
         self._member = member
         self._trained = list(model.trainable_variables)
-        # For example batch normalization statistics. Each worker keeps its own state of random numbers.
-        self._counted = [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
+        # For example batch normalization statistics.
+        self._counted = list(model.non_trainable_variables)
         with member.graph.as_default():
             self._make(config)
 
@@ -39,21 +40,19 @@ class SharedWeights:
         mine = self._trained + self._counted
         servers = spread([variable.shape.num_elements() for variable in mine], self._member.cluster.servers)
         self._shared = [
-            _variable(f"weight-{number}", variable.shape, server)
+            _variable(f"weight-{number}", variable, server)
             for number, (variable, server) in enumerate(zip(mine, servers, strict=True))
         ]
         self._read = [variable.read_value() for variable in self._shared]
-        self._given = [v1.placeholder(tf.float32, variable.shape) for variable in mine]
+        self._given = [v1.placeholder(variable.dtype.base_dtype, variable.shape) for variable in mine]
         self._write = [old.assign(new, read_value=False) for old, new in zip(self._shared, self._given, strict=True)]
         self._rate = v1.placeholder(tf.float32, [])
         pairs = list(zip(self._given, self._shared, strict=True))
         trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
         optimizer = _optimizer(config, self._rate)
-        self._change = [
-            # Each variable's update is one op on its server, so updates of different workers do not interleave.
-            optimizer.apply_gradients(trained),
-            *(old.assign_add(difference, read_value=False) for difference, old in counted),
-        ]
+        # Each variable's update is one op on its server, so updates of different workers do not interleave.
+        self._update = optimizer.apply_gradients(trained)
+        self._count = [_count(shared, given) for given, shared in counted]
         names = list(named("model", mine))
         self._kept = dict(zip(names, self._shared, strict=True))
         self._kept |= {slot_name(each.name, names): each for each in optimizer.variables()}
@@ -77,10 +76,16 @@ class SharedWeights:
 
     def push(self, gradients: Sequence[Any], *, rate: float) -> None:
         """Make the servers apply the gradients, and add this step's changes of the non-trainable variables."""
-        before = self._pulled[len(self._trained) :]
-        changes = [new.numpy() - old for new, old in zip(self._counted, before, strict=True)]
-        feed = self._feed([*(gradient.numpy() for gradient in gradients), *changes])
-        self._member.run(self._change, {**feed, self._rate: rate})
+        number = len(self._trained)
+        ops = [self._update]
+        feed = dict(zip(self._given[:number], (gradient.numpy() for gradient in gradients), strict=True))
+        counted = zip(self._counted, self._pulled[number:], self._given[number:], self._count, strict=True)
+        for variable, old, given, op in counted:
+            new = variable.numpy()
+            if not np.array_equal(new, old):
+                feed[given] = new - old if is_number(variable) else new
+                ops.append(op)
+        self._member.run(ops, {**feed, self._rate: rate})
 
     def fields(self) -> Fields:
         return {name: field_of(name, variable) for name, variable in self._kept.items()}
@@ -91,12 +96,12 @@ class SharedWeights:
     def copy(self, into: Arrays) -> None:
         """By the chief, while no worker pushes: fetch the weights and the optimizer's variables, one by one."""
         for name, place in into.items():
-            place[...] = self._member.run(self._values[name])
+            place[...] = np.asarray(self._member.run(self._values[name])).view(place.dtype)
 
     def load(self, arrays: Arrays) -> None:
         """By the chief: write a checkpoint's arrays to the servers, one after the other."""
         for name, (given, write) in self._loads.items():
-            self._member.run(write, {given: arrays[name]})
+            self._member.run(write, {given: to_variable(arrays[name], given.dtype)})
 
     def former(self, content: bytes) -> Arrays:
         return read_former(content, self._former)
@@ -115,13 +120,22 @@ def slot_name(name: str, weights: Sequence[str]) -> str:
 
 def _load(variable: Any) -> tuple[Any, Any]:
     """Return a placeholder for a variable's new value, and the op that assigns it."""
-    given = v1.placeholder(tf.float32, variable.shape)
+    given = v1.placeholder(variable.dtype.base_dtype, variable.shape)
     return given, variable.assign(given, read_value=False)
 
 
-def _variable(name: str, shape: Any, server: int) -> Any:
+def _variable(name: str, like: Any, server: int) -> Any:
     with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
-        return v1.get_variable(name, shape, tf.float32, v1.zeros_initializer(), use_resource=True)
+        return v1.get_variable(name, like.shape, like.dtype.base_dtype, v1.zeros_initializer(), use_resource=True)
+
+
+def is_number(variable: Any) -> bool:
+    return bool(variable.dtype.is_integer or variable.dtype.is_floating or variable.dtype.is_complex)
+
+
+def _count(shared: Any, given: Any) -> Any:
+    """Return the op that adds a worker's change to a number, or overwrites a flag with a worker's new value."""
+    return (shared.assign_add if is_number(shared) else shared.assign)(given, read_value=False)
 
 
 def _optimizer(config: Config, rate: Any) -> Any:

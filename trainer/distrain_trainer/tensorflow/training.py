@@ -88,11 +88,6 @@ def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:
     return tf.reduce_sum(weights * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
-def counted_by(model: Any) -> list[Any]:
-    """Return a model's non-trainable float variables, for example batch normalization statistics."""
-    return [variable for variable in model.non_trainable_variables if variable.dtype.is_floating]
-
-
 def are_finite(gradients: Iterable[Any]) -> Any:
     """Return a boolean tensor: whether all gradients are finite."""
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients if gradient is not None])
