@@ -31,6 +31,9 @@ OPTIMIZERS = ("sgd", "adam")
 STOPPED = re.compile(r"^stopped at step (\d+) .*; resumes there$", re.M)
 # Several asynchronous workers never give the same result twice (docs/training.md says how much it differs): use one.
 ONE_WORKER = "tensorflow-ps"
+# Parameter servers scale the loss in fp16 by a constant. In the other programs the scale is part of the state.
+WITH_FIXED_SCALE = ("tensorflow-ps", "mxnet-kvstore")
+HALF_MODELS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
 
 
 def train(
@@ -133,6 +136,38 @@ def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
     resumed = train(program, optimizer, tmp_path, more=[f"--steps={found[1]}"])
 
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    restored = saved_state.newest(tmp_path / "checkpoints")
+    assert restored.name.startswith("2-")
+    assert saved_state.arrays(restored) == saved
+
+
+@pytest.mark.parametrize(
+    ("name", "stop_after"),
+    [
+        *(pytest.param(name, 5, marks=pytest.mark.full if name == "pytorch-horovod" else ()) for name in PROGRAMS),
+        # The loss scale is still too large, so every step so far has been left out.
+        ("mxnet-horovod", 1),
+    ],
+)
+def test_fp16_with_its_loss_scale_is_saved_and_resumed(
+    name: str, stop_after: int, digits: Path, tmp_path: Path
+) -> None:
+    program = ProgramInImage.named(name, digits)
+    more = ("--precision=fp16", f"--model=half:{HALF_MODELS[program.program.framework]}")
+    run = functools.partial(train, program, "adam", tmp_path, ranks=1, script="as_on_gpu.py")
+    stopped = run(stop_after=stop_after, more=more)
+    found = STOPPED.search(stopped.stdout)
+    assert found, stopped.stdout + stopped.stderr
+    assert "training in fp32" not in stopped.stdout
+    live = json.loads((tmp_path / "live.json").read_text())
+    saved = saved_state.arrays(saved_state.newest(tmp_path / "checkpoints"))
+
+    # No step is left, so the run saves at once what it has restored.
+    resumed = run(more=(*more, f"--steps={found[1]}"))
+
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert [name for name, told in live if not (name in saved and told.items() <= saved[name].items())] == []
+    assert any(name.startswith("scaler.") for name, _ in live) == (name not in WITH_FIXED_SCALE)
     restored = saved_state.newest(tmp_path / "checkpoints")
     assert restored.name.startswith("2-")
     assert saved_state.arrays(restored) == saved

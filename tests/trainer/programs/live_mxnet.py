@@ -38,7 +38,7 @@ def of_trainer(trainer: Any, places: dict[int, str]) -> Iterator[tuple[str, Any]
     [updater] = trainer._updaters
     for key, state in updater.states.items():
         yield from slots(places[id(trainer._params[key])], state)
-    [updates] = {*trainer._optimizer._index_update_count.values()}
+    [updates] = {*trainer._optimizer._index_update_count.values()} or {0}
     yield "updates", np.int64(updates)
     scaler = getattr(trainer, "_amp_loss_scaler", None)
     for name in ("loss_scale", "next_loss_scale", "unskipped") if scaler else ():

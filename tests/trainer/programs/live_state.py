@@ -1,7 +1,8 @@
 """Run as a process of any program: write the state of rank 0's live objects after the last step to /out/live.json.
 
 It finds the model, optimizer, scheduler and scaler that exist in the process, independently of what the program passes
-to its checkpoints. With STOP_AFTER=k rank 0 receives SIGTERM after step k, as when its pod ends.
+to its checkpoints. With STOP_AFTER=k rank 0 receives SIGTERM after step k, as when its pod ends. The last step is then
+the one after which it stops.
 """
 
 from __future__ import annotations
@@ -50,13 +51,17 @@ def tell_what_is_kept(run: Run) -> None:
 
 def look_and_make_step(run: Run, *arguments: Any, **named: Any) -> None:
     step = run.position.step + 1
-    if run.group.rank == 0 and step == run.config.steps:
+    if run.group.rank == 0 and (step == run.config.steps or 0 < STOP_AFTER <= step):
         tell_what_is_kept(run)
     if run.group.rank == 0 and step == STOP_AFTER:
         os.kill(os.getpid(), signal.SIGTERM)
     made_step(run, *arguments, **named)
 
 
-if __name__ == "__main__":
+def main() -> None:
     setattr(Run, "made_step", look_and_make_step)  # noqa: B010
     __main__.main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ from typing import Any
 
 import horovod.mxnet as hvd
 import mxnet as mx
+from mxnet.contrib import amp
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
@@ -53,7 +54,7 @@ def main(config: Config, dataset: Dataset) -> None:
     # Distributed: averages the gradients over the ranks before the optimizer sees them.
     trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
     if is_half:
-        mx.contrib.amp.init_trainer(trainer)
+        amp.init_trainer(trainer)
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, GluonState(model, trainer), process_group(), log)
 
@@ -158,7 +159,7 @@ def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Cal
             loss = loss_of(batch, device)
             if is_half:
                 # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
-                with mx.contrib.amp.scale_loss(loss, trainer) as scaled:
+                with amp.scale_loss(loss, trainer) as scaled:
                     mx.autograd.backward(scaled)
         if not is_half:
             loss.backward()

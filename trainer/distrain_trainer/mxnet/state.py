@@ -48,7 +48,8 @@ class GluonState:
         updater = self._updater()
         for name, key in self._keys.items():
             parameter = self._parameters[name]
-            if parameter.grad_req != "null":
+            # A run that has left out every step so far has no optimizer state yet.
+            if parameter.grad_req != "null" and f"optimizer.{name}.0" in arrays:
                 updater.states[key] = self._trainer.optimizer.create_state_multi_precision(key, parameter.data())
                 updater.states_synced[key] = True
         for name, array in self._optimizer_arrays().items():

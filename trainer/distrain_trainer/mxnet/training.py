@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import mxnet as mx
+from mxnet.contrib import amp
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch
@@ -34,7 +35,7 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
     if config.precision == "bf16":
         log.print("trainer.precision: MXNet has no bf16 on GPUs; training in fp32. Set fp16")
         return False
-    mx.contrib.amp.init()
+    amp.init()
     return True
 
 

@@ -23,7 +23,7 @@ class KerasState:
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
             # LossScaleOptimizer.variables lists only those of the inner optimizer.
-            scale = {"scale": optimizer._loss_scale, "scale-steps": optimizer.dynamic_counter}
+            scale = {"scale": optimizer._loss_scale.current_loss_scale, "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
             numbered |= scale
         self._former = former_names(numbered, self._variables)

@@ -1,0 +1,45 @@
+"""Models that overflow in fp16 until the loss scale has become smaller. Tests put this folder on PYTHONPATH."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+# Factor of the images, and so of the gradients: in fp16 they overflow with the frameworks' first loss scale.
+LARGE = 16
+
+
+def keras_net(shape: Any, classes: int) -> Any:
+    from tensorflow.keras import Sequential, layers
+
+    return Sequential([layers.Input(shape), layers.Rescaling(LARGE), layers.Flatten(), layers.Dense(classes)])
+
+
+def torch_net(shape: Any, classes: int) -> Any:
+    from torch import nn
+
+    class Large(nn.Module):
+        def forward(self, images: Any) -> Any:
+            return LARGE * images
+
+    return nn.Sequential(Large(), nn.Flatten(), nn.Linear(prod(shape), classes))
+
+
+def gluon_net(shape: Any, classes: int) -> Any:
+    from mxnet.gluon import nn
+
+    class Product(nn.HybridBlock):
+        """A dense layer without a matrix product, which MXNet lacks for fp16 on the CPU."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = self.params.get("weight", shape=(prod(shape), classes))
+
+        def hybrid_forward(self, F: Any, images: Any, weight: Any) -> Any:  # noqa: N803
+            images, weight = LARGE * images.expand_dims(2), weight.expand_dims(0)
+            product = F.broadcast_mul(F.cast(images, "float16"), F.cast(weight, "float16"))
+            return F.sum(F.cast(product, "float32"), axis=1)
+
+    model = nn.HybridSequential()
+    model.add(nn.Flatten(), Product())
+    return model
