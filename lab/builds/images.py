@@ -214,8 +214,8 @@ def _build(name: str, reference: str, dockerfile: Path, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive. `build` takes options of `buildah bud`.
 
-    Some programs add a CA certificate to every certificate bundle on the machine, those in buildah's layers too. buildah
-    builds on a changed layer, but does not push it: build all layers anew.
+    Some programs add a CA certificate to every certificate bundle on the machine, also to those in buildah's layers.
+    buildah builds on a changed layer, but does not push it: build all layers anew.
     """
     build()
     try:
