@@ -59,6 +59,8 @@ class Writer:
         self._lease, self._buffer, self._keep, self._every, self._ranks = lease, buffer, keep, every, ranks
         self._max_age = max_age
         self._given: Snapshot | None = None
+        # A snapshot in the buffer that is not yet given to the thread.
+        self._held: Snapshot | None = None
         self._change = threading.Condition()
         # Held while the buffer is read or written. `_given` is the snapshot in the buffer.
         self._using_buffer = threading.Lock()
@@ -79,29 +81,44 @@ class Writer:
         self._thread.start()
 
     def is_due(self) -> bool:
-        """Return whether a checkpoint is due and none is being written."""
-        return time.monotonic() >= self._due and not self._is_busy
+        """Return whether a checkpoint is due and none is held or being written."""
+        return time.monotonic() >= self._due and not self._is_busy and self._held is None
 
-    def save(self, take: Take, *, wait: float = 0.0) -> bool:
+    def save(self, take: Take, *, wait: float = 0.0, holds: bool = False) -> bool:
         """Take a snapshot, and let the thread save it. It replaces a snapshot that could not be saved.
 
-        Return False if an earlier snapshot is still being written after `wait` seconds.
+        With `holds` the thread saves it only after `settle`. Return False if an earlier snapshot is still being written
+        after `wait` seconds.
         """
         begun = time.monotonic()
         if not self._using_buffer.acquire(timeout=wait):
             return False
         try:
             # If the copy fails, the buffer holds no complete state.
-            self._given = None
+            self._given = self._held = None
             free = time.monotonic()
-            snapshot, self._taken = take(), begun
+            self._held, self._taken = take(), begun
             self._stall = time.monotonic() - free
-            with self._change:
-                self._given, self._is_busy = snapshot, True
-                self._change.notify_all()
         finally:
             self._using_buffer.release()
+        if not holds:
+            self._give()
         return True
+
+    def settle(self, *, is_good: bool) -> None:
+        """Save the held snapshot if the step after it was good, otherwise drop it."""
+        if self._held is None:
+            return
+        if is_good:
+            self._taken = time.monotonic() - self._stall  # The step in between is no part of the checkpoint's cost.
+            self._give()
+        self._held = None
+
+    def _give(self) -> None:
+        """Give the held snapshot to the thread."""
+        with self._change:
+            self._given, self._held, self._is_busy = self._held, None, True
+            self._change.notify_all()
 
     def save_last(self, take: Take, samples: int) -> str:
         """Save the state after `samples` samples. Return "" after it is saved, or the reason why it cannot be saved."""

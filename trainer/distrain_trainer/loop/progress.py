@@ -41,7 +41,6 @@ class Progress:
     resumed_step: int
     run: Run
     throughput: Throughput = field(default_factory=Throughput)
-    bad_steps: int = 0
 
     @classmethod
     def start(cls, config: Config, steps: int, log: Log, run: Run) -> Progress:
@@ -57,7 +56,8 @@ class Progress:
         """Record the step just made, which took `seconds`, and log it if it is due.
 
         `mean` averages a number over the ranks; all ranks call it at the same steps. A loss that is not finite marks a
-        step that was left out. Raises DivergedError after more than config.max_bad_steps such steps in a row.
+        step that was left out. Raises DivergedError after more than config.max_bad_steps such steps in a row, and if
+        the last step of the run is one.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         samples = self.run.position.samples + batch.global_samples
@@ -80,19 +80,21 @@ class Progress:
     def _judge(self, loss: float) -> None:
         """Count the consecutive steps that were left out because the loss or a gradient was not finite."""
         if math.isfinite(loss):
-            self.bad_steps = 0
+            self.run.bad_steps = 0
             return
-        self.bad_steps += 1
-        step, most = self.speed.steps, self.config.max_bad_steps
-        if self.bad_steps > most:
+        self.run.bad_steps += 1
+        step, most, bad_steps = self.speed.steps, self.config.max_bad_steps, self.run.bad_steps
+        cure = f"the loss is {loss} at step {step}; lower trainer.learningRate or lengthen trainer.warmup"
+        if bad_steps > most:
             raise DivergedError(
-                f"trainer.learningRate: the loss is {loss} at step {step}; lower trainer.learningRate or lengthen "
-                f"trainer.warmup ({self.bad_steps} such steps in a row, and trainer.maxBadSteps is {most})"
+                f"trainer.learningRate: {cure} ({bad_steps} such steps in a row, and trainer.maxBadSteps is {most})"
             )
         self.log.print(
-            f"step {step} is left out: its loss or a gradient is no finite number ({self.bad_steps} in a row, "
+            f"step {step} is left out: its loss or a gradient is no finite number ({bad_steps} in a row, "
             f"trainer.maxBadSteps is {most})"
         )
+        if step == self.steps:
+            raise DivergedError(f"trainer.learningRate: {cure} (the run's last {bad_steps} of {step} steps)")
 
     def _progress_line(self, loss: float) -> ProgressLine:
         run, samples = self.run, self.throughput.lines[-1][2]

@@ -107,6 +107,8 @@ class Run:
     lease: Lease | None = None
     buffer: Buffer = field(default_factory=Buffer)
     timer: StepTimer = field(default_factory=StepTimer)
+    # How many steps in a row, up to the last one, were left out because the loss or a gradient was not finite.
+    bad_steps: int = 0
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
@@ -230,7 +232,11 @@ class Run:
 
     @property
     def is_due(self) -> bool:
-        return self.writer is not None and self.writer.is_due()
+        """Whether a checkpoint is due. None is due after a bad step, as the weights may be the cause.
+
+        It would also push out the checkpoints from before the weights broke.
+        """
+        return self.writer is not None and self.writer.is_due() and not self.bad_steps
 
     def made_step(self, samples: int, *, asked: int, may_save: bool = True) -> None:
         """Count a step on `samples` samples of all ranks, and save a checkpoint if one is due.
@@ -255,9 +261,11 @@ class Run:
                 self._prepare()
             self.writer.seconds_left = self.timer.after_step()
             self._tell()
-            if may_save and self.writer.is_due():
+            # This step's loss shows whether the weights after the step before, which may be held, are good.
+            self.writer.settle(is_good=not self.bad_steps)
+            if may_save and self.is_due:
                 self.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
-                self.writer.save(self._snapshot)
+                self.writer.save(self._snapshot, holds=True)
 
     def _prepare(self) -> None:
         """Allocate the buffer in a thread. Called after the first step, as some optimizers have no state before it."""
@@ -277,20 +285,36 @@ class Run:
         return Snapshot(self.subject, self.position, self.group.size, list(self.history), parts)
 
     def _stop(self, asked: int) -> None:
-        """Save a checkpoint, release the lease, and raise StoppedError on all ranks together."""
+        """Save a checkpoint, release the lease, and raise StoppedError on all ranks together.
+
+        After a bad step save none: the newest checkpoint stays the one from before the bad steps.
+        """
         self.watchdog.stop()
         if self.writer is not None and self.lease is not None:
-            failure = ""
-            if self.writer.saved_samples != self.position.samples:
-                failure = self._save_last(self.writer)
+            failure = self._close(self.writer) if self.bad_steps else self._save_last(self.writer)
             failure = failure or self._let_go()
             self._tell()
             self.log.print(
                 f"stopped at step {self.position.step} ({self.position.samples} samples) after "
-                f"{stop_flag.WORDS[asked]}; {f'not saved: {failure}' if failure else 'resumes there'}"
+                f"{stop_flag.WORDS[asked]}; {f'not saved: {failure}' if failure else self._where_it_resumes()}"
             )
         self.group.gather(None)
         raise StoppedError
+
+    def _where_it_resumes(self) -> str:
+        if not self.bad_steps:
+            return "resumes there"
+        newest = self.lease.head.checkpoint if self.lease is not None else None
+        resumes = f"resumes from {newest}" if newest else "begins anew"
+        return f"not saved, as the last steps ({self.bad_steps}) are left out; {resumes}"
+
+    def _close(self, writer: Writer) -> str:
+        """Wait for the current write. Return "", or why it does not end."""
+        try:
+            writer.close()
+        except UnavailableError as error:
+            return str(error)
+        return ""
 
     def _save_end(self, writer: Writer) -> None:
         """Save the last state, so that a later start with more epochs can continue from it."""

@@ -1,0 +1,102 @@
+"""Test that the weights of steps that were left out are not saved, and do not push out good checkpoints."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from distrain_trainer.checkpoint.files import place
+from distrain_trainer.errors import DivergedError, StoppedError
+from distrain_trainer.log import Log
+from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.run import Run
+from tests.trainer.fixtures.counter_run import begin, make_step
+from tests.trainer.fixtures.disk import wait_until
+
+
+class Training:
+    """A run of 100 steps, for which a checkpoint is always due."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = begin(folder, epochs=None, steps=100, checkpoint_every=0.001, checkpoint_keep=1)
+        self._progress = Progress.start(self.run.config, 100, Log(speaks=True), self.run)
+
+    def step(self, loss: float) -> None:
+        step = SimpleNamespace(samples=10, global_samples=10)
+        self._progress.add(step, loss=loss, seconds=1.0, mean=lambda value: value)
+        self.run.watchdog.stop()
+        make_step(self.run)
+
+    def good_steps_until_saved(self) -> str:
+        """Make good steps until one is saved, and the state after the last one is held. Return the checkpoint."""
+        writer = self.run.writer
+        assert writer
+        for _ in range(50):
+            self.step(1.0)
+            wait_until(lambda: not writer._is_busy)
+            time.sleep(0.002)  # For the next checkpoint to be due.
+            if (saved := newest(self.run)) and writer._held:
+                return saved
+        pytest.fail("it was never saved")
+
+
+def newest(run: Run) -> str | None:
+    assert run.lease
+    return run.lease.head.checkpoint
+
+
+def test_checkpoint_from_before_the_weights_broke_stays_the_newest(tmp_path: Path) -> None:
+    training = Training(tmp_path)
+    saved = training.good_steps_until_saved()
+    # The last good step has broken the weights, so its state, though due, is not saved either.
+    for _ in range(5):
+        training.step(math.nan)
+        time.sleep(0.02)
+
+    assert newest(training.run) == saved
+    assert [path.parent.name for path in tmp_path.glob("*/manifest.json")] == [saved]
+
+
+def test_run_stopped_after_bad_steps_resumes_from_before_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = Training(tmp_path)
+    saved = training.good_steps_until_saved()
+    training.step(math.nan)
+    training.run.request.reason = stop_flag.SIGTERM
+
+    with pytest.raises(StoppedError):
+        training.step(math.nan)
+
+    assert f"after SIGTERM; not saved, as the last steps (2) are left out; resumes from {saved}\n" in (
+        capsys.readouterr().out
+    )
+    assert f"1-{begin(tmp_path, epochs=None, steps=100).position.samples}" == saved
+
+
+def test_checkpoints_are_saved_again_after_a_good_step(tmp_path: Path) -> None:
+    training = Training(tmp_path)
+    for loss in (1.0, math.nan, math.nan):
+        training.step(loss)
+
+    assert place(training.good_steps_until_saved()) >= (1, 40)
+
+
+def test_run_whose_last_steps_are_bad_has_diverged(tmp_path: Path) -> None:
+    run = begin(tmp_path, epochs=None, steps=3)
+    progress = Progress.start(run.config, 3, Log(speaks=True), run)
+    step = SimpleNamespace(samples=10, global_samples=10)
+    run.watchdog.stop()
+    for loss in (1.0, math.nan):
+        progress.add(step, loss=loss, seconds=1.0, mean=lambda value: value)
+
+    with pytest.raises(
+        DivergedError,
+        match=r"^trainer\.learningRate: the loss is nan at step 3; lower .* \(the run's last 2 of 3 steps\)$",
+    ):
+        progress.add(step, loss=math.nan, seconds=1.0, mean=lambda value: value)
