@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run
+from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run, tried_by
 
 SAMPLES = 1437
 EPOCHS = 3
@@ -64,3 +65,27 @@ def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_out
     assert re.search(rf"^finished: \d+ steps, {2 * SAMPLES} samples$", more.stdout, re.M)
     assert "output.uri: /out/elsewhere does not hold its model" in elsewhere.stdout, elsewhere.stderr
     assert (elsewhere.returncode, (tmp_path / "elsewhere" / program.program.model).exists()) == (0, True)
+
+
+# Each program has its own code around the evaluation.
+@tried_by("tensorflow-ps", "pytorch-horovod", "mxnet-kvstore")
+def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
+    program: ProgramInImage, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome")
+    train = functools.partial(program, f"--data={DIGITS_IN_IMAGE}", "--steps=3", *places)
+    mounts = {SCRIPTS / "stopped_in_test.py": "/stopped_in_test.py", tmp_path: "/out"}
+
+    stopped = train(script="/stopped_in_test.py", mounts=mounts)
+    written = [*(tmp_path / "outcome").glob("model.*")]
+    resumed = train(mounts=mounts)
+
+    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun exits with 1 whatever the rank's code.
+    assert (stopped.returncode, written) == (code, []), stopped.stdout + stopped.stderr
+    [(step, samples, reason)] = re.findall(STOPPED, stopped.stdout, re.M)
+    assert (step, samples, reason) == ("3", "384", "SIGTERM")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert "resumed from 1-384: step 3, " in resumed.stdout
+    assert "test accuracy: " in resumed.stdout
+    assert (tmp_path / "outcome" / program.program.model).exists()

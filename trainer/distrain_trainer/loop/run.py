@@ -249,13 +249,7 @@ class Run:
             batch_size=self.config.batch_size,
             epoch_samples=self.subject.epoch_samples,
         )
-        if asked == stop_flag.FENCED:
-            by = self.lease.fenced_by if self.lease is not None else ""
-            raise FencedError(by or f"{VALUE}: another job holds {self.config.checkpoint}, and rank 0 names it")
-        if asked == stop_flag.NO_CHECKPOINT:
-            raise UnavailableError(self._why_no_checkpoint())
-        if asked:
-            self._stop(asked)
+        self._heed(asked)
         if self.writer is not None:
             if self.timer.made == 0:
                 self._prepare()
@@ -266,6 +260,17 @@ class Run:
             if may_save and self.is_due:
                 self.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
                 self.writer.save(self._snapshot, holds=True)
+
+    def heed_stop(self, *others: int) -> None:
+        """Stop if any rank was asked to. Called by all ranks after the evaluation, before the outcome is written.
+
+        `others` are the requests of processes outside the group. A failing store is no reason to stop any more. Raises
+        StoppedError or FencedError.
+        """
+        if self.config.checkpoint:
+            asked = self.asked
+            mine = stop_flag.NOTHING if asked == stop_flag.NO_CHECKPOINT else asked
+            self._heed(max([*self.group.gather(mine), *others]))
 
     def _prepare(self) -> None:
         """Allocate the buffer in a thread. Called after the first step, as some optimizers have no state before it."""
@@ -283,6 +288,16 @@ class Run:
         parts = arrays.plan(self.state.fields())
         self.state.copy(self.buffer.place(parts))
         return Snapshot(self.subject, self.position, self.group.size, list(self.history), parts)
+
+    def _heed(self, asked: int) -> None:
+        """Stop for the largest `asked` of all ranks. Do nothing if it is 0."""
+        if asked == stop_flag.FENCED:
+            by = self.lease.fenced_by if self.lease is not None else ""
+            raise FencedError(by or f"{VALUE}: another job holds {self.config.checkpoint}, and rank 0 names it")
+        if asked == stop_flag.NO_CHECKPOINT:
+            raise UnavailableError(self._why_no_checkpoint())
+        if asked:
+            self._stop(asked)
 
     def _stop(self, asked: int) -> None:
         """Save a checkpoint, release the lease, and raise StoppedError on all ranks together.
@@ -316,11 +331,17 @@ class Run:
             return str(error)
         return ""
 
-    def _save_end(self, writer: Writer) -> None:
-        """Save the last state, so that a later start with more epochs can continue from it."""
-        writer.seconds_left = 0.0
-        if failure := self._save_last(writer):
-            self._tell()
+    def save_end(self) -> None:
+        """Save the last state if checkpoint_at_end is set. Called by all ranks after the last step.
+
+        A process that is killed in the evaluation then loses no step, and a later start with more epochs trains on.
+        """
+        if self.writer is None or not self.config.checkpoint_at_end:
+            return
+        self.writer.seconds_left = 0.0
+        failure = self._save_last(self.writer)
+        self._tell()
+        if failure:
             self.log.print(f"checkpoint: the last state is not saved ({failure})")
 
     def _save_last(self, writer: Writer) -> str:
@@ -343,15 +364,14 @@ class Run:
             self.log.print(line)
 
     def finish(self) -> None:
-        """Save the last state if checkpoint_at_end is set, and mark the run as finished.
+        """Mark the run as finished. First save the last state if checkpoint_at_end is set and it is not saved yet.
 
         Called by all ranks after the outcome is written, before the last barrier. Raises FencedError, and
         UnavailableError if a write takes longer than checkpoint.maxAge.
         """
         if self.lease is None or self.writer is None:
             return
-        if self.config.checkpoint_at_end:
-            self._save_end(self.writer)
+        self.save_end()
         self.writer.close()
         self._tell()
         begun, end = time.monotonic(), End.of(self.position, self.subject, self.config.data)

@@ -59,9 +59,11 @@ def main(config: Config, dataset: Dataset) -> None:
     run = Run.begin(config, dataset, GluonState(model, trainer), process_group(), log)
 
     progress = train(config, dataset, model, trainer, run, device=device, is_half=is_half)
+    run.save_end()
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
     accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
+    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
     if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.

@@ -82,15 +82,17 @@ def main(config: Config, dataset: Dataset) -> None:
         progress = train(
             config, dataset, model, state.trained, run, worker=worker, collectives=collectives, loss_scale=loss_scale
         )
+        take_final_weights(state.trained, worker)
+        run.save_end()
+        share_statistics(model, collectives)
+        accuracy = evaluate(config, dataset, model, worker, collectives) if dataset.tests else None
+        run.heed_stop()  # Distributed: all workers stop if any was asked to.
     except FinishedError:
         channel.leave()
         raise
     except StoppedError:
         channel.stop()  # Distributed: the scheduler and the servers stop as well.
         raise
-    take_final_weights(state.trained, worker)
-    share_statistics(model, collectives)
-    accuracy = evaluate(config, dataset, model, worker, collectives) if dataset.tests else None
     results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
 
     if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so worker 0 writes its own.

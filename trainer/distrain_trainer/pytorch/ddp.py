@@ -75,9 +75,11 @@ def main(config: Config, dataset: Dataset) -> None:
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
 
     progress = train(config, dataset, computer, model, optimizer, scaler, run)
+    run.save_end()
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     take_from_rank_0(dict(model.named_buffers()), broadcast)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
+    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
     results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
 
     if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.

@@ -58,8 +58,10 @@ def main(config: Config, dataset: Dataset) -> None:
         share_start(model, optimizer)
 
     progress = train(config, dataset, model, optimizer, log, run)
+    run.save_end()
     share_statistics(model)
     accuracy = evaluate(config, dataset, model) if dataset.tests else None
+    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
     results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
 
     if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.

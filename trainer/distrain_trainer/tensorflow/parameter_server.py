@@ -102,10 +102,13 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 
     # Distributed: all workers start at the position that the chief resumed from.
     member.tell_workers(f"train {json.dumps(asdict(run.position))}")
-    progress = follow(config, dataset, member, log, run)
-    member.tell_workers("test")  # Distributed: no worker changes the weights any more.
-    right = sum(figures[0] for figures in member.gather())
-    accuracy = right / dataset.tests if dataset.tests else None
+    try:
+        progress = follow(config, dataset, member, log, run)
+        run.save_end()
+        accuracy = evaluate(dataset, member, run)
+    except StoppedError:
+        member.end_all("stop")
+        raise
     results = progress.end(config, world_size=cluster.workers, accuracy=accuracy)
 
     if config.output:
@@ -142,15 +145,20 @@ def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run)
         if barrier.step is None and (asked or run.is_due):
             barrier.call()  # Distributed: the workers are at different steps, and a checkpoint needs one step.
         meets = barrier.step == step + 1
-        try:
-            run.made_step(reports[0].global_samples, asked=asked if meets else 0, may_save=meets)
-        except StoppedError:
-            member.end_all("stop")
-            raise
+        run.made_step(reports[0].global_samples, asked=asked if meets else 0, may_save=meets)
         if meets:
             barrier.release()
     barrier.end()
     return progress
+
+
+def evaluate(dataset: Dataset, member: Member, run: Run) -> float | None:
+    """Return the accuracy over the workers' test samples, None if there are none. Stop if any process was asked to."""
+    member.tell_workers("test")  # Distributed: no worker changes the weights any more.
+    answers = member.gather()
+    servers = member.run(member.signs)[1:]  # Distributed: a request to any worker or server stops all.
+    run.heed_stop(*(int(asked) for _, asked in answers), *map(int, servers))
+    return sum(right for right, _ in answers) / dataset.tests if dataset.tests else None
 
 
 def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
@@ -167,23 +175,31 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 
     # Distributed: the chief has written the weights to the servers by now.
     start = position_of(json.loads(member.wait_for("train")))
-    train(config, dataset, model, weights, member, start)
+    request = StopRequest()
+    if config.checkpoint:
+        request.listen()
+    train(config, dataset, model, weights, member, start, request)
     member.wait_for("test")  # Distributed: every worker has made its last step by now.
     weights.pull()
-    member.report(count_right(config, dataset, model, rank=cluster.index, ranks=cluster.workers))
+    right = count_right(config, dataset, model, rank=cluster.index, ranks=cluster.workers)
+    member.report(right, request.reason)
     member.wait_for("end")
 
 
 def train(
-    config: Config, dataset: Dataset, model: Any, weights: SharedWeights, member: Member, start: Position
+    config: Config,
+    dataset: Dataset,
+    model: Any,
+    weights: SharedWeights,
+    member: Member,
+    start: Position,
+    request: StopRequest,
 ) -> None:
     """Make this worker's steps from `start` to the end of the run."""
     gradients_of = make_gradients(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
     seed_step = seeder(config, model, rank=rank)
-    request, barrier = StopRequest(), WorkerBarrier(member, weights)
-    if config.checkpoint:
-        request.listen()
+    barrier = WorkerBarrier(member, weights)
     # Distributed: each worker has its own part of the samples.
     batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
     steps = count_steps(config, dataset, ranks=ranks, start=start)
