@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, Run, tried_by
+from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS_FOLDER, ProgramInImage, Run, tried_by
 
 SAMPLES = 1437
 EPOCHS = 3
@@ -89,3 +89,30 @@ def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     assert "resumed from 1-384: step 3, " in resumed.stdout
     assert "test accuracy: " in resumed.stdout
     assert (tmp_path / "outcome" / program.program.model).exists()
+
+
+# MXNet compiles the whole model before the first step, so a step cannot add state.
+@pytest.mark.parametrize(
+    "program",
+    [
+        "tensorflow-horovod",
+        "tensorflow-ps",
+        "pytorch-ddp",
+        pytest.param("pytorch-horovod", marks=pytest.mark.full),
+    ],
+    indirect=True,
+)
+def test_state_that_the_first_step_adds_is_refused_before_anything_is_saved(
+    program: ProgramInImage, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    options = ("--steps=3", "--model=late:net", "--checkpoint=/out/checkpoints", "--checkpoint-every=0.001")
+    mounts = {USER_MODELS_FOLDER / "late.py": "/models/late.py", tmp_path: "/out"}
+
+    run = program(f"--data={DIGITS_IN_IMAGE}", *options, ranks=1, env={"PYTHONPATH": "/models"}, mounts=mounts)
+
+    assert run.returncode != 0, run.stdout
+    assert re.search(
+        r"distrain: trainer\.model: \S*late is absent before a training step and float32\[\] after it", run.stderr
+    ), run.stdout + run.stderr
+    assert not [*tmp_path.glob("checkpoints/*/manifest.json")]

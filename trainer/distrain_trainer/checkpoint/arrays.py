@@ -204,6 +204,22 @@ def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
 
 
+def require_same_model(fields: Fields, start: Fields) -> None:
+    """Raise ArgumentError if the model's arrays are not those of the start, as a checkpoint could not be loaded."""
+    before, now = subset(start, "model."), subset(fields, "model.")
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            texts = (
+                f"{found.type_name}{list(found.shape)}" if found else "absent"
+                for found in (before.get(name), now.get(name))
+            )
+            change = " before a training step and ".join(texts)
+            raise ArgumentError(
+                f"trainer.model: {name} is {change} after it, and a checkpoint holds the arrays of the start; create "
+                "it when the model is built, and keep its type and shape"
+            )
+
+
 def shapes(fields: Fields) -> dict[str, list[int]]:
     """Return the shapes of the model's arrays, by their names in the model."""
     return {name: list(field.shape) for name, field in subset(fields, "model.").items()}

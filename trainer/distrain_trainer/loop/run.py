@@ -99,6 +99,7 @@ class Run:
     log: Log
     state: State
     subject: Subject
+    start: Fields
     position: Position = field(default_factory=Position)
     history: list[LoggedStep] = field(default_factory=list)
     watchdog: Watchdog = field(default_factory=Watchdog)
@@ -118,9 +119,9 @@ class Run:
         the checkpoint is of another training.
         """
         samples = None if config.is_synthetic else len(dataset.train)
-        shapes = arrays.shapes(state.fields())
-        subject = Subject(config.framework, config.model, config.optimizer, config.seed, samples, shapes)
-        run = cls(config, group, log, state, subject)
+        fields = state.fields()
+        subject = Subject(config.framework, config.model, config.optimizer, config.seed, samples, arrays.shapes(fields))
+        run = cls(config, group, log, state, subject, fields)
         if config.checkpoint:
             run.request.listen()
             run.watchdog.beacon = beacon = Beacon()
@@ -274,7 +275,7 @@ class Run:
 
     def _prepare(self) -> None:
         """Allocate the buffer in a thread. Called after the first step, as some optimizers have no state before it."""
-        size = arrays.plan(self.state.fields())[-1].end
+        size = self._plan()[-1].end
         threading.Thread(target=self.buffer.reserve, args=[size], daemon=True).start()
 
     def _why_no_checkpoint(self) -> str:
@@ -284,8 +285,14 @@ class Run:
             return f"{for_long}; rank 0 says why"
         return f"{for_long} ({self.writer.outage.reason})"
 
+    def _plan(self) -> list[arrays.Part]:
+        """Lay out the state. Raises ArgumentError if a step has added, removed or changed arrays of the model."""
+        fields = self.state.fields()
+        arrays.require_same_model(fields, self.start)
+        return arrays.plan(fields)
+
     def _snapshot(self) -> Snapshot:
-        parts = arrays.plan(self.state.fields())
+        parts = self._plan()
         self.state.copy(self.buffer.place(parts))
         return Snapshot(self.subject, self.position, self.group.size, list(self.history), parts)
 

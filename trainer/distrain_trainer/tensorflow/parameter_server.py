@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from distrain_trainer.checkpoint.arrays import require_same_model
 from distrain_trainer.checkpoint.manifest import position_of
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps, train_batches
@@ -34,6 +35,7 @@ from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.barrier import ChiefBarrier, WorkerBarrier
 from distrain_trainer.tensorflow.processes import Cluster, Member
 from distrain_trainer.tensorflow.shared_weights import SharedWeights
+from distrain_trainer.tensorflow.state import model_fields
 from distrain_trainer.tensorflow.training import (
     are_finite,
     choose_device,
@@ -196,7 +198,7 @@ def train(
     request: StopRequest,
 ) -> None:
     """Make this worker's steps from `start` to the end of the run."""
-    gradients_of = make_gradients(model)
+    gradients_of, fields = make_gradients(model), model_fields(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
     seed_step = seeder(config, model, rank=rank)
     barrier = WorkerBarrier(member, weights)
@@ -211,6 +213,8 @@ def train(
         seed_step(samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
+        if step == start.step:
+            require_same_model(model_fields(model), fields)  # The servers hold no variable that the step has added.
         # A step without samples or without finite gradients changes nothing on the servers.
         if math.isfinite(loss) and not batch.is_empty:
             # Distributed: the servers make one update per worker's batch, so the learning rate is that of one rank.

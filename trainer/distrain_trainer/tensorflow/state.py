@@ -17,6 +17,7 @@ class KerasState:
     """The variables of a model and of its optimizer."""
 
     def __init__(self, model: Any, optimizer: Any) -> None:
+        self._model = model
         rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
         self._variables = named("model", model.variables) | named("optimizer", [*optimizer.variables, rate])
         numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
@@ -29,7 +30,8 @@ class KerasState:
         self._former = former_names(numbered, self._variables)
 
     def fields(self) -> Fields:
-        return {name: field_of(name, variable) for name, variable in self._variables.items()}
+        fields = {name: field_of(name, variable) for name, variable in self._variables.items()}
+        return fields | model_fields(self._model)  # A step may have added variables to the model.
 
     def wait(self) -> None:
         """Do nothing: the loss has been read, so the step is complete."""
@@ -68,6 +70,10 @@ def read_former(content: bytes, names: Mapping[str, str]) -> Arrays:
     """Return the arrays of an .npz file of checkpoint format 1. Unknown arrays keep their old name and are refused."""
     with np.load(io.BytesIO(content)) as arrays:
         return {names.get(name, name.replace("-", ".", 1)): arrays[name] for name in arrays.files}
+
+
+def model_fields(model: Any) -> dict[str, Field]:
+    return {name: field_of(name, variable) for name, variable in named("model", model.variables).items()}
 
 
 def field_of(name: str, variable: Any) -> Field:
