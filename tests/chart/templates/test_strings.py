@@ -77,8 +77,8 @@ def schedulers(kind: str) -> list[str]:
 
 def paths(kind: str, scheduler: str, word: str) -> list[str]:
     """Return the values that this kind of job takes and whose text is free."""
-    without = {"none": ("gang.",), "volcano": (), "kueue": ("gang.schedulerName",)}[scheduler]
-    without += () if kind == "plain" else ("ssh.",)
+    refused = {"none": ["gang."], "volcano": [], "kueue": ["gang.schedulerName"]}[scheduler]
+    without = (*refused, *([] if kind == "plain" else ["ssh."]))
     return [path for path in LEAVES if takes(path, word) and not path.startswith(without)]
 
 
