@@ -60,7 +60,7 @@ def test_missing_program_is_reported_whatever_the_encoding_of_its_name(tmp_path:
     log = tmp_path / "log"
     log.touch()
     options = [f"--termination-log={log}", "--max-restarts=9"]
-    command = [sys.executable, SCRIPTS / "distrain-run", *options, "--", b"\xfc.sh"]
+    command: list[str | bytes | Path] = [sys.executable, SCRIPTS / "distrain-run", *options, "--", b"\xfc.sh"]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
 
