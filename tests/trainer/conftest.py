@@ -13,6 +13,7 @@ import pytest
 
 from lab.builds import images
 from lab.datasets.digits import write_digits
+from lab.waiting import free_port
 from tests.matrix import leave_each_to_one
 
 DIGITS_IN_IMAGE = "/data/digits"
@@ -31,7 +32,8 @@ def mpirun_of(ranks: int, bind_to: str = "none") -> list[str]:
 
 
 def torchrun_of(ranks: int) -> list[str]:
-    return ["torchrun", f"--nproc-per-node={ranks}", "--no-python", "python3"]
+    # torchrun's default port is the same for two tests that run at once.
+    return ["torchrun", f"--master-port={free_port()}", f"--nproc-per-node={ranks}", "--no-python", "python3"]
 
 
 def tfjob_of(workers: int) -> list[str]:

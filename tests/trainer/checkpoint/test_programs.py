@@ -75,9 +75,9 @@ def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     tmp_path.chmod(0o777)
     places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome")
     train = functools.partial(program, f"--data={DIGITS_IN_IMAGE}", "--steps=3", *places)
-    mounts = {SCRIPTS / "stopped_in_test.py": "/stopped_in_test.py", tmp_path: "/out"}
+    mounts = {SCRIPTS / "stopped_while_testing.py": "/stopped_while_testing.py", tmp_path: "/out"}
 
-    stopped = train(script="/stopped_in_test.py", mounts=mounts)
+    stopped = train(script="/stopped_while_testing.py", mounts=mounts)
     written = [*(tmp_path / "outcome").glob("model.*")]
     resumed = train(mounts=mounts)
 
