@@ -28,8 +28,6 @@ from distrain.kube.resource import Resource
 
 # The number of parallel connections for many small lists.
 CONNECTIONS = 4
-# API groups whose served versions affect what the chart renders.
-GROUPS = ("kubeflow.org", "monitoring.coreos.com")
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 ANY = "*/*"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -38,7 +36,7 @@ T = TypeVar("T")
 
 
 class Capabilities(Struct, frozen=True):
-    """The cluster's version, and the APIs of GROUPS as `group/version` and `group/version/Kind`, for Helm."""
+    """The cluster's version, and APIs that it serves as `group/version` and `group/version/Kind`, for Helm."""
 
     version: str
     apis: tuple[str, ...]
@@ -76,8 +74,8 @@ class Cluster:
     def version(self) -> str:
         return self.read_one("/version", Version, "its version").git_version
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities(self.version(), tuple(api for group in GROUPS for api in self.served(group)))
+    def capabilities(self, groups: Sequence[str]) -> Capabilities:
+        return Capabilities(self.version(), tuple(api for group in groups for api in self.served(group)))
 
     def served(self, group: str) -> list[str]:
         """Return the group's APIs as `group/version` and `group/version/Kind`; none if the cluster lacks the group."""

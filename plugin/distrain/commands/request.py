@@ -71,7 +71,9 @@ class Request:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        return self.cluster.capabilities()
+        from distrain.workload.kinds import RENDERED_GROUPS
+
+        return self.cluster.capabilities(RENDERED_GROUPS)
 
     def reach(self) -> None:
         """Send the first request to the cluster; raise UnreachableError if there is no answer.

@@ -118,6 +118,8 @@ KUBEFLOW = {kind.name: kind for kind in KINDS if kind.versions}
 [PLAIN] = (kind for kind in KINDS if not kind.versions)
 VERSIONS = {(version.api_version, kind.name): version for kind in KUBEFLOW.values() for version in kind.versions}
 GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
+# The API groups whose served versions affect what the chart renders.
+RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
 
 
 def running(strategy: str) -> set[str]:

@@ -12,6 +12,7 @@ from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.pages import PAGE_SIZE
 from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
+from distrain.workload.kinds import RENDERED_GROUPS
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
 from tests.plugin.objects import node, pod
 
@@ -33,7 +34,7 @@ def test_long_lists_are_read_page_by_page(api: FakeApi, tmp_path: Path) -> None:
 def test_served_apis_are_listed_with_their_kinds(api: FakeApi, tmp_path: Path) -> None:
     api.serve_mpi_jobs()
 
-    capabilities = _cluster(api, tmp_path).capabilities()
+    capabilities = _cluster(api, tmp_path).capabilities(RENDERED_GROUPS)
 
     assert capabilities.version == "v1.34.4"
     assert capabilities.apis == ("kubeflow.org/v2beta1", "kubeflow.org/v2beta1/MPIJob")
@@ -44,13 +45,13 @@ def test_what_monitoring_is_served_is_listed(api: FakeApi, tmp_path: Path) -> No
     api.answers["/apis/monitoring.coreos.com"] = {"versions": [{"groupVersion": "monitoring.coreos.com/v1"}]}
     api.answers["/apis/monitoring.coreos.com/v1"] = {"resources": [{"name": "podmonitors", "kind": "PodMonitor"}]}
 
-    assert "monitoring.coreos.com/v1/PodMonitor" in _cluster(api, tmp_path).capabilities().apis
+    assert "monitoring.coreos.com/v1/PodMonitor" in _cluster(api, tmp_path).capabilities(RENDERED_GROUPS).apis
 
 
 def test_cluster_without_an_operator_serves_none(api: FakeApi, tmp_path: Path) -> None:
     api.answers["/version"] = {"gitVersion": "v1.34.4"}
 
-    assert _cluster(api, tmp_path).capabilities().apis == ()
+    assert _cluster(api, tmp_path).capabilities(RENDERED_GROUPS).apis == ()
 
 
 @pytest.mark.parametrize(("plural", "read"), [("nodes", "nodes"), ("pods", "pods of all namespaces")])
@@ -113,7 +114,7 @@ def test_something_else_than_kubernetes_is_one_line(api: FakeApi, tmp_path: Path
     api.answers["/version"] = {"gitVersion": 7}
 
     with pytest.raises(UnreachableError, match=r"answers like no Kubernetes: [^\n]*; check KUBECONFIG"):
-        _cluster(api, tmp_path).capabilities()
+        _cluster(api, tmp_path).capabilities(RENDERED_GROUPS)
 
 
 def test_closed_port_is_reported_at_once(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ GROUPS = "|".join({re.escape(kind["group"]) for kind in FACTS["kinds"] if "group
 # "kubeflow.org/v1", "MPIJob v1", "mpi-operator 0.4.0".
 COPY = re.compile(rf"({GROUPS})/v\d|\b({KINDS}) ({ANY_VERSION})\b|\b({'|'.join(FACTS['operators'])}) v?\d")
 # Kubernetes has a version of this name, too.
-TELLING = VERSIONS - {"v1"}
+TELLING = VERSIONS - {"v1"} | {kind["group"] for kind in FACTS["kinds"] if "group" in kind}
 
 
 def code_of(template: Path) -> str:
