@@ -31,6 +31,8 @@ OPTIMIZERS = ("sgd", "adam")
 STOPPED = re.compile(r"^stopped at step (\d+) .*; resumes there$", re.M)
 # Several asynchronous workers never give the same result twice (docs/training.md says how much it differs): use one.
 ONE_WORKER = "tensorflow-ps"
+# Programs whose state in fp16 is tested by others, or in fp32.
+LIKE_OTHERS = ("pytorch-horovod", "tensorflow-ps")
 # Parameter servers scale the loss in fp16 by a constant. In the other programs the scale is part of the state.
 WITH_FIXED_SCALE = ("tensorflow-ps", "mxnet-kvstore")
 HALF_MODELS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
@@ -144,7 +146,7 @@ def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
 @pytest.mark.parametrize(
     ("name", "stop_after"),
     [
-        *(pytest.param(name, 5, marks=pytest.mark.full if name == "pytorch-horovod" else ()) for name in PROGRAMS),
+        *(pytest.param(name, 5, marks=pytest.mark.full if name in LIKE_OTHERS else ()) for name in PROGRAMS),
         # The loss scale is still too large, so every step so far has been left out.
         ("mxnet-horovod", 1),
     ],
