@@ -12,7 +12,8 @@ import pytest
 
 from distrain_trainer import results
 from distrain_trainer.config import Config
-from distrain_trainer.log import Log, Speed, step_line, total_lines, untimed_steps
+from distrain_trainer.log import Log
+from distrain_trainer.loop.images_per_second import Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.results import LoggedStep, Results
 from distrain_trainer.schedule import learning_rate
 

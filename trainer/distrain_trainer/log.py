@@ -1,17 +1,8 @@
-"""Format and print a run's log lines. They have the format of tf_cnn_benchmarks, which existing tools can read."""
+"""Print a run's log lines on one rank, and keep them for log.txt."""
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from dataclasses import dataclass, field
-
-import numpy as np
-
-RULE = "-" * 64
-HEADER = "Step\tImg/sec\ttotal_loss"
-# The jitter is computed over this many of the last steps, as a median cannot be updated step by step.
-JITTER_STEPS = 1000
 
 
 @dataclass
@@ -28,77 +19,3 @@ class Log:
 
     def text(self) -> str:
         return "".join(f"{line}\n" for line in self.lines)
-
-
-@dataclass
-class RunningMean:
-    """The mean and standard error of a stream of numbers (Welford 1962)."""
-
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        before = value - self.mean
-        self.mean += before / self.count
-        self.squares += before * (value - self.mean)
-
-    @property
-    def error(self) -> float:
-        return math.sqrt(self.squares) / self.count
-
-
-@dataclass
-class Speed:
-    """Time the steps of one rank, except the first `untimed` ones, which also compile and warm up.
-
-    Only sums and the rates of the last steps are kept, so a log line costs the same after a million steps.
-    """
-
-    untimed: int
-    steps: int = 0
-    samples: int = 0
-    global_samples: int = 0
-    seconds: float = 0.0
-    rates: RunningMean = field(default_factory=RunningMean)
-    last_rates: deque[float] = field(default_factory=lambda: deque(maxlen=JITTER_STEPS))
-
-    def add(self, *, samples: int, global_samples: int, seconds: float) -> None:
-        self.steps += 1
-        if self.steps > self.untimed:
-            self.samples += samples
-            self.global_samples += global_samples
-            self.seconds += seconds
-            self.rates.add(samples / seconds)
-            self.last_rates.append(samples / seconds)
-
-    @property
-    def rate(self) -> float:
-        """Images per second of this rank."""
-        return self.samples / self.seconds
-
-    @property
-    def total(self) -> float:
-        """Images per second of all ranks together."""
-        return self.global_samples / self.seconds if self.seconds else 0.0
-
-    @property
-    def jitter(self) -> float:
-        """1.4826 times the median absolute deviation of the steps' rates, over the last JITTER_STEPS steps."""
-        return float(1.4826 * np.median(np.abs(np.array(self.last_rates) - np.median(self.last_rates))))
-
-
-def untimed_steps(steps: int) -> int:
-    """Return how many first steps are not timed: 10, as in tf_cnn_benchmarks, or a fifth of the steps if less."""
-    return min(10, (steps + 4) // 5) if steps > 1 else 0
-
-
-def step_line(speed: Speed, loss: float) -> str:
-    """Return a step's log line: this rank's mean rate, its standard error and jitter, and the loss."""
-    error, jitter = speed.rates.error, speed.jitter
-    return f"{speed.steps}\timages/sec: {speed.rate:.1f} +/- {error:.1f} (jitter = {jitter:.1f})\t{loss:.3f}"
-
-
-def total_lines(images_per_sec: float) -> list[str]:
-    return [RULE, f"total images/sec: {images_per_sec:.2f}", RULE]

@@ -5,6 +5,7 @@ Rules on the job's kind, and on what each kind can do.
   distrain.validate.job.apiVersion  the kind has that version
   distrain.validate.job.cluster     the cluster serves it
   distrain.validate.job.replicas    how many workers an elastic job may have
+  distrain.validate.job.gpus        the total of GPUs is that of all workers
   distrain.validate.job.workerGpus  GPUs that the trainer would leave idle
   distrain.validate.job.roles       values for roles that the kind lacks
   distrain.validate.job.runPolicy   what its operator does when the job ends
@@ -69,6 +70,22 @@ distrain.validate.job.cluster
 {{- $max := $workers.maxReplicas | default 1000 | int -}}
 {{- if or (lt $replicas $min) (gt $replicas $max) -}}
 {{- printf "distrain: workers.replicas: %d is not between workers.minReplicas and workers.maxReplicas, %d and %d; change one of them\n" $replicas $min $max -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.job.gpus" -}}
+{{- $replicas := int .Values.workers.replicas -}}
+{{- $each := int .Values.workers.gpus -}}
+{{- $product := mul $replicas $each | int -}}
+{{- if ne .Values.gpus nil -}}
+{{- $gpus := int .Values.gpus -}}
+{{- if ne $gpus $product -}}
+{{- $mend := printf "--set gpus=%d" $product -}}
+{{- if and (gt $each 0) (gt $gpus 0) (eq (mod $gpus (max $each 1) | int) 0) -}}
+{{- $mend = printf "--set workers.replicas=%d or %s" (div $gpus $each) $mend -}}
+{{- end -}}
+{{- printf "distrain: gpus: %d is not workers.replicas * workers.gpus = %d * %d = %d; %s; or leave both out for `helm distrain derive`\n" $gpus $replicas $each $product $mend -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -22,7 +22,7 @@ line for each mistake that it finds. A line names the value, what was found and 
 {{- if .Values.job.enabled -}}
 {{- $noKind := include "distrain.validate.job.kind" . -}}
 {{- $noKind = $noKind | default (include "distrain.validate.job.apiVersion" .) -}}
-{{- $rules := list "gpus" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" -}}
+{{- $rules := list "job.gpus" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" -}}
 {{- if not $noKind -}}
 {{- /* Other rules would only tell what a kind that cannot be has not. */ -}}
 {{- $rules = concat (list "job.cluster" "job.replicas" "job.workerGpus" "job.roles" "job.runPolicy" "job.rescale" "job.gang" "job.mpi" "job.interfaces" "job.ssh") $rules -}}
@@ -73,22 +73,6 @@ distrain.validate.enabled
 {{- define "distrain.validate.enabled" -}}
 {{- if not .Values.enabled -}}
 {{- "distrain: enabled: is false, but Helm installs this chart nevertheless; give its dependency in the chart above `condition: distrain.enabled`, or set enabled to true\n" -}}
-{{- end -}}
-{{- end }}
-
-{{- define "distrain.validate.gpus" -}}
-{{- $replicas := int .Values.workers.replicas -}}
-{{- $each := int .Values.workers.gpus -}}
-{{- $product := mul $replicas $each | int -}}
-{{- if ne .Values.gpus nil -}}
-{{- $gpus := int .Values.gpus -}}
-{{- if ne $gpus $product -}}
-{{- $mend := printf "--set gpus=%d" $product -}}
-{{- if and (gt $each 0) (gt $gpus 0) (eq (mod $gpus (max $each 1) | int) 0) -}}
-{{- $mend = printf "--set workers.replicas=%d or %s" (div $gpus $each) $mend -}}
-{{- end -}}
-{{- printf "distrain: gpus: %d is not workers.replicas * workers.gpus = %d * %d = %d; %s; or leave both out for `helm distrain derive`\n" $gpus $replicas $each $product $mend -}}
-{{- end -}}
 {{- end -}}
 {{- end }}
 

@@ -14,7 +14,8 @@ from distrain_trainer import results
 from distrain_trainer.checkpoint.files import place
 from distrain_trainer.config import Config
 from distrain_trainer.errors import DivergedError
-from distrain_trainer.log import HEADER, Log, Speed, step_line, total_lines, untimed_steps
+from distrain_trainer.log import Log
+from distrain_trainer.loop.images_per_second import HEADER, Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.loop.progress_line import ProgressLine, Throughput, finite
 from distrain_trainer.loop.run import Run
 from distrain_trainer.results import LoggedStep, Results
