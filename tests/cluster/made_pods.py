@@ -64,7 +64,7 @@ MOST_REPLICAS = 3
 AT_ONCE = 50
 SECONDS_FOR_A_BATCH = 240
 # The defaults that the API server sets.
-DEFAULTS = {("schedulerName", "default-scheduler"), ("protocol", "TCP")}
+DEFAULTS = {("schedulerName", "default-scheduler"), ("protocol", "TCP"), ("terminationGracePeriodSeconds", 30)}
 # The admission plugin Priority sets these from priorityClassName.
 BY_PRIORITY_CLASS = {"priority", "preemptionPolicy"}
 # Contents of a container. The scheduler does not read those of an operator's own containers.
