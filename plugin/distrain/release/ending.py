@@ -15,7 +15,7 @@ from distrain.apiserver.cluster import Cluster
 from distrain.errors import EndError, NotFoundError
 from distrain.kube.resource import Resource
 from distrain.release.changes import named
-from distrain.workload.manifest import INSTANCE_LABEL
+from distrain.workload.manifest import INSTANCE_LABEL, REPLICAS
 from distrain.workload.wording import listed
 
 # The least timeout, and the seconds beyond a longer grace period of the pods.
@@ -66,7 +66,7 @@ def _read(cluster: Cluster, resource: Resource, namespace: str) -> kube.Workload
 def _graces(workload: kube.Workload) -> list[int]:
     """Return the grace periods that the workload's pod templates set, in seconds."""
     spec = workload.spec
-    replicas = (spec.mpi_replicas, spec.pytorch_replicas, spec.mx_replicas, spec.tf_replicas)
-    templates = [spec.template, *(role.template for roles in replicas for role in (roles or {}).values())]
+    replicas = [getattr(spec, attribute) or {} for attribute in REPLICAS.values()]
+    templates = [spec.template, *(role.template for roles in replicas for role in roles.values())]
     pods = [template.spec for template in templates if template and template.spec]
     return [pod.termination_grace_period_seconds for pod in pods if pod.termination_grace_period_seconds is not None]

@@ -121,5 +121,5 @@ def job_of(helm: Path, chart: Path, served: str) -> Yaml:
 
 
 def without_content(spec: Yaml) -> str:
-    """Return the spec as text, without the hash of the job's content, which the ranks know their job by."""
+    """Return the spec as text. Leave out the content hash: the ranks receive it to tell their job from others."""
     return re.sub(r"run1-[0-9a-f]{8}", "run1", yaml.safe_dump(spec))
