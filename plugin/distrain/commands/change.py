@@ -27,12 +27,6 @@ def current_release(request: Request) -> Current:
     return read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
 
 
-def refuse_without_answer(request: Request) -> None:
-    """Raise ValuesError if a confirmation is needed and there is no terminal to ask at."""
-    if not (request.options.yes or request.options.dry_run or console.can_ask()):
-        raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
-
-
 def change(request: Request, current: Current, values: Source) -> int:
     """Print the plan of an upgrade to these values, and carry it out once the user has agreed."""
     options = request.options
@@ -54,8 +48,8 @@ def change(request: Request, current: Current, values: Source) -> int:
         found.accept(report)
     if options.dry_run or planned.is_empty:
         return 0
-    if not options.yes and not console.agrees(f"upgrade {options.name} so?"):
-        raise StoppedError(f"{options.name}: not upgraded, as you wish")
+    if not options.yes:
+        _ask(options.name)
     return _carry_out(found, planned)
 
 
@@ -66,6 +60,14 @@ def source_of(chart: Source, values: Values) -> Source:
 
 def chart_version(source: Source) -> str:
     return str(yaml.safe_load((source.chart / "Chart.yaml").read_text())["version"])
+
+
+def _ask(release: str) -> None:
+    """Ask whether to carry out the plan; raise StoppedError if not, and ValuesError without a terminal to ask at."""
+    if not console.can_ask():
+        raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
+    if not console.agrees(f"upgrade {release} so?"):
+        raise StoppedError(f"{release}: not upgraded, as you wish")
 
 
 def _carry_out(found: RenderedJob, planned: Plan) -> int:
@@ -102,14 +104,7 @@ def _priced(planned: Plan, before: Before, report: Report | None, found: Rendere
     lost = None
     if current.runs and planned.replaces:
         lost = training(found.request.cluster, current, found.release.target.namespace)
-        if not _checkpoints(found.values) == _checkpoints(before.values) != "":
-            # Without the same checkpoint.uri before and after, the new job cannot find the old checkpoints.
-            lost = replace(lost, saved=None)
     return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
-
-
-def _checkpoints(values: Values) -> str:
-    return str((values.get("checkpoint") or {}).get("uri") or "")
 
 
 def _told(planned: Plan, before: Before, report: Report | None, found: RenderedJob) -> str:

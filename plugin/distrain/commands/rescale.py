@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from distrain import console
-from distrain.commands.change import change, chart_version, current_release, refuse_without_answer, source_of
+from distrain.commands.change import change, chart_version, current_release, source_of
 from distrain.commands.request import Request
 from distrain.release.size import with_gpus, with_workers
 
@@ -13,7 +13,6 @@ from distrain.release.size import with_gpus, with_workers
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
     source, helm = request.source, request.helm
-    refuse_without_answer(request)
     current = current_release(request)
     there, here = current.revision.chart_version, chart_version(source)
     if there != here:

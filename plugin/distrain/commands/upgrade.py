@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from distrain.commands.change import change, chart_version, current_release, refuse_without_answer, source_of
+from distrain.commands.change import change, chart_version, current_release, source_of
 from distrain.commands.request import Request
 from distrain.helm.program import Source
 from distrain.release.current import Current
@@ -14,7 +14,6 @@ from distrain.release.size import Values, reused
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
     source, helm = request.source, request.helm
-    refuse_without_answer(request)
     # Helm computes the values while the release is read.
     helm.begin_values(source)
     current = current_release(request)

@@ -48,8 +48,9 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes, and what they cost.
 
-    `lost` is the running job's progress, None if no running job would lose any. `ends` are the resources to delete
-    before Helm creates new ones of the same names. `queue` is the Kueue queue in which the new job waits.
+    `lost` is the running job's progress, None if no running job would lose any. `starts_over` is why the
+    new job cannot go on from the old one's checkpoints, empty if it can. `ends` are the resources to delete before Helm
+    creates new ones of the same names. `queue` is the Kueue queue in which the new job waits.
     """
 
     release: str
@@ -59,6 +60,7 @@ class Plan(Struct, frozen=True):
     gpus: Gpus | None = None
     freed: int = 0
     lost: Training | None = None
+    starts_over: str = ""
     ends: Sequence[Resource] = ()
     queue: str = ""
 
@@ -91,6 +93,7 @@ def plan(release: str, before: Before, after: Next) -> Plan:
         values=changes.of_values(before.values, after.values),
         changes=found,
         ends=ends,
+        starts_over=_starts_over(before.values, after.values),
         queue=_queue(new.get(after.job.resources[0], {})),
     )
 
@@ -148,6 +151,16 @@ def _annotations(item: Object) -> dict[str, str]:
     return (item.get("metadata") or {}).get("annotations") or {}
 
 
+def _starts_over(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Return why the new job cannot go on from the old one's checkpoints, or an empty string if it can."""
+    old, new = (values.get("checkpoint") or {} for values in (before, after))
+    if new.get("resume") == "never":
+        return "checkpoint.resume is never"
+    if not old.get("uri"):
+        return "no checkpoint outlives its pods"
+    return "" if new.get("uri") == old["uri"] else "checkpoint.uri changes"
+
+
 def _queue(job: Object) -> str:
     return str(((job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL, ""))
 
@@ -168,11 +181,20 @@ def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
         return "nothing: the job goes on" if before.is_there and not before.end else "nothing"
     if before.end or planned.lost is None:
         ended = f": the job has {before.end.lower()}" if before.end else ""
-        return f"nothing that still runs{ended}; the new job trains from the start"
+        return f"nothing that still runs{ended}; {_next(planned, has_trainer=has_trainer)}"
     ran = f" {duration(planned.lost.seconds)} of training," if planned.lost.seconds is not None else ""
     if not has_trainer:
         return f"what your command has not saved itself:{ran} since its pods' start"
-    if planned.lost.saved is not None:
-        return f"at most {planned.lost.unsaved} steps: the new job goes on from the last checkpoint"
-    steps = f"all {planned.lost.steps} steps" if planned.lost.steps else "all steps, of which the log tells none yet"
-    return f"{steps},{ran} as no checkpoint outlives its pods: the new job trains from the start"
+    if planned.starts_over:
+        made = f"{planned.lost.steps} steps" if planned.lost.steps else "steps, of which the log tells none yet"
+        return f"all {made},{ran} as {planned.starts_over}: the new job trains from the start"
+    steps = f"{planned.lost.unsaved} steps" if planned.lost.steps else "the steps since the last checkpoint"
+    return f"at most {steps}: the job saves when it is stopped, and the new one goes on from there"
+
+
+def _next(planned: Plan, *, has_trainer: bool) -> str:
+    if not has_trainer:
+        return "the new job runs your command anew"
+    if planned.starts_over:
+        return f"the new job trains from the start, as {planned.starts_over}"
+    return "the new job goes on from the last checkpoint"

@@ -108,7 +108,7 @@ def _finding(fault: Fault) -> str:
             return f"{found} is too small; use more than {limit}"
         case "maximum":
             return f"{found} is too large; use {limit} or less"
-    return f"{found} does not have the right form.{_described(fault.entry)}"
+    return f"{found} does not have the right form.{_described(fault)}"
 
 
 def _wrong_type(fault: Fault) -> str:
@@ -166,16 +166,22 @@ def _renamed(entry: Schema) -> str:
     return f"use one such as {example}" if example else "correct it"
 
 
-def _described(entry: Schema) -> str:
+def _described(fault: Fault) -> str:
+    entry = fault.entry
     words = [entry["description"]] if "description" in entry else []
-    example = _example(entry)
+    example = _example(entry, str(fault.found))
     return " ".join(["", *words, *([f"Write it as {example}."] if example else [])])
 
 
-def _example(entry: Schema) -> str | None:
-    """Return the last example, otherwise the default; the first example is often a special case such as 0."""
+def _example(entry: Schema, found: str = "") -> str | None:
+    """Return the example close to `found`, otherwise the last, otherwise the default.
+
+    The first example is often a special case such as 0.
+    """
     examples = entry.get("examples") or [entry.get("default")]
-    return _shown(examples[-1]) if examples[-1] else None
+    close = get_close_matches(found, [example for example in examples if isinstance(example, str)], n=1)
+    chosen = close[0] if close else examples[-1]
+    return _shown(chosen) if chosen else None
 
 
 def _shown(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
@@ -213,45 +214,106 @@ def test_values_that_may_be_secret_or_long_are_not_shown() -> None:
     }
 
 
-def _priced(lost: Training | None, before: Before) -> Plan:
-    planned = plan("run1", before, _next(_renamed(mpi_job())))
+def _priced(lost: Training | None, before: Before, **values: Any) -> Plan:
+    planned = plan("run1", before, _next(_renamed(mpi_job()), **values))
     cost = Gpus("nvidia.com/gpu", needed=8, free=8, total=16)
-    return Plan("run1", 3, {}, planned.changes, gpus=cost, freed=freed(planned, before, "nvidia.com/gpu"), lost=lost)
+    return replace(planned, gpus=cost, freed=freed(planned, before, "nvidia.com/gpu"), lost=lost)
+
+
+S3 = {"uri": "s3://runs", "resume": "auto"}
+PODS_ALONE = {"uri": "", "resume": "auto"}
 
 
 @pytest.mark.parametrize(
-    ("lost", "has_trainer", "words"),
+    ("lost", "old", "new", "words"),
     [
         pytest.param(
             Training(240, 600),
-            True,
-            "all 240 steps, 10 min of training, as no checkpoint outlives its pods",
-            id="steps",
+            PODS_ALONE,
+            PODS_ALONE,
+            "all 240 steps, 10 min of training, as no checkpoint outlives its pods: the new job trains from the start",
+            id="no-uri",
         ),
-        pytest.param(Training(240, 600, 200), True, "at most 40 steps: the new job goes on", id="checkpoint"),
-        pytest.param(Training(None, 45), True, "all steps, of which the log tells none yet, 45 s", id="no-step-yet"),
         pytest.param(
-            Training(None, 45), False, "what your command has not saved itself: 45 s of training", id="command"
+            Training(None, 45),
+            PODS_ALONE,
+            S3,
+            "all steps, of which the log tells none yet, 45 s of training, as no checkpoint outlives its pods: the new "
+            "job trains from the start",
+            id="no-step-yet",
+        ),
+        pytest.param(
+            Training(240, 600, 200),
+            S3,
+            {**S3, "uri": "s3://others"},
+            "all 240 steps, 10 min of training, as checkpoint.uri changes: the new job trains from the start",
+            id="another-uri",
+        ),
+        pytest.param(
+            Training(240, 600, 200),
+            S3,
+            {**S3, "resume": "never"},
+            "all 240 steps, 10 min of training, as checkpoint.resume is never: the new job trains from the start",
+            id="never",
+        ),
+        pytest.param(
+            Training(240, 600, 200),
+            S3,
+            S3,
+            "at most 40 steps: the job saves when it is stopped, and the new one goes on from there",
+            id="checkpoint",
+        ),
+        pytest.param(
+            Training(240, 600),
+            S3,
+            S3,
+            "at most 240 steps: the job saves when it is stopped, and the new one goes on from there",
+            id="no-checkpoint-yet",
+        ),
+        pytest.param(
+            Training(None, None),
+            S3,
+            S3,
+            "at most the steps since the last checkpoint: the job saves when it is stopped, and the new one goes on "
+            "from there",
+            id="log-of-a-new-launcher",
         ),
     ],
 )
-def test_plan_says_what_is_lost(lost: Training, has_trainer: bool, words: str) -> None:
-    before = _before(mpi_job())
+def test_plan_says_what_is_lost(lost: Training, old: Object, new: Object, words: str) -> None:
+    before = replace(_before(mpi_job()), values={"checkpoint": old})
 
-    told = list(lines(_priced(lost, before), before, has_trainer=has_trainer))
+    told = list(lines(_priced(lost, before, checkpoint=new), before, has_trainer=True))
 
     assert told[0] == "run1: revision 3 -> 4"
     assert told[-2] == "  gpus      8 freed, 8 needed, 8 of 16 free for it (nvidia.com/gpu)"
-    assert told[-1].startswith(f"  lost      {words}")
+    assert told[-1] == f"  lost      {words}"
 
 
-def test_finished_job_frees_and_loses_nothing() -> None:
-    before = _before(mpi_job(), end="Failed")
+def test_plan_of_a_command_says_that_only_the_command_knows_what_is_lost() -> None:
+    before = replace(_before(mpi_job()), values={"checkpoint": S3})
 
-    told = list(lines(_priced(None, before), before, has_trainer=True))
+    told = list(lines(_priced(Training(None, 45), before, checkpoint=S3), before, has_trainer=False))
+
+    assert told[-1] == "  lost      what your command has not saved itself: 45 s of training, since its pods' start"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "has_trainer", "words"),
+    [
+        (S3, True, "the new job goes on from the last checkpoint"),
+        (PODS_ALONE, True, "the new job trains from the start, as no checkpoint outlives its pods"),
+        ({**S3, "resume": "never"}, True, "the new job trains from the start, as checkpoint.resume is never"),
+        (S3, False, "the new job runs your command anew"),
+    ],
+)
+def test_finished_job_frees_and_loses_nothing(checkpoint: Object, has_trainer: bool, words: str) -> None:
+    before = replace(_before(mpi_job(), end="Failed"), values={"checkpoint": checkpoint})
+
+    told = list(lines(_priced(None, before, checkpoint=checkpoint), before, has_trainer=has_trainer))
 
     assert told[-2].startswith("  gpus      0 freed")
-    assert told[-1].startswith("  lost      nothing that still runs: the job has failed")
+    assert told[-1] == f"  lost      nothing that still runs: the job has failed; {words}"
 
 
 def test_last_step_is_read_from_the_trainers_lines() -> None:

@@ -281,8 +281,17 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Running) -> No
 def test_nobody_to_ask_needs_yes(run: Run, running: Running) -> None:
     outcome = run("rescale", "run1", "--workers", "3")
 
-    assert outcome.code == 2
-    assert outcome.err.startswith("distrain: --yes: is missing, and without a terminal nobody can be asked")
+    assert (outcome.code, running.upgrades) == (2, [])
+    assert outcome.out.startswith("run1: revision 3 -> 4\n")
+    last = outcome.err.splitlines()[-1]
+    assert last.startswith("distrain: --yes: is missing, and without a terminal nobody can be asked")
+
+
+@pytest.mark.parametrize("command", [("upgrade", "run1", "--reuse-values"), ("rescale", "run1", "--workers", "2")])
+def test_nothing_that_changes_needs_no_yes(run: Run, running: Running, command: tuple[str, ...]) -> None:
+    outcome = run(*command)
+
+    assert (outcome.code, outcome.out, outcome.err) == (0, "run1: nothing changes\n", "")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("yes\n", 0), ("\n", 130), ("n\n", 130)])

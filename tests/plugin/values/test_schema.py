@@ -236,6 +236,9 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
         ("launcher.memory", "1gi", 'Write it as "1Gi".'),
         ("workers.cpu", "2.5x", 'Write it as "500m".'),
         ("checkpoint.uri", "gs://b", "Write it as "),
+        ("data.uri", "s3:/digits", 'Write it as "s3://digits/idx".'),
+        ("data.uri", "s4://digits", 'Write it as "s3://digits/idx".'),
+        ("data.uri", "data/digits", 'Write it as "/data/digits".'),
         ("workers.nodeSelector", {"a b": "c"}, 'is no name that may stand here; use one such as "team"'),
         ("workers.nodeSelector", {"a": "b c"}, 'workers.nodeSelector.a: "b c" does not have the right form. '
          'Write it as "vision".'),
