@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError
 from distrain.kube.resource import Resource
-from distrain.release import changes
+from distrain.release import changes, resume
 from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
 from distrain.release.steps import Training, duration
 from distrain.workload.manifest import Job
@@ -48,8 +49,9 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes, and what they cost.
 
-    `lost` is the running job's progress, None if no running job would lose any. `starts_over` is why the
-    new job cannot go on from the old one's checkpoints, empty if it can. `ends` are the resources to delete before Helm
+    `lost` is the running job's progress, None if no running job would lose any. `starts_over` is why a new job
+    cannot go on from the old one's checkpoints, empty if it can, or if the old job stays. `conflicts` are the
+    values for which the new job would refuse those checkpoints. `ends` are the resources to delete before Helm
     creates new ones of the same names. `queue` is the Kueue queue in which the new job waits.
     """
 
@@ -61,6 +63,7 @@ class Plan(Struct, frozen=True):
     freed: int = 0
     lost: Training | None = None
     starts_over: str = ""
+    conflicts: Sequence[str] = ()
     ends: Sequence[Resource] = ()
     queue: str = ""
 
@@ -87,15 +90,23 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     old, new = changes.objects(before.manifest), changes.objects(after.manifest)
     found = changes.of_objects(old, new, before.job.resources, after.job.resources)
     ends = [resource for resource in before.job.resources if _is_made_anew(old.get(resource), new.get(resource))]
-    return Plan(
+    planned = Plan(
         release=release,
         revision=before.revision,
         values=changes.of_values(before.values, after.values),
         changes=found,
         ends=ends,
-        starts_over=_starts_over(before.values, after.values),
         queue=_queue(new.get(after.job.resources[0], {})),
     )
+    return _with_resume(planned, before, after.values) if planned.replaces else planned
+
+
+def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
+    starts_over = resume.obstacle(before.values, new)
+    # A job that has failed may have no checkpoint yet.
+    is_judged = not starts_over and not new.get("command") and before.end != "Failed"
+    conflicts = list(resume.differences(before.values, new)) if is_judged else []
+    return replace(planned, starts_over=starts_over, conflicts=conflicts)
 
 
 def refuse_traps(planned: Plan, before: Before) -> None:
@@ -103,6 +114,8 @@ def refuse_traps(planned: Plan, before: Before) -> None:
     where = planned.release
     if ignored := [change for change in planned.changes if change.effect == IGNORED]:
         raise RefusedError(*_ignored(ignored, where))
+    if planned.conflicts:
+        raise RefusedError(*_refused_checkpoints(planned))
     stays = not planned.replaces
     if not before.is_there and stays and not planned.is_empty:
         raise RefusedError(
@@ -151,16 +164,6 @@ def _annotations(item: Object) -> dict[str, str]:
     return (item.get("metadata") or {}).get("annotations") or {}
 
 
-def _starts_over(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Return why the new job cannot go on from the old one's checkpoints, or an empty string if it can."""
-    old, new = (values.get("checkpoint") or {} for values in (before, after))
-    if new.get("resume") == "never":
-        return "checkpoint.resume is never"
-    if not old.get("uri"):
-        return "no checkpoint outlives its pods"
-    return "" if new.get("uri") == old["uri"] else "checkpoint.uri changes"
-
-
 def _queue(job: Object) -> str:
     return str(((job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL, ""))
 
@@ -176,20 +179,28 @@ def _ignored(found: Sequence[Change], release: str) -> Iterator[str]:
         )
 
 
+def _refused_checkpoints(planned: Plan) -> Iterator[str]:
+    for conflict in planned.conflicts:
+        yield (
+            f"{conflict}: {planned.release}'s checkpoints are of another training then, and the new job would refuse "
+            "them; leave it as it is, or set checkpoint.uri to another place, or checkpoint.resume to never"
+        )
+
+
 def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
     if not planned.replaces:
         return "nothing: the job goes on" if before.is_there and not before.end else "nothing"
     if before.end or planned.lost is None:
         ended = f": the job has {before.end.lower()}" if before.end else ""
         return f"nothing that still runs{ended}; {_next(planned, has_trainer=has_trainer)}"
-    ran = f" {duration(planned.lost.seconds)} of training," if planned.lost.seconds is not None else ""
-    if not has_trainer:
-        return f"what your command has not saved itself:{ran} since its pods' start"
-    if planned.starts_over:
-        made = f"{planned.lost.steps} steps" if planned.lost.steps else "steps, of which the log tells none yet"
-        return f"all {made},{ran} as {planned.starts_over}: the new job trains from the start"
-    steps = f"{planned.lost.unsaved} steps" if planned.lost.steps else "the steps since the last checkpoint"
-    return f"at most {steps}: the job saves when it is stopped, and the new one goes on from there"
+    ran = f" {duration(planned.lost.seconds)} of training" if planned.lost.seconds is not None else ""
+    if before.values.get("command"):
+        return f"what your command has not saved itself:{ran or ' all'} since its pods' start"
+    if not planned.starts_over and has_trainer:
+        steps = f"{planned.lost.unsaved} steps" if planned.lost.steps else "the steps since the last checkpoint"
+        return f"at most {steps}: the job saves when it is stopped, and the new one goes on from there"
+    made = f"{planned.lost.steps} steps" if planned.lost.steps else "steps, of which the log tells none yet"
+    return f"all {made}{ran and ','}{ran}: {_next(planned, has_trainer=has_trainer)}"
 
 
 def _next(planned: Plan, *, has_trainer: bool) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
-from distrain.release import changes
+from distrain.release import changes, resume
 from distrain.release.changes import IGNORED, LIVE, REPLACED
 from distrain.release.owner import Ownership, owner
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
@@ -231,29 +231,29 @@ PODS_ALONE = {"uri": "", "resume": "auto"}
             Training(240, 600),
             PODS_ALONE,
             PODS_ALONE,
-            "all 240 steps, 10 min of training, as no checkpoint outlives its pods: the new job trains from the start",
+            "all 240 steps, 10 min of training: the new job trains from the start, as no checkpoint outlives its pods",
             id="no-uri",
         ),
         pytest.param(
             Training(None, 45),
             PODS_ALONE,
             S3,
-            "all steps, of which the log tells none yet, 45 s of training, as no checkpoint outlives its pods: the new "
-            "job trains from the start",
+            "all steps, of which the log tells none yet, 45 s of training: the new job trains from the start, as no "
+            "checkpoint outlives its pods",
             id="no-step-yet",
         ),
         pytest.param(
             Training(240, 600, 200),
             S3,
             {**S3, "uri": "s3://others"},
-            "all 240 steps, 10 min of training, as checkpoint.uri changes: the new job trains from the start",
+            "all 240 steps, 10 min of training: the new job trains from the start, as checkpoint.uri changes",
             id="another-uri",
         ),
         pytest.param(
             Training(240, 600, 200),
             S3,
             {**S3, "resume": "never"},
-            "all 240 steps, 10 min of training, as checkpoint.resume is never: the new job trains from the start",
+            "all 240 steps, 10 min of training: the new job trains from the start, as checkpoint.resume is never",
             id="never",
         ),
         pytest.param(
@@ -290,12 +290,81 @@ def test_plan_says_what_is_lost(lost: Training, old: Object, new: Object, words:
     assert told[-1] == f"  lost      {words}"
 
 
-def test_plan_of_a_command_says_that_only_the_command_knows_what_is_lost() -> None:
-    before = replace(_before(mpi_job()), values={"checkpoint": S3})
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ({"command": ["a"]}, {"command": ["b"]}, "what your command has not saved itself: 45 s of training since its"),
+        ({"command": ["a"]}, {}, "what your command has not saved itself: 45 s of training since its pods' start"),
+        ({}, {"command": ["b"]}, "all 9 steps, 45 s of training: the new job runs your command anew"),
+    ],
+)
+def test_only_a_command_knows_what_of_it_is_lost(old: Object, new: Object, words: str) -> None:
+    before = replace(_before(mpi_job()), values={"checkpoint": S3, **old})
 
-    told = list(lines(_priced(Training(None, 45), before, checkpoint=S3), before, has_trainer=False))
+    priced = _priced(Training(9, 45, 8), before, checkpoint=S3, **new)
+    told = list(lines(priced, before, has_trainer=not new))
 
-    assert told[-1] == "  lost      what your command has not saved itself: 45 s of training, since its pods' start"
+    assert told[-1].startswith(f"  lost      {words}")
+
+
+ON_S3: dict[str, Any] = {"checkpoint": S3, "s3": {"endpoint": "https://a"}, "framework": "pytorch"}
+ON_A_VOLUME: dict[str, Any] = {"checkpoint": {"uri": "/runs"}, "volumes": [{"name": "a"}], "s3": {"endpoint": ""}}
+
+
+@pytest.mark.parametrize(
+    ("old", "changed", "reason"),
+    [
+        (ON_S3, {}, ""),
+        (ON_S3, {"volumes": [{"name": "b"}]}, ""),
+        (ON_S3, {"s3": {"endpoint": "https://b"}}, "s3.endpoint changes"),
+        (ON_A_VOLUME, {"s3": {"endpoint": "https://b"}}, ""),
+        (ON_A_VOLUME, {"volumes": [{"name": "b"}]}, "volumes changes"),
+        (ON_A_VOLUME, {"volumeMounts": [{"name": "a"}]}, "volumeMounts changes"),
+        ({**ON_S3, "command": ["a"]}, {"command": None}, "the trainer does not read what your command has saved"),
+    ],
+)
+def test_new_job_starts_over_where_it_does_not_find_the_checkpoints(old: Object, changed: Object, reason: str) -> None:
+    assert resume.obstacle(old, {**old, **changed}) == reason
+
+
+def test_job_that_stays_starts_nothing_over() -> None:
+    before = replace(_before(mpi_job()), values={"checkpoint": PODS_ALONE})
+
+    assert plan("run1", before, _next(mpi_job(workers=3), checkpoint=PODS_ALONE)).starts_over == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("framework", "mxnet"),
+        ("strategy", "parameter-server"),
+        ("trainer.model", "vgg16"),
+        ("trainer.optimizer", "adam"),
+        ("trainer.seed", 2),
+    ],
+)
+@pytest.mark.parametrize("end", [None, "Succeeded"])
+def test_upgrade_whose_job_would_refuse_the_checkpoints_is_refused(path: str, value: object, end: str | None) -> None:
+    trainer = {"model": "mnist", "optimizer": "sgd", "seed": 1}
+    old = {**ON_S3, "strategy": "allreduce", "trainer": trainer}
+    before = replace(_before(mpi_job(), end=end), values=old)
+
+    def planned(new: Object) -> Plan:
+        return plan(
+            "run1", before, Next(before.manifest.replace("run1", "run1-f"), before.job, _with(new, path, value))
+        )
+
+    refused = planned(old)
+    words = rf"^{path}: \S+ -> {value}: run1's checkpoints are of another training then"
+
+    with pytest.raises(RefusedError, match=words):
+        refuse_traps(refused, before)
+    for anew in ({"uri": "s3://others", "resume": "auto"}, {**S3, "resume": "never"}):
+        refuse_traps(planned({**old, "checkpoint": anew}), before)
+    failed = replace(before, end="Failed")
+    refuse_traps(
+        plan("run1", failed, Next(before.manifest.replace("run1", "f"), before.job, _with(old, path, value))), failed
+    )
 
 
 @pytest.mark.parametrize(
