@@ -1,4 +1,4 @@
-"""Change random values until they keep the rules across values. Each function handles some rules of _validate*.tpl."""
+"""Change random values until they keep the rules of templates/validate. Each function handles some of these rules."""
 
 from __future__ import annotations
 
