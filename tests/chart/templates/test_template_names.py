@@ -1,4 +1,4 @@
-"""A named template's prefix is its file's name: `distrain.validate.job.kind` is in _validate-job.tpl."""
+"""A named template's prefix is its file's name: `distrain.validate.job.rescale` is in _validate-job.tpl."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def test_prefix_of_a_named_template_is_its_file() -> None:
     assert len(found) > 100
     assert [name for name, _ in found if not name.startswith("distrain.")] == []
     assert [(name, file) for name, file in found if expected_stem(name) != file] == []
+
+
+def test_no_two_files_of_named_templates_have_one_name() -> None:
+    """A prefix tells the file's name alone, so that name must not occur in two folders."""
+    names = [path.name for path in TEMPLATES if path.name.startswith("_")]
+
+    assert len(names) == len(set(names))
 
 
 def test_no_two_templates_have_one_name() -> None:

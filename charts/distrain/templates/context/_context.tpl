@@ -1,39 +1,46 @@
 {{- /*
-What the values ask for, prepared once. Every template that makes a resource begins with it.
+What follows from the values, computed once. Every template that renders a resource includes this one first.
 
   distrain.context  sets .Job, beside Helm's .Values and .Release
 
-  .Job.kind          MPIJob, PyTorchJob, MXJob, TFJob or Plain
-  .Job.version       its version, such as v1; empty for Plain
-  .Job.apiVersion    the same with its group
-  .Job.facts         what files/kinds.yaml says of that kind and version
-  .Job.fits          kinds that run the framework with the strategy
-  .Job.known         versions of the kind that the chart can write, the newest first
-  .Job.served        those of them that the cluster serves
-  .Job.isReal        a real cluster answers, which `helm template` lacks
-  .Job.slots         ranks per worker
-  .Job.usesMpi       mpirun starts the ranks
-  .Job.usesKubexec   it does so with kubectl exec, as the older MPI operators have it
-  .Job.usesSsh       it does so through SSH
-  .Job.isPlain       there is no operator: the chart writes what it would make
-  .Job.isElastic     workers may come and go under torchrun
-  .Job.isFixed       they may not, as the environment of the pods tells their number
-  .Job.isQueued      Kueue admits it, and ends and queues anew a job whose number of pods has changed
-  .Job.isReplaced    another size is another job: the pods' environment tells the size, Kueue or the user wants it so
-  .Job.roles         the section of the values for the pods of each role
-  .Job.rankRoles     roles whose pods hold ranks
-  .Job.makesPodGroup the chart makes the PodGroup itself, as no operator does
-  .Job.makesKey      the release has a Job that makes the SSH key; `helm test` uses the release's key
-  .Job.names         names of the release's objects; see _names.tpl for short, full, instance, job and run
-  .Job.hash          short hash of the job's content, once distrain.names.hash has made it
+  .Job.kind             MPIJob, PyTorchJob, MXJob, TFJob or Plain
+  .Job.version          version of the kind, such as v1; empty for Plain
+  .Job.apiVersion       group and version, such as kubeflow.org/v1
+  .Job.facts            facts of the kind and version, from files/kinds.yaml
+  .Job.fits             kinds that run the framework with the strategy
+  .Job.known            versions of the kind that the chart can write, the newest first
+  .Job.served           the known versions that the cluster serves, the newest first
+  .Job.isReal           a real cluster answers; false for `helm template` offline
+  .Job.slots            ranks per worker
+  .Job.usesMpi          mpirun starts the ranks
+  .Job.usesKubexec      mpirun reaches the workers with kubectl exec
+  .Job.usesSsh          mpirun reaches the workers with SSH
+  .Job.isPlain          no operator: the chart writes the Jobs and the Service itself
+  .Job.isElastic        torchrun lets workers join and leave
+  .Job.isFixed          the number of workers is fixed, because the pods' environment contains it
+  .Job.isQueued         Kueue admits the job; if its number of pods changes, Kueue ends it and queues it again
+  .Job.isReplaced       a new size replaces the job: isFixed, isQueued, or the user's choice
+  .Job.roles            role -> the section of the values that describes its pods
+  .Job.rankRoles        roles whose pods hold ranks
+  .Job.volumeRoles      roles whose pods mount the user's volumes
+  .Job.checkpointRoles  roles whose pods get an emptyDir for checkpoints
+  .Job.makesPodGroup    the chart makes the PodGroup, because no operator does
+  .Job.makesKey         the release has a Job that makes the SSH key; `helm test` uses the release's key
+  .Job.hasReplaceHook   the values ask for the hook that ends the running job before its content changes
+  .Job.names            names of the release's objects: short, full, instance, job and run; see _names.tpl
+  .Job.hash             content hash of the job, once distrain.hash.content has computed it
 */}}
 
 {{- /*
 distrain.context
-  Takes the root context. All templates of a rendering share it, so the first of them prepares .Job for all.
+  Takes the root context. All templates of one rendering share that context, so only the first call computes .Job.
 
-  apiregistration.k8s.io is what every real cluster has and Helm's built-in list lacks. One rank per GPU; a worker without
-  GPUs has one rank.
+  - isReal: every real cluster serves apiregistration.k8s.io, and Helm's built-in list lacks it.
+  - slots: one rank per GPU; a worker without GPUs has one rank.
+  - volumeRoles: a user's command may lie on a volume. The MPI launcher mounts none: a disk that only one node can
+    attach would keep the launcher from starting on another node.
+  - checkpointRoles: only the trainer writes to this folder, and only without checkpoint.uri.
+  - hasReplaceHook: without rbac.create the chart makes no Role, so the user has to name a ServiceAccount.
 */}}
 {{- define "distrain.context" -}}
 {{- if not (hasKey . "Job") -}}
@@ -47,16 +54,13 @@ distrain.context
 {{- $kind = . -}}
 {{- end -}}
 {{- end -}}
-{{- $known := list -}}
-{{- range $kind.versions -}}
-{{- $known = append $known .name -}}
-{{- end -}}
-{{- $served := include "distrain.kinds.served" (dict "root" . "kind" $kind) | fromJsonArray -}}
-{{- $version := eq $job.apiVersion "auto" | ternary (concat $served $known (list "") | first) $job.apiVersion -}}
+{{- $known := include "distrain.versions.known" $kind | fromJsonArray -}}
+{{- $served := include "distrain.versions.served" (dict "root" . "kind" $kind) | fromJsonArray -}}
+{{- $version := include "distrain.versions.chosen" (dict "root" . "known" $known "served" $served) -}}
 {{- $facts := dict -}}
 {{- include "distrain.kinds.facts" (dict "root" . "kind" $kind "version" $version "facts" $facts) -}}
 {{- $isPlain := eq $name "Plain" -}}
-{{- /* The Job that makes the SSH key stands where the launcher may. */ -}}
+{{- /* The Job that makes the SSH key may run on the same nodes as the launcher. */ -}}
 {{- $roles := dict "keygen" .Values.launcher -}}
 {{- $rankRoles := list -}}
 {{- range $role, $section := .Kinds.roles -}}
@@ -65,6 +69,7 @@ distrain.context
 {{- $rankRoles = append $rankRoles $role -}}
 {{- end -}}
 {{- end -}}
+{{- $programRoles := omit .Kinds.roles "launcher" | keys -}}
 {{- $isElastic := and $facts.isElastic $job.elastic | empty | not -}}
 {{- $isFixed := and $facts.isFixed (not $isElastic) | empty | not -}}
 {{- $isQueued := eq .Values.gang.scheduler "kueue" -}}
@@ -86,17 +91,20 @@ distrain.context
   "usesKubexec" (eq $facts.remoteShell "kubexec")
   "usesSsh" (eq $facts.remoteShell "ssh")
   "isPlain" $isPlain
-  "roles" $roles
-  "rankRoles" $rankRoles
-  "makesPodGroup" (include "distrain.gang.schedulerName" . | empty | not | and $isPlain)
-  "makesKey" (and $isPlain (not .Values.ssh.secretName) (not (hasKey . "variant")))
   "isElastic" $isElastic
   "isFixed" $isFixed
   "isQueued" $isQueued
   "isReplaced" (or $isFixed $isQueued (eq $mode "replace"))
+  "roles" $roles
+  "rankRoles" $rankRoles
+  "volumeRoles" (empty .Values.command | ternary (list "worker" "master" "chief") $programRoles)
+  "checkpointRoles" (or .Values.command .Values.checkpoint.uri | empty | ternary $programRoles list)
+  "makesPodGroup" (include "distrain.gang.schedulerName" . | empty | not | and $isPlain)
+  "makesKey" (and $isPlain (not .Values.ssh.secretName) (not (hasKey . "variant")))
+  "hasReplaceHook" (and .Values.job.enabled .Values.replace.enabled (or .Values.rbac.create .Values.replace.serviceAccountName) | empty | not)
   "names" (dict)
 ) -}}
-{{- /* Each may be made of those before it. */ -}}
+{{- /* A name may be made from the names before it. */ -}}
 {{- range list "short" "full" "instance" "job" "run" -}}
 {{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
 {{- end -}}

@@ -1,15 +1,14 @@
 {{- /*
-What each kind of job is: files/kinds.yaml, for every template that asks. The facts are explained there.
+Facts about the kinds of job, from files/kinds.yaml, which explains them.
 
   distrain.kinds.read    sets .Kinds to the content of the file
-  distrain.kinds.facts   the facts of a kind in one of its versions
-  distrain.kinds.served  the versions of a kind that the cluster serves
+  distrain.kinds.facts   facts of a kind in one of its versions
   distrain.kinds.having  the kinds and versions that have a fact, in words
 */}}
 
 {{- /*
 distrain.kinds.read
-  Takes the root context, to which it adds the content under "Kinds". All templates share that context.
+  Takes the root context. All templates share that context, so the file is read once.
 */}}
 {{- define "distrain.kinds.read" -}}
 {{- if not (hasKey . "Kinds") -}}
@@ -19,8 +18,9 @@ distrain.kinds.read
 
 {{- /*
 distrain.kinds.facts
-  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version; any other text for none>
-  "facts" <the map that it fills>).
+  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version> "facts" <a map>). Adds
+  the facts to the map: the operator's, then the kind's, then the version's. A later fact overrides an earlier one. An
+  unknown version adds no facts.
 */}}
 {{- define "distrain.kinds.facts" -}}
 {{- $version := dict -}}
@@ -35,21 +35,6 @@ distrain.kinds.facts
 {{- $_ := set $.facts $fact $value -}}
 {{- end -}}
 {{- end -}}
-{{- end }}
-
-{{- /*
-distrain.kinds.served
-  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds>). Renders a list, the newest first. Without a cluster it
-  has what --api-versions names, which may be nothing.
-*/}}
-{{- define "distrain.kinds.served" -}}
-{{- $served := list -}}
-{{- range .kind.versions -}}
-{{- if $.root.Capabilities.APIVersions.Has (printf "%s/%s/%s" $.kind.group .name $.kind.name) -}}
-{{- $served = append $served .name -}}
-{{- end -}}
-{{- end -}}
-{{- toJson $served -}}
 {{- end }}
 
 {{- /*

@@ -1,17 +1,18 @@
 {{- /*
-Parts of the pods that Helm runs as hooks: preflight's and the test's.
+Objects that Helm creates as hooks: of preflight, of the replace hook and of `helm test`.
 
   distrain.hooks.annotations  annotations of a hook
+  distrain.hooks.metadata     metadata of an object that a hook's pod needs
   distrain.hooks.podMetadata  labels and annotations of a hook's pod
-  distrain.hooks.pod          a hook's pod but its ServiceAccount, containers and volumes
-  distrain.hooks.container    a hook's container but its image, command and mounts
+  distrain.hooks.pod          a hook's pod without ServiceAccount, containers and volumes
+  distrain.hooks.container    a hook's container without image, command and mounts
 */}}
 
 {{- /*
 distrain.hooks.annotations
   Takes (dict "hook" <Helm's events> "weight" <int> "delete" <Helm's delete policies>).
 
-  Helm's own annotations alone: Argo CD and Flux read them too.
+  Only Helm's own annotations, because Argo CD and Flux read them too.
 */}}
 {{- define "distrain.hooks.annotations" -}}
 helm.sh/hook: {{ .hook }}
@@ -20,13 +21,32 @@ helm.sh/hook-delete-policy: {{ .delete }}
 {{- end }}
 
 {{- /*
-distrain.hooks.podMetadata
-  Takes (dict "root" <root context> "role" <role> "hook" <Helm's events> "weight" <int>). Renders labels and annotations.
+distrain.hooks.metadata
+  Takes (dict "root" <root context> "name" <name> "hook" <Helm's events> "weight" <int> "isClusterWide" <whether the
+  object is in no namespace>).
 
-  A Pod that failed stays, for its log, until the next one is made; the test's stays too when it has succeeded, unless
-  Helm prints what it measured. The labels and annotations of a gang stay away.
-  Helm prints the log only where a value asks for it: Flux's helm-controller crashes on the annotation that does so
-  (https://github.com/fluxcd/helm-controller/issues/1562).
+  After a refusal Helm applies hook-succeeded to these objects, because they succeeded; Argo CD applies hook-failed.
+*/}}
+{{- define "distrain.hooks.metadata" -}}
+{{- $delete := eq .hook "test" | ternary "before-hook-creation,hook-succeeded" "before-hook-creation,hook-succeeded,hook-failed" -}}
+name: {{ .name | quote }}
+{{- if not .isClusterWide }}
+namespace: {{ .root.Release.Namespace | quote }}
+{{- end }}
+labels:
+  {{- include "distrain.labels.resource" .root | nindent 2 }}
+annotations:
+  {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" .weight "delete" $delete) | nindent 2 }}
+{{- end }}
+
+{{- /*
+distrain.hooks.podMetadata
+  Takes (dict "root" <root context> "role" <role> "hook" <Helm's events> "weight" <int>).
+
+  A pod that failed stays until the next one is created, so that its log can be read. The pod of a successful `helm
+  test` stays too, unless Helm prints its log. Helm prints logs only if a value asks for it, because Flux's
+  helm-controller crashes on that annotation (https://github.com/fluxcd/helm-controller/issues/1562). A hook's pod gets
+  no labels or annotations of a gang.
 */}}
 {{- define "distrain.hooks.podMetadata" -}}
 labels:
@@ -45,9 +65,10 @@ annotations:
 distrain.hooks.pod
   Takes the root context.
 
-  Whatever podSecurity says, these pods need none of it. They tolerate what the job's pods tolerate, as there may be no
-  other nodes. Their token is mounted: talking to the API server is what they are for. They have nothing to put in order
-  when they are ended, and Helm 4 makes the next one without waiting for the last to be gone.
+  These pods keep to the standard `restricted` whatever podSecurity says, because they need no more rights. They
+  tolerate the same taints as the job's pods, because the cluster may have no other nodes. They call the API server, so
+  their token is mounted. They save nothing when they are ended, and Helm 4 creates the next pod before the last one is
+  gone: hence no grace period.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never

@@ -1,51 +1,24 @@
 {{- /*
-The hook that ends the running job before an upgrade or a rollback whose job has another content.
+The replace hook ends the running job before an upgrade or a rollback that changes the job's content.
 
-A running job cannot take over another image or another command, and its name stays the same, so the old job has to be
-gone before Helm creates the new one.
+A running job cannot take over another image or command, and its name stays the same. So the old job has to be gone
+before Helm creates the new one.
 
-  distrain.replace.isNeeded  whether the hook is there
-  distrain.replace.isWanted  whether the values want it
-  distrain.replace.name      name of its objects
-  distrain.replace.account   ServiceAccount of its pod
-  distrain.replace.objects   what the job may be called in the cluster, as group/version/plural/name
-  distrain.replace.rules     the rules of its Role
-  distrain.replace.metadata  metadata of what the pod needs
+  distrain.replace.objects  objects that the release's job may consist of, as group/version/plural/name
+  distrain.replace.rules    rules of the hook's Role
 
-All take the root context.
+Both take the root context.
 */}}
-
-{{- /*
-distrain.replace.isNeeded, distrain.replace.isWanted
-  Hooks are for a real cluster: what `helm template` prints is applied as a whole, hooks too. Without the right to make
-  a Role an account has to be named.
-*/}}
-{{- define "distrain.replace.isNeeded" -}}
-{{- and (include "distrain.replace.isWanted" .) .Job.isReal | empty | ternary "" "true" -}}
-{{- end }}
-
-{{- define "distrain.replace.isWanted" -}}
-{{- $account := or .Values.rbac.create .Values.replace.serviceAccountName -}}
-{{- and .Values.job.enabled .Values.replace.enabled $account | empty | ternary "" "true" -}}
-{{- end }}
-
-{{- define "distrain.replace.name" -}}
-{{- include "distrain.names.helper" (dict "root" . "part" "replace") -}}
-{{- end }}
-
-{{- define "distrain.replace.account" -}}
-{{- .Values.replace.serviceAccountName | default (include "distrain.replace.name" .) -}}
-{{- end }}
 
 {{- /*
 distrain.replace.objects
-  Renders a list. Other kinds are in it too, so that a change of job.kind ends the job of the old kind.
+  Renders a JSON list. It contains every kind, so that a change of job.kind ends the job of the old kind.
 */}}
 {{- define "distrain.replace.objects" -}}
 {{- $full := .Job.names.full -}}
 {{- $objects := list -}}
 {{- range $kind := .Kinds.kinds -}}
-{{- $versions := include "distrain.kinds.served" (dict "root" $ "kind" $kind) | fromJsonArray -}}
+{{- $versions := include "distrain.versions.served" (dict "root" $ "kind" $kind) | fromJsonArray -}}
 {{- if and $kind.versions (eq $kind.name $.Job.kind) -}}
 {{- $versions = list $.Job.version -}}
 {{- end -}}
@@ -61,7 +34,7 @@ distrain.replace.objects
 
 {{- /*
 distrain.replace.rules
-  Get and delete, of these names alone.
+  Allow the hook to get and delete objects of these names only.
 */}}
 {{- define "distrain.replace.rules" -}}
 {{- $names := dict -}}
@@ -76,17 +49,4 @@ distrain.replace.rules
   resourceNames: {{ toJson $called }}
   verbs: [get, delete]
 {{ end -}}
-{{- end }}
-
-{{- /*
-distrain.replace.metadata
-  After preflight, whose refusal must end nothing.
-*/}}
-{{- define "distrain.replace.metadata" -}}
-name: {{ include "distrain.replace.name" . | quote }}
-namespace: {{ .Release.Namespace | quote }}
-labels:
-  {{- include "distrain.labels.resource" . | nindent 2 }}
-annotations:
-  {{- include "distrain.hooks.annotations" (dict "hook" "pre-upgrade,pre-rollback" "weight" 1 "delete" "before-hook-creation,hook-succeeded,hook-failed") | nindent 2 }}
 {{- end }}

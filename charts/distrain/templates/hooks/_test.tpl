@@ -1,30 +1,30 @@
 {{- /*
-`helm test`: an all-reduce in a second job of the run's shape.
+`helm test`: a second job with the same pods as the release's job, whose ranks run an all-reduce.
 
-  distrain.test.values    finds the values of that job
-  distrain.test.program   what its ranks run
-  distrain.test.pack      documents of a Plain job as Helm can run them
-  distrain.test.name      name of the Pod that judges it, and of that Pod's ServiceAccount and Role
-  distrain.test.metadata  metadata of what the Pod needs
+  distrain.test.values   values of the test's job
+  distrain.test.program  program of its ranks
+  distrain.test.pack     documents of a Plain job, in a form that Helm can run
 
-A parameter server makes no all-reduce: strategy parameter-server has no test.
+Strategy parameter-server has no all-reduce, and so no test.
 */}}
 
 {{- /*
 distrain.test.values
-  Takes the root context. Renders all values.
+  Takes (dict "root" <root context> "values" <a map>). Adds all values of the test's job to the map.
 
-  The test needs no data and no Secret for it, and it ends by itself even where Helm was stopped: its GPUs come free.
+  The test reads no data, so it needs no S3 Secret. It has a deadline, so that its GPUs become free even if Helm was
+  stopped.
 */}}
 {{- define "distrain.test.values" -}}
 {{- $given := .root.Values -}}
 {{- $job := .root.Job -}}
 {{- $replicas := $given.test.workers | default $given.workers.replicas | int -}}
-{{- /* torchrun must wait for all of them. */ -}}
+{{- /* Makes torchrun wait for all workers. */ -}}
 {{- $fixed := ternary $replicas nil $job.isElastic -}}
 {{- /*
-The test's Pod gives up first, and says why, but for a Plain job, whose end Helm itself waits for.
-An elastic PyTorchJob has succeeded with its first worker: Running would delete rank 0 before its log is read.
+The test's Pod gives up before the job's deadline and says why. Helm itself waits for the end of a Plain job, so that
+job gets no more time. An elastic PyTorchJob succeeds with its first worker: with Running, the operator would delete the
+pod of rank 0 before its log is read.
 */ -}}
 {{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
@@ -52,7 +52,7 @@ An elastic PyTorchJob has succeeded with its first worker: Running would delete 
 
 {{- /*
 distrain.test.program
-  Takes the root context. Renders a list. mpirun starts Horovod, torchrun starts PyTorch's own.
+  Takes the root context. Renders a list. Under torchrun the all-reduce is PyTorch's, under mpirun Horovod's.
 */}}
 {{- define "distrain.test.program" -}}
 - python3
@@ -63,10 +63,11 @@ distrain.test.program
 
 {{- /*
 distrain.test.pack
-  Takes the documents of a Plain job. Renders them all.
+  Takes the documents of a Plain job. Renders all of them, with the Jobs in one List.
 
-  Helm waits for the end of each Job among the hooks before it makes the next one, but launcher and workers need each
-  other. So the Jobs are one hook, a List. Its items keep their annotations, as Argo CD reads those alone.
+  Helm waits until a Job that is a hook has ended before it creates the next hook, but launcher and workers need each
+  other. So one hook, a List, holds all Jobs. The Jobs keep their annotations, because Argo CD ignores those of the
+  List.
 */}}
 {{- define "distrain.test.pack" -}}
 {{- $together := list -}}
@@ -88,25 +89,4 @@ metadata:
     {{- toYaml (first $together).metadata.annotations | nindent 4 }}
 items:
   {{- toYaml $together | nindent 2 }}
-{{- end }}
-
-{{- /*
-distrain.test.name
-  Takes the root context.
-*/}}
-{{- define "distrain.test.name" -}}
-{{- include "distrain.names.helper" (dict "root" . "part" "test") -}}
-{{- end }}
-
-{{- /*
-distrain.test.metadata
-  Takes the test's context. Renders name, namespace, labels and annotations.
-*/}}
-{{- define "distrain.test.metadata" -}}
-name: {{ include "distrain.test.name" . | quote }}
-namespace: {{ .Release.Namespace | quote }}
-labels:
-  {{- include "distrain.labels.resource" . | nindent 2 }}
-annotations:
-  {{- include "distrain.hooks.annotations" (dict "hook" "test" "weight" -2 "delete" "before-hook-creation,hook-succeeded") | nindent 2 }}
 {{- end }}

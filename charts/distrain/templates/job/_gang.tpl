@@ -1,14 +1,16 @@
 {{- /*
-Schedulers and queues that let all pods of the job start or none.
+Gang schedulers and queues, which start all pods of the job or none.
 
-  distrain.gang.schedulerName     name of the gang scheduler; nothing for Kubernetes' own
-  distrain.gang.podScheduler      schedulerName of the pods
-  distrain.gang.queue             queue of the job that cannot change while it runs
+  distrain.gang.schedulerName     name of the gang scheduler; empty for Kubernetes' default scheduler
+  distrain.gang.podScheduler      schedulerName of a role's pods, if the chart sets it
+  distrain.gang.queue             queue, which cannot change while the job runs
   distrain.gang.schedulingPolicy  schedulingPolicy of a Kubeflow resource
-  distrain.gang.jobLabels         labels of the job resource
-  distrain.gang.podLabels         labels of one role's pods
-  distrain.gang.podAnnotations    annotations of one role's pods
-  distrain.gang.member            the scheduler that finds the role's pods by their labels or annotations
+  distrain.gang.jobLabels         labels of the job's resource
+  distrain.gang.podLabels         labels of a role's pods
+  distrain.gang.podAnnotations    annotations of a role's pods
+  distrain.gang.member            name of the gang scheduler, if the chart makes a PodGroup for the role's pods
+
+A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
 
 {{- /*
@@ -24,7 +26,7 @@ distrain.gang.schedulerName
 
 {{- /*
 distrain.gang.podScheduler
-  Takes a role. The Job that makes the SSH key starts before all others.
+  Takes a role. The pod that makes the SSH key is in no gang, because it has to run before the other pods.
 */}}
 {{- define "distrain.gang.podScheduler" -}}
 {{- if not (or (eq .role "keygen") .root.Job.facts.setsScheduler) -}}
@@ -61,7 +63,7 @@ schedulingPolicy:
 
 {{- /*
 distrain.gang.jobLabels
-  Takes the root context. Kueue suspends and resumes the job that carries its label.
+  Takes the root context. Kueue suspends and resumes a job that has its label.
 */}}
 {{- define "distrain.gang.jobLabels" -}}
 {{- if eq .Values.gang.scheduler "kueue" -}}
@@ -74,7 +76,7 @@ kueue.x-k8s.io/priority-class: {{ . | quote }}
 
 {{- /*
 distrain.gang.podLabels, distrain.gang.podAnnotations
-  Take a role. Operators add them to their own pods.
+  Take a role. For kinds with an operator, the operator adds them.
 */}}
 {{- define "distrain.gang.podLabels" -}}
 {{- if eq (include "distrain.gang.member" .) "scheduler-plugins" -}}
@@ -90,7 +92,7 @@ scheduling.k8s.io/group-name: {{ .job | quote }}
 
 {{- /*
 distrain.gang.member
-  Takes a role. The scheduler whose PodGroup of the chart's the role's pods belong to; nothing for none.
+  Takes a role. Empty if the role's pods belong to no PodGroup of the chart.
 */}}
 {{- define "distrain.gang.member" -}}
 {{- if and .root.Job.makesPodGroup (ne .role "keygen") -}}

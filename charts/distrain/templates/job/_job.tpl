@@ -1,18 +1,16 @@
 {{- /*
-Parts of every kind of job.
+The job's resource, and the fields that several kinds have in common.
 
-  distrain.job.shown            the job's resource, when it is of a kind
-  distrain.job.resource         the job's resource, with the name given
-  distrain.job.documents        every resource of the job
-  distrain.job.fixed            what a running job cannot take over, as text
-  distrain.job.fixedSpec        the part of it in a Kubeflow resource's spec
-  distrain.job.pods             number of pods that have to run at once
-  distrain.job.policy           run policy of a Kubeflow resource
-  distrain.job.policyFields     fields of it below one object
-  distrain.job.restartPolicy    of the training-operator's pods
-  distrain.job.launcherRetries  how often a lost launcher's pod is made anew
+  distrain.job.shown          the job's resource, if the job is of the given kind
+  distrain.job.resource       the job's resource, with the given name
+  distrain.job.documents      the scripts' ConfigMap and the job's resource
+  distrain.job.pods           number of pods that have to run at the same time
+  distrain.job.policy         run policy of a Kubeflow resource
+  distrain.job.policyFields   fields of the run policy below one object
+  distrain.job.restartPolicy  restartPolicy of the training-operator's pods
 
-A root context with the key `variant: test` is that of `helm test`: see _names.tpl and _labels.tpl for what differs.
+`helm test` renders a second job from a root context of its own, with the key `variant: test`. _names.tpl and
+_labels.tpl give that job other names, and the annotations of a hook.
 */}}
 
 {{- /*
@@ -47,44 +45,6 @@ distrain.job.documents
 {{- end }}
 
 {{- /*
-distrain.job.fixed
-  Takes the root context.
-
-  Operators create a pod once and never change it. They follow sizes, and some of the run policy, while the job runs;
-  labels and annotations do not touch what is trained. The scripts are left out: their ConfigMap changes in place, so that
-  another version of the chart replaces no job. Plain: a Job's pod template is immutable, so every field of the pods is in.
-*/}}
-{{- define "distrain.job.fixed" -}}
-{{- $part := .Job.isPlain | ternary "distrain.plain.fixed" "distrain.job.fixedSpec" -}}
-{{- $resource := include $part (dict "root" . "job" "") | fromJson -}}
-{{- toJson (list .Job.version .Job.kind $resource (include "distrain.gang.queue" .)) -}}
-{{- end }}
-
-{{- /*
-distrain.job.fixedSpec
-  Takes (dict "root" <root context> "job" ""). Renders JSON.
-*/}}
-{{- define "distrain.job.fixedSpec" -}}
-{{- $job := .root.Job -}}
-{{- $spec := (include "distrain.job.resource" . | fromYaml).spec -}}
-{{- range $role, $replica := get $spec $job.facts.replicas -}}
-{{- $_ := unset $replica.template "metadata" -}}
-{{- if not $job.isReplaced -}}
-{{- $_ := unset $replica "replicas" -}}
-{{- end -}}
-{{- end -}}
-{{- range $job.facts.live -}}
-{{- $path := splitList "." . -}}
-{{- $object := $spec -}}
-{{- range initial $path -}}
-{{- $object = get $object . -}}
-{{- end -}}
-{{- $_ := unset $object (last $path) -}}
-{{- end -}}
-{{- toJson $spec -}}
-{{- end }}
-
-{{- /*
 distrain.job.pods
   Takes the root context.
 */}}
@@ -103,7 +63,7 @@ distrain.job.pods
 
 {{- /*
 distrain.job.policy
-  Takes the root context. Operators read the fields in different places, and some do not know all of them.
+  Takes the root context. Operators read the run policy in spec or in spec.runPolicy, and some know only a few fields.
 */}}
 {{- define "distrain.job.policy" -}}
 {{- $policy := .Job.facts.policy -}}
@@ -121,13 +81,16 @@ runPolicy:
 distrain.job.policyFields
   Takes (dict "root" <root context> "fields" <names of fields>).
 
-  The training-operator gets no backoffLimit: at that limit it deletes every pod with its log, whatever cleanPodPolicy says.
+  backoffLimit: how often the Job of an MPIJob's launcher makes another pod, for a pod that was deleted or killed. A
+  failed run gets another pod too, which ends with the same failure; the Job waits 10, 20 and then 40 s before each, and
+  the limit of 3 keeps that wait short. The training-operator gets no backoffLimit: at that limit it deletes every pod
+  with its log, whatever cleanPodPolicy says.
 */}}
 {{- define "distrain.job.policyFields" -}}
 {{- $job := .root.Values.job -}}
 cleanPodPolicy: {{ $job.cleanPodPolicy }}
 {{- if has "backoffLimit" .fields }}
-backoffLimit: {{ include "distrain.job.launcherRetries" .root }}
+backoffLimit: {{ min 3 (int64 $job.maxRestarts) }}
 {{- end }}
 {{- with and (has "activeDeadlineSeconds" .fields) $job.activeDeadlineSeconds }}
 activeDeadlineSeconds: {{ int64 . }}
@@ -146,20 +109,10 @@ ttlSecondsAfterFinished: {{ int64 $job.ttlSecondsAfterFinished }}
 distrain.job.restartPolicy
   Takes the root context.
 
-  With ExitCode a pod that was killed or deleted (128 and above) is made anew, and one that failed (below) fails the job
-  at once and keeps its log. The operator counts neither. What may be tried again is tried inside the pod.
+  With ExitCode, the operator replaces a pod that was killed or deleted (exit code 128 or more), without counting. A pod
+  that failed (exit code below 128) fails the job at once, and its log stays. The pod's own process 1 repeats a failed
+  run.
 */}}
 {{- define "distrain.job.restartPolicy" -}}
 {{- empty .Values.job.maxRestarts | ternary "Never" .Job.facts.restartPolicy -}}
-{{- end }}
-
-{{- /*
-distrain.job.launcherRetries
-  Takes the root context. How often a launcher's Job makes another pod.
-
-  For a pod that was deleted or killed. The Job makes one for a run that has failed too, which then ends as the first
-  did, but the Job waits longer before each: ten seconds, then twenty, then forty.
-*/}}
-{{- define "distrain.job.launcherRetries" -}}
-{{- min 3 (int64 .Values.job.maxRestarts) -}}
 {{- end }}

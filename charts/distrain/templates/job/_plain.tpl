@@ -1,12 +1,15 @@
 {{- /*
-Plain: what an MPI operator would make, from Kubernetes' own kinds. A file plain-*.yaml for each.
+Plain: the chart writes with Kubernetes' own kinds what an MPI operator would create. Each part has a file plain-*.yaml.
 
-  distrain.plain.resource  all of them but what belongs to the SSH key's making
-  distrain.plain.parts     names of the parts
-  distrain.plain.fixed     what a running job cannot take over
-  distrain.plain.shown     one part, when the job is Plain
+  distrain.plain.parts     names of the parts, as a JSON list
+  distrain.plain.resource  all parts
+  distrain.plain.shown     one part, if the job is Plain
 */}}
 
+{{- /*
+distrain.plain.parts
+  Takes the root context.
+*/}}
 {{- define "distrain.plain.parts" -}}
 {{- $parts := list "service" "hostfile" -}}
 {{- if .Job.makesPodGroup -}}
@@ -20,7 +23,8 @@ Plain: what an MPI operator would make, from Kubernetes' own kinds. A file plain
 
 {{- /*
 distrain.plain.resource
-  Takes (dict "root" <root context> "job" <the job's name>). Renders documents.
+  Takes (dict "root" <root context> "job" <the job's name>). Renders documents. The RBAC objects of the Job that makes
+  the SSH key are not among them.
 */}}
 {{- define "distrain.plain.resource" -}}
 {{- range $index, $part := include "distrain.plain.parts" .root | fromJsonArray -}}
@@ -29,26 +33,6 @@ distrain.plain.resource
 {{ end -}}
 {{- include (printf "distrain.plain.%s" $part) $ -}}
 {{- end -}}
-{{- end }}
-
-{{- /*
-distrain.plain.fixed
-  Takes the same. A Job's template and failure policy are immutable, labels included. How many workers it has is not, but
-  a run of fixed size is another run at another.
-*/}}
-{{- define "distrain.plain.fixed" -}}
-{{- $job := .root.Job -}}
-{{- $specs := list -}}
-{{- range $part := include "distrain.plain.parts" .root | fromJsonArray -}}
-{{- if has $part (list "keygen" "workers" "launcher") -}}
-{{- $spec := (include (printf "distrain.plain.%s" $part) $ | fromYaml).spec -}}
-{{- range $job.isReplaced | ternary $job.facts.live (concat $job.facts.live $job.facts.size) -}}
-{{- $_ := unset $spec . -}}
-{{- end -}}
-{{- $specs = append $specs $spec -}}
-{{- end -}}
-{{- end -}}
-{{- dict "specs" $specs | toJson -}}
 {{- end }}
 
 {{- /*

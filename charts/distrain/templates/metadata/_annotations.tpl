@@ -1,13 +1,13 @@
 {{- /*
 Annotations of pods.
 
-  distrain.annotations.pod     annotations of one role's pods, with the user's
-  distrain.annotations.ownPod  the ones that the chart sets
+  distrain.annotations.ownPod  annotations that the chart sets on pods
+  distrain.annotations.pod     all annotations of a role's pods, the user's included
 */}}
 
 {{- /*
 distrain.annotations.ownPod
-  Takes nothing. Istio before 1.11 reads the annotation, later ones the label.
+  Takes nothing. Istio before 1.11 reads this annotation; later versions read the label in _labels.tpl.
 */}}
 {{- define "distrain.annotations.ownPod" -}}
 sidecar.istio.io/inject: "false"

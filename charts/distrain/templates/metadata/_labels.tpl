@@ -1,17 +1,17 @@
 {{- /*
-Labels, and the metadata that holds them.
+Labels, and the metadata of the release's objects.
 
-  distrain.labels.metadata  metadata of a resource that Helm creates
-  distrain.labels.resource  labels of a resource that Helm creates
-  distrain.labels.selector  selects the pods that train
-  distrain.labels.pod       labels of one role's pods, with the user's
-  distrain.labels.ownPod    the ones that the chart sets
+  distrain.labels.metadata  metadata of an object that Helm creates
+  distrain.labels.resource  labels of an object that Helm creates
+  distrain.labels.selector  label selector of the pods that hold ranks
+  distrain.labels.ownPod    labels that the chart sets on a role's pods
+  distrain.labels.pod       all labels of a role's pods, the user's included
 */}}
 
 {{- /*
 distrain.labels.metadata
-  Takes (dict "root" <root context> "name" <name> "weight" <when a test's hook makes it> "labels" <more labels>
-  "job" <the job's name, for an object that a change of the job's content replaces>).
+  Takes (dict "root" <root context> "name" <name> "weight" <hook weight in a test> "labels" <more labels> "job" <the
+  job's name>). Only an object that the replace hook deletes takes "job", and gets the content hash as an annotation.
 */}}
 {{- define "distrain.labels.metadata" -}}
 name: {{ .name | quote }}
@@ -28,7 +28,7 @@ annotations:
   helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- else if .job }}
 annotations:
-  distrain/content: {{ include "distrain.names.hash" .root | quote }}
+  distrain/content: {{ include "distrain.hash.content" .root | quote }}
 {{- end }}
 {{- end }}
 
@@ -46,7 +46,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- /*
 distrain.labels.selector
-  Takes the root context. Renders a label selector: a PyTorchJob's Master trains as its Workers do.
+  Takes the root context. A PyTorchJob's Master holds ranks, as its Workers do.
 */}}
 {{- define "distrain.labels.selector" -}}
 matchLabels:
@@ -62,8 +62,8 @@ matchExpressions:
 distrain.labels.ownPod
   Takes (dict "root" <root context> "role" <role>).
 
-  No chart version: it would change the pods at every chart release. A mesh's sidecar would keep the launcher's pod
-  alive after mpirun has ended, and stands between the ranks.
+  The chart's version is no label, as every chart release would change the pods. Istio's sidecar is off: it would keep
+  the launcher's pod running after mpirun has ended, and would proxy the ranks' traffic.
 */}}
 {{- define "distrain.labels.ownPod" -}}
 app.kubernetes.io/name: distrain

@@ -1,30 +1,31 @@
 {{- /*
-Names of the release's objects. None depends on a value, the job's size or the chart's version, except nameOverride and
-fullnameOverride: Helm deletes and rolls back only the names of the last revision, so a name that changed with a revision
-that was refused would leave the running job to nobody. distrain.context makes short, full, instance, job and run once:
-templates take these from .Job.names.
+Names of the release's objects.
 
-  distrain.names.base            what all names begin with, uncut
-  distrain.names.full            the same, short enough for every object's name
-  distrain.names.alias           the alias of this chart in an umbrella chart, or its place far below; else nothing
-  distrain.names.run             the run's own folder below checkpoint.uri and output.uri
+A name depends on the release, the chart's alias, nameOverride and fullnameOverride alone. Helm deletes and rolls back
+only the objects that the last revision names. If a refused revision had changed the job's name, Helm would never again
+touch the running job.
+
+  distrain.names.base            start of every name, at full length
+  distrain.names.full            the base, cut so that every object's name is short enough
+  distrain.names.alias           alias of this chart in an umbrella chart; empty without one
+  distrain.names.run             folder of the run below checkpoint.uri and output.uri
   distrain.names.instance        label app.kubernetes.io/instance
-  distrain.names.job             name of the job resource
-  distrain.names.identity        what tells one content of the job from another
-  distrain.names.hash            short hash of the job's content
-  distrain.names.helper          name of what is not the job's own: preflight, test, replace, keygen
-  distrain.names.short           a short hash of the release's name
-  distrain.names.scripts         name of the ConfigMap that holds the scripts of the pods
-  distrain.names.serviceAccount  ServiceAccount of one role's pods; nothing is the namespace's default
-  distrain.names.keygen          name of the ServiceAccount and Role of the Job that makes the SSH key
-  distrain.names.sshSecret       name of the Secret that holds the SSH key
+  distrain.names.job             name of the job's resource
+  distrain.names.identity        name and content hash of the job
+  distrain.names.helper          name of the objects beside the job: preflight, test, replace or keygen
+  distrain.names.short           short hash of the release's name
+  distrain.names.scripts         name of the ConfigMap with the pods' scripts
+  distrain.names.serviceAccount  ServiceAccount of a role's pods; empty for the namespace's default
+  distrain.names.sshSecret       name of the Secret with the SSH key
+
+distrain.context computes short, full, instance, job and run once. Other templates read them from .Job.names.
 */}}
 
 {{- /*
 distrain.names.base
-  Takes the root context. The rules of `helm create`, except that the chart's own name is left out.
+  Takes the root context. The rules of `helm create`, without the chart's own name.
 
-  An alias is part of it unless an override takes its place: two aliases of one release must not share a name.
+  The alias is part of the name unless an override replaces it: two aliases in one release must not share a name.
 */}}
 {{- define "distrain.names.base" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -44,9 +45,9 @@ distrain.names.base
 distrain.names.full
   Takes the root context.
 
-  45 characters leave room for the longest name that is made of it, for the most workers that the schema allows, in the
-  63 characters of a DNS label: <name>-plain-worker-999. The StatefulSet that an operator makes of workers adds 11
-  characters to <name>-worker in a label of its pods. Where a name is cut, a hash keeps two releases apart.
+  A DNS label has 63 characters. 45 leave room for the longest name of a pod, <name>-plain-worker-999, with the most
+  workers that the schema allows. They also leave room for a label that a StatefulSet of workers puts on its pods:
+  <name>-worker and 11 characters more. A name that is cut ends in a hash, so that two releases keep different names.
 */}}
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
@@ -59,9 +60,11 @@ distrain.names.full
 
 {{- /*
 distrain.names.alias
-  Takes the root context. Helm gives a chart that has an alias the alias as its name. Names of objects take lower case,
-  digits and dashes alone; a hash keeps apart aliases that are alike in those. Below a chart that is itself below another,
-  the names of all charts but the first stand for the alias: two such charts may each have this one.
+  Takes the root context.
+
+  Helm sets .Chart.Name to the alias. Names of objects allow only lower-case letters, digits and dashes; if the alias
+  has other characters, a hash distinguishes it from similar aliases. In an umbrella chart inside another, the names of
+  all charts below the first one replace the alias, because two inner umbrella charts may both contain this chart.
 */}}
 {{- define "distrain.names.alias" -}}
 {{- $path := .Template.BasePath | trimSuffix "/templates" | splitList "/charts/" | rest | join "/" -}}
@@ -77,8 +80,8 @@ distrain.names.alias
 
 {{- /*
 distrain.names.run
-  Takes the root context. The overrides of names are not in it: a run that is renamed goes on from its checkpoints. No
-  release's name can have the dot.
+  Takes the root context. The overrides of names are left out, so that a renamed run resumes from its checkpoints. A
+  release's name cannot contain the dot.
 */}}
 {{- define "distrain.names.run" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -87,7 +90,8 @@ distrain.names.run
 
 {{- /*
 distrain.names.instance
-  Takes the root context. By this label pods find each other: those of `helm test` and of another alias must not match.
+  Takes the root context. Selectors find a job's pods by this label, so the pods of `helm test` and of another alias
+  have other values.
 */}}
 {{- define "distrain.names.instance" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -106,8 +110,8 @@ distrain.names.instance
 distrain.names.job
   Takes the root context.
 
-  Plain's name has an end of its own, because mpi-operator makes a Service, a Job and a Secret of the names that Plain
-  would use: Helm refuses to take over objects that it did not make.
+  The name of a Plain job ends in -plain. Otherwise a Service, a Job and a Secret of Plain would have the names of those
+  that mpi-operator creates, and Helm refuses to take over objects that it did not create.
 */}}
 {{- define "distrain.names.job" -}}
 {{- if hasKey . "variant" -}}
@@ -119,32 +123,20 @@ distrain.names.job
 
 {{- /*
 distrain.names.identity
-  Takes (dict "root" <root context> "job" <the job's name>). The trainer knows its job by it: a job of the same name and
-  another content is another job. Renders nothing without a name, while the hash itself is made.
+  Takes (dict "root" <root context> "job" <the job's name>). The trainer recognizes its job by this text: a job of the
+  same name with another content is another job. Without a name it is empty, because then the hash is being computed.
 */}}
 {{- define "distrain.names.identity" -}}
 {{- if .job -}}
-{{- printf "%s-%s" .job (include "distrain.names.hash" .root) -}}
+{{- printf "%s-%s" .job (include "distrain.hash.content" .root) -}}
 {{- end -}}
-{{- end }}
-
-{{- /*
-distrain.names.hash
-  Takes the root context. It takes a rendering of the whole job, so it is kept in .Job. The job of `helm test` has the
-  run's.
-*/}}
-{{- define "distrain.names.hash" -}}
-{{- if not .Job.hash -}}
-{{- $_ := include "distrain.job.fixed" . | sha256sum | trunc 8 | set .Job "hash" -}}
-{{- end -}}
-{{- .Job.hash -}}
 {{- end }}
 
 {{- /*
 distrain.names.helper
   Takes (dict "root" <root context> "part" <preflight, test, replace or keygen>).
 
-  The hash keeps it apart from every object of another release: run1's test is not release run1-test.
+  The hash distinguishes it from another release's objects: the test of run1 is not the job of a release run1-test.
 */}}
 {{- define "distrain.names.helper" -}}
 {{- $room := sub 35 (len .part) | int -}}
@@ -171,7 +163,7 @@ distrain.names.scripts
 distrain.names.serviceAccount
   Takes (dict "root" <root context> "role" <role>).
 
-  The launcher that starts its ranks with kubectl needs the account that its operator makes, and binds to a Role.
+  A launcher that runs `kubectl exec` needs the ServiceAccount that the operator creates and binds to a Role.
 */}}
 {{- define "distrain.names.serviceAccount" -}}
 {{- $own := .root.Values.rbac.create | ternary .root.Job.names.full "" -}}
@@ -181,10 +173,10 @@ distrain.names.serviceAccount
 {{- .root.Values.serviceAccountName | default $own -}}
 {{- end }}
 
-{{- define "distrain.names.keygen" -}}
-{{- include "distrain.names.helper" (dict "root" . "part" "keygen") -}}
-{{- end }}
-
+{{- /*
+distrain.names.sshSecret
+  Takes the root context.
+*/}}
 {{- define "distrain.names.sshSecret" -}}
 {{- .Values.ssh.secretName | default (printf "%s-plain-ssh" .Job.names.full) -}}
 {{- end }}

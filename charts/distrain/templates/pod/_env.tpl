@@ -1,17 +1,19 @@
 {{- /*
-Environment of the pods. distrain-worker hands a worker's on to its ranks.
+Environment variables of the pods. distrain-worker passes a worker's variables on to its ranks.
 
   distrain.env.all      all variables of a container
-  distrain.env.own      those of them that the chart makes of other values
-  distrain.env.run      by what the trainer knows its job and pod
-  distrain.env.s3       what makes an S3 client find its server and credentials
-  distrain.env.network  what makes NCCL and Gloo find their network
+  distrain.env.own      variables that the chart sets
+  distrain.env.run      variables with the trainer's job, pod and number of GPUs
+  distrain.env.s3       variables with an S3 client's server and credentials
+  distrain.env.network  variables with the network interface, for NCCL and Gloo
+
+A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
 
 {{- /*
 distrain.env.all
-  Takes (dict "root" <root context> "role" <role>). Renders nothing when there are none. The user's come last, so that
-  they can refer to the others as $(NAME).
+  Takes a role. Empty if the container has no variables. The user's variables come last, so that they can refer to the
+  others as $(NAME).
 */}}
 {{- define "distrain.env.all" -}}
 {{- $env := list -}}
@@ -32,23 +34,23 @@ env:
 
 {{- /*
 distrain.env.own
-  Takes the same. Renders a list, perhaps an empty one.
+  Takes a role. Renders a list, which may be empty.
 */}}
 {{- define "distrain.env.own" -}}
 {{- $env := include "distrain.env.s3" .root | fromYamlArray -}}
 {{- if eq .root.Job.facts.starter "torchrun" -}}
-{{- /* torchrun looks for a lost rank every second; older ones would every five. */}}
+{{- /* Makes torchrun look for lost ranks every second. Older versions look every five seconds. */}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
 {{- end -}}
 {{- if .root.Job.isElastic -}}
 {{- /*
-From 2.5 on torchrun tells the ranks of the first workers' store for ever, and workers that come later of none:
+Since PyTorch 2.5 the ranks share the store of the first rendezvous. Workers that join later never get that store:
 https://github.com/pytorch/pytorch/issues/135712
 */}}
 {{- $env = append $env (dict "name" "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" "value" "1") -}}
 {{- end -}}
 {{- if and (eq .role "launcher") .root.Job.isPlain -}}
-{{- /* Open MPI cuts host names at the first dot, and <job>-worker-0 alone is no name in the cluster's DNS. */}}
+{{- /* Open MPI cuts host names at the first dot. The cluster's DNS does not resolve <job>-worker-0 alone. */}}
 {{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}
 {{- end -}}
 {{- if ne .role "launcher" -}}
@@ -59,7 +61,7 @@ https://github.com/pytorch/pytorch/issues/135712
 
 {{- /*
 distrain.env.run
-  Takes the same. Renders a list.
+  Takes a role. Renders a list.
 */}}
 {{- define "distrain.env.run" -}}
 - name: DISTRAIN_JOB
@@ -76,7 +78,7 @@ distrain.env.run
 
 {{- /*
 distrain.env.network
-  Takes the root context. Renders a list, perhaps an empty one.
+  Takes the root context. Renders a list, which may be empty.
 */}}
 {{- define "distrain.env.network" -}}
 {{- $network := .Values.network -}}
@@ -98,7 +100,7 @@ distrain.env.network
 
 {{- /*
 distrain.env.s3
-  Takes the root context. Renders a list, an empty one when no value says S3.
+  Takes the root context. Renders a list, which is empty if no value refers to S3.
 */}}
 {{- define "distrain.env.s3" -}}
 {{- $s3 := .Values.s3 -}}

@@ -1,11 +1,11 @@
 {{- /*
-What follows from values for mpirun and ssh.
+Arguments of distrain-launch and distrain-worker, and of the mpirun that distrain-launch starts.
 
   distrain.mpi.launcherArgs  arguments of distrain-launch
   distrain.mpi.workerArgs    arguments of distrain-worker
-  distrain.mpi.interfaces    Open MPI parameters that pick the network interfaces
-  distrain.mpi.end           Open MPI parameters for the end of the ranks
-  distrain.mpi.sshFolder     where the SSH key is mounted
+  distrain.mpi.interfaces    Open MPI parameters that choose the network interfaces
+  distrain.mpi.end           Open MPI parameters for ending the ranks
+  distrain.mpi.sshFolder     folder in which the SSH key is mounted
 
 All take the root context.
 */}}
@@ -14,9 +14,10 @@ All take the root context.
 distrain.mpi.launcherArgs
   Renders a list.
 
-  No -np: distrain-launch takes it from the list of hosts, so that it fits however many workers there are. Plain has no
-  operator that would delete the workers in the end: distrain-launch ends them. A Job that an operator makes of the
-  launcher starts another one, whatever the first ended with: that one has to know.
+  - No -np: distrain-launch adds it, from the hostfile, so that it fits the number of workers that exist.
+  - --end-workers: a Plain job has no operator that deletes the workers, so distrain-launch ends them.
+  - --keep-outcome: if the operator runs the launcher as a Job, the Job starts another pod after a failed run. That pod
+    must know that the run has failed.
 */}}
 {{- define "distrain.mpi.launcherArgs" -}}
 {{- if .Job.usesKubexec -}}
@@ -68,7 +69,8 @@ distrain.mpi.workerArgs
 
 {{- /*
 distrain.mpi.interfaces
-  btl is for the ranks' data, oob for what mpirun says to its daemons. Open MPI refuses include beside exclude.
+  btl carries the ranks' data, oob the messages between mpirun and its daemons. Open MPI refuses an include list
+  together with an exclude list.
 */}}
 {{- define "distrain.mpi.interfaces" -}}
 {{- with .Values.network.interface -}}
@@ -84,9 +86,9 @@ oob_tcp_if_exclude: {{ join "," . | quote }}
 
 {{- /*
 distrain.mpi.end
-  When one rank ends with an error, Open MPI waits, ends the others, waits, and kills them: 2 s in all. The trainer's
-  have saved before they stop together; after a failure a save under way breaks off, as at any kill. What a command of
-  the user's does is not known. mpi.mca has the last word, by null too.
+  If one rank fails, Open MPI waits, ends the other ranks, waits again and kills them, within 2 s. The trainer needs
+  none of that time: its ranks save before they stop together, and a failure may interrupt a save at any point. A user's
+  command may need it. A value in mpi.mca wins, null included.
 */}}
 {{- define "distrain.mpi.end" -}}
 {{- $none := dict "odls_base_sigkill_timeout" nil -}}
@@ -97,7 +99,8 @@ odls_base_sigkill_timeout: 0
 
 {{- /*
 distrain.mpi.sshFolder
-  ssh looks below its user's home; the operator sets the modes that ssh wants of root's key only for root's folder.
+  ssh reads the key below its user's home. For /root/.ssh alone, the operator gives the key the file mode that ssh
+  requires.
 */}}
 {{- define "distrain.mpi.sshFolder" -}}
 {{- eq (include "distrain.security.user" .) "0" | ternary "/root/.ssh" "/home/distrain/.ssh" -}}

@@ -1,9 +1,9 @@
 {{- /*
-Where the pods may stand.
+Fields that decide on which nodes the pods run.
 
-  distrain.placement.all          nodeSelector, tolerations, affinity and spread of a role's pods
-  distrain.placement.tolerations  its tolerations
-  distrain.placement.affinity     its affinity
+  distrain.placement.all          nodeSelector, tolerations, affinity and topology spread of a role's pods
+  distrain.placement.tolerations  tolerations of a role's pods
+  distrain.placement.affinity     affinity of a role's pods
 
 A role is (dict "root" <root context> "role" <role>).
 */}}
@@ -28,7 +28,7 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ $topology.key | quote }}
     whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" $topology.required }}
-    {{- /* A node with a taint that keeps the workers away must not count as one that has none yet. */}}
+    {{- /* Without it, a node whose taint keeps the workers away would count as a node without workers. */}}
     nodeTaintsPolicy: Honor
     labelSelector:
       {{- include "distrain.labels.selector" .root | nindent 6 }}
@@ -37,7 +37,8 @@ topologySpreadConstraints:
 
 {{- /*
 distrain.placement.tolerations
-  The user's, then how long a pod stays on a node that is lost; a taint that the user tolerates is his to limit.
+  The user's tolerations, then those that limit how long a pod stays bound to a lost node. The chart adds no limit for a
+  taint that the user tolerates already.
 */}}
 {{- define "distrain.placement.tolerations" -}}
 {{- $tolerations := (get .root.Job.roles .role).tolerations | default list -}}
@@ -63,7 +64,7 @@ distrain.placement.tolerations
 
 {{- /*
 distrain.placement.affinity
-  The user's, and beside it the term that packs the workers.
+  The user's affinity, and the term that packs the workers.
 */}}
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}

@@ -1,21 +1,21 @@
 {{- /*
-The pods of every kind and role.
+Pods of every kind and role.
 
-  distrain.pod.template      a role's pod template
-  distrain.pod.common        its pod but for containers, volumes and placement
-  distrain.pod.container     a container but for name, command, environment, resources and mounts
-  distrain.pod.image         the image
-  distrain.pod.inRegistry    an image in the registry of global.imageRegistry
-  distrain.pod.pullSecrets   the registries' passwords
-  distrain.pod.resources     resources of a role's container
-  distrain.pod.ports         ports of a role's container
-  distrain.pod.sidecars      more containers of the user's
-  distrain.pod.grace         seconds from SIGTERM to SIGKILL
-  distrain.pod.ranksGrace    seconds of these that ranks have to stop
-  distrain.pod.more          more fields of the training pods
+  distrain.pod.template     pod template of a role
+  distrain.pod.common       pod fields that do not depend on containers, volumes and placement
+  distrain.pod.container    image, pull policy and securityContext of a role's container
+  distrain.pod.image        the image
+  distrain.pod.inRegistry   an image's name in the registry global.imageRegistry
+  distrain.pod.pullSecrets  imagePullSecrets
+  distrain.pod.ports        ports of a role's container
+  distrain.pod.resources    resources of a role's container
+  distrain.pod.sidecars     the user's containers, with a securityContext
+  distrain.pod.more         the user's pod fields, and those that depend on the role
+  distrain.pod.grace        seconds from SIGTERM to SIGKILL of a pod
+  distrain.pod.ranksGrace   seconds in which the ranks have to stop
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>). Nothing here may depend on
-workers.replicas: the operators never change a pod that exists.
+workers.replicas, because operators never change an existing pod.
 */}}
 
 {{- /*
@@ -64,15 +64,15 @@ spec:
 distrain.pod.common
   Takes a role.
 
-  Only pods that call the API server get a token. The variables that Kubernetes makes of every Service would only add
-  to the ranks' environment.
+  Only pods that call the API server get a token. enableServiceLinks would add variables for every Service of the
+  namespace to the ranks' environment.
 */}}
 {{- define "distrain.pod.common" -}}
 {{- $values := .root.Values -}}
 automountServiceAccountToken: {{ or (eq .role "keygen") (and .root.Job.usesKubexec (eq .role "launcher")) }}
 enableServiceLinks: false
 {{- if eq .role "keygen" }}
-serviceAccountName: {{ include "distrain.names.keygen" .root | quote }}
+serviceAccountName: {{ include "distrain.names.helper" (dict "root" .root "part" "keygen") | quote }}
 {{- else }}
 {{- with include "distrain.names.serviceAccount" . }}
 serviceAccountName: {{ . | quote }}
@@ -116,8 +116,8 @@ distrain.pod.image
 
 {{- /*
 distrain.pod.inRegistry
-  Takes (dict "root" <root context> "image" <image>). global.imageRegistry takes the place of the registry that the image
-  names, as in other charts.
+  Takes (dict "root" <root context> "image" <image>). As in other charts, global.imageRegistry replaces the registry in
+  the image's name.
 */}}
 {{- define "distrain.pod.inRegistry" -}}
 {{- $image := .image -}}
@@ -129,7 +129,7 @@ distrain.pod.inRegistry
 
 {{- /*
 distrain.pod.pullSecrets
-  Takes the root context. Renders nothing when there are none. global.imagePullSecrets may hold names, or maps with one.
+  Takes the root context. Empty if there are none. An entry of global.imagePullSecrets is a name, or a map with a name.
 */}}
 {{- define "distrain.pod.pullSecrets" -}}
 {{- $names := list -}}
@@ -146,8 +146,8 @@ imagePullSecrets:
 
 {{- /*
 distrain.pod.ports
-  Takes a role. Renders nothing when there are none. Under hostNetwork a declared port is one of the node's: the scheduler
-  then puts no two workers on one node that want the same, of one release or of two.
+  Takes a role. Empty if there are none. Under hostNetwork a declared port is a port of the node, so the scheduler
+  places no two workers with the same port on one node, even of different releases.
 */}}
 {{- define "distrain.pod.ports" -}}
 {{- $ports := list -}}
@@ -156,7 +156,7 @@ distrain.pod.ports
 {{- $ports = append $ports (dict "name" "ssh" "containerPort" (int .root.Values.ssh.port)) -}}
 {{- end -}}
 {{- if .root.Values.monitoring.podMonitor -}}
-{{- /* By this name the PodMonitor finds it. */ -}}
+{{- /* The PodMonitor finds the port by this name. */ -}}
 {{- $ports = append $ports (dict "name" "metrics" "containerPort" (int .root.Values.monitoring.port)) -}}
 {{- end -}}
 {{- end -}}
@@ -168,13 +168,14 @@ ports:
 
 {{- /*
 distrain.pod.resources
-  Takes a role. Renders nothing when there is nothing to ask for.
+  Takes a role. Empty if the container requests nothing.
 
-  GPUs stand under limits alone: Kubernetes copies the limit of an extended resource into the request, and rejects a
-  pod whose two figures differ. Memory is requested and limited alike: a pod that uses more than it requested is the
-  first to be killed when its node runs short. Only what a worker without GPUs requests by default is no limit, as nobody
-  has said what it needs. CPU has no limit: a throttled rank holds up all the others. The user's claims are those of the
-  container that trains.
+  - GPUs have a limit only: Kubernetes copies the limit of an extended resource into the request, and rejects a pod in
+    which the two differ.
+  - Memory has a limit equal to its request: if a node runs short of memory, pods that use more than they requested are
+    killed first. The default request of workers without GPUs is no limit, because their real need is unknown.
+  - CPU has no limit: a throttled rank slows down all other ranks.
+  - The container that trains gets the user's resourceClaims.
 */}}
 {{- define "distrain.pod.resources" -}}
 {{- $requests := dict -}}
@@ -216,8 +217,8 @@ resources:
 
 {{- /*
 distrain.pod.sidecars
-  Takes (dict "root" <root context> "containers" <containers>). Renders a list; the pod's Security Standard asks of
-  every container what it asks of the job's own.
+  Takes (dict "root" <root context> "containers" <containers>). Renders a list. The Pod Security Standard applies to
+  every container of a pod.
 */}}
 {{- define "distrain.pod.sidecars" -}}
 {{- $containers := list -}}
@@ -233,7 +234,7 @@ distrain.pod.sidecars
 
 {{- /*
 distrain.pod.more
-  Takes a role. A scheduler for all roles, the user's fields for those that train.
+  Takes a role. The user's fields apply only to pods that hold ranks.
 */}}
 {{- define "distrain.pod.more" -}}
 {{- $more := dict -}}
@@ -252,7 +253,7 @@ distrain.pod.more
 {{- if has .role .root.Job.rankRoles -}}
 {{- $theirs := deepCopy (.root.Values.workers.podSpec | default dict) -}}
 {{- if and $theirs.hostNetwork (not $theirs.dnsPolicy) -}}
-{{- /* Else the pod asks its node for names, which knows none of the cluster's. */}}
+{{- /* The default dnsPolicy would use the node's DNS, which does not know the cluster's names. */}}
 {{- $_ := set $theirs "dnsPolicy" "ClusterFirstWithHostNet" -}}
 {{- end -}}
 {{- with $theirs.initContainers -}}
@@ -267,10 +268,10 @@ distrain.pod.more
 
 {{- /*
 distrain.pod.grace, distrain.pod.ranksGrace
-  Take the root context. The ranks have what the values give, to stop at a step boundary and save. The pods have 15
-  seconds more: 2 until the launcher asks, 10 to end mpirun by force, 3 to end the pod. Of the launcher too, which waits
-  for the ranks. `helm uninstall` is over as soon: with the default within a minute, should a pod be ended before it can
-  hear of it. 0 is Kubernetes' own: at once.
+  Take the root context. The ranks have the seconds of the values to stop at a step boundary and save. Every pod, the
+  launcher's included, has 15 s more: 2 s until the launcher asks the ranks, 10 s to end mpirun by force, and 3 s to end
+  the pod. With the default of 40 s, `helm uninstall` ends every pod within a minute, even a pod that does not react to
+  SIGTERM. 0 means at once, as in Kubernetes.
 */}}
 {{- define "distrain.pod.grace" -}}
 {{- $ranks := include "distrain.pod.ranksGrace" . | int64 -}}

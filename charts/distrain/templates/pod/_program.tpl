@@ -1,8 +1,8 @@
 {{- /*
-What the containers run.
+Commands of the containers.
 
   distrain.program.command   command and arguments of a role's first container
-  distrain.program.torchrun  how torchrun starts the ranks of a pod
+  distrain.program.torchrun  command line with which torchrun starts the ranks of a pod
 */}}
 
 {{- /*
@@ -29,7 +29,7 @@ args:
   - --max-restarts={{ int64 .root.Values.job.maxRestarts }}
   - --restart-window={{ int64 .root.Values.job.restartWindow }}
   {{- if $torchrun }}
-  {{- /* Named where it lacks torchrun. */}}
+  {{- /* The error message names the image if it has no torchrun. */}}
   - --image={{ include "distrain.pod.image" .root }}
   {{- end }}
   - --
@@ -41,9 +41,10 @@ args:
 distrain.program.torchrun
   Takes the root context. Renders a list.
 
-  torchrun reads the number of pods, their ranks and their meeting point from the operator's PET_* variables. With one
-  rank per pod of a fixed size the operator's RANK and WORLD_SIZE are the program's own, and no torchrun is needed: one
-  that starts again sooner than the Master's would meet the one that ends, and both then wait for each other for ever.
+  torchrun reads the number of pods, their ranks and the rendezvous endpoint from the operator's PET_* variables. A job
+  of fixed size with one rank per pod needs no torchrun, because the operator sets RANK and WORLD_SIZE for the program.
+  There torchrun could even hang: if it restarts before the Master's torchrun has ended, it joins the old rendezvous,
+  and both wait for each other forever.
 */}}
 {{- define "distrain.program.torchrun" -}}
 {{- if and (eq .Job.slots 1) (not .Job.isElastic) -}}

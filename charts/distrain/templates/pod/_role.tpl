@@ -1,16 +1,17 @@
 {{- /*
-What the values say of one role's pods. Roles: launcher, worker, server, scheduler, master, chief.
+Properties of one role's pods. Roles: launcher, worker, server, scheduler, master, chief, and keygen for the Job that
+makes the SSH key.
 
-  distrain.role.request    what its pods request of CPU or memory
+  distrain.role.request    CPU or memory that the role's pods request
   distrain.role.container  name of the role's first container
 */}}
 
 {{- /*
 distrain.role.request
-  Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Renders nothing where nothing is asked for.
+  Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Empty if there is no request.
 
-  The values of the launcher do not size the Job that makes the SSH key. What workers without GPUs request by default is
-  little: it keeps a count with a digit too many from filling a node with hundreds of pods.
+  The launcher's values do not apply to keygen. Workers without GPUs get a small default request, so that a mistyped
+  workers.replicas cannot put hundreds of pods on one node.
 */}}
 {{- define "distrain.role.request" -}}
 {{- $cpu := dict "launcher" "100m" "chief" "100m" "server" "1" "scheduler" "100m" "keygen" "100m" -}}

@@ -1,12 +1,12 @@
 {{- /*
-What keeps the pods to the Pod Security Standard that podSecurity names.
+Fields with which the pods keep to the Pod Security Standard in podSecurity.
 
   distrain.security.user       user id of the pods
   distrain.security.pod        securityContext of a pod
-  distrain.security.container  securityContext of the chart's own containers
-  distrain.security.sidecar    what the user's containers get unless they say otherwise
+  distrain.security.container  securityContext of the chart's containers
+  distrain.security.sidecar    defaults of the securityContext of the user's containers
 
-All take the root context, the container's a role.
+All take the root context, except container, which takes (dict "root" <root context> "role" <role>).
 */}}
 
 {{- define "distrain.security.user" -}}
@@ -16,7 +16,7 @@ All take the root context, the container's a role.
 
 {{- /*
 distrain.security.pod
-  Root gets no fsGroup: it would open the SSH key to a group, and ssh refuses such a key of its own user.
+  Root gets no fsGroup: it would make the SSH key readable by a group, and ssh refuses such a key.
 */}}
 {{- define "distrain.security.pod" -}}
 {{- $user := include "distrain.security.user" . -}}
@@ -35,7 +35,7 @@ seccompProfile:
 
 {{- /*
 distrain.security.container
-  RDMA pins memory, which takes IPC_LOCK.
+  RDMA pins memory, which requires the capability IPC_LOCK.
 */}}
 {{- define "distrain.security.container" -}}
 {{- $restricted := eq .root.Values.podSecurity "restricted" -}}

@@ -1,16 +1,16 @@
 {{- /*
 The program that every rank runs.
 
-  distrain.trainer.program    the program and its arguments
-  distrain.trainer.arguments  the trainer's arguments
-  distrain.trainer.length     how long to train
-  distrain.trainer.output     where this run writes
-  distrain.trainer.checkpoint where it saves its state
+  distrain.trainer.program     the program and its arguments
+  distrain.trainer.arguments   arguments of the trainer
+  distrain.trainer.length      number of steps or epochs
+  distrain.trainer.output      folder for the run's model, log and results
+  distrain.trainer.checkpoint  folder for the run's checkpoints
 */}}
 
 {{- /*
 distrain.trainer.program
-  Takes the root context. Renders a list: `command` when set, else the trainer.
+  Takes the root context. Renders a list: `command` if it is set, otherwise the trainer.
 */}}
 {{- define "distrain.trainer.program" -}}
 {{- with .Values.command -}}
@@ -47,7 +47,7 @@ distrain.trainer.arguments
 - {{ include "distrain.trainer.checkpoint" . | printf "--checkpoint=%s" | quote }}
 - --checkpoint-every={{ include "distrain.text.scalar" .Values.checkpoint.every }}
 {{- with .Values.checkpoint.maxAge }}
-{{- /* The trainer's own default is not named: under a newer chart a job that runs keeps its name. */}}
+{{- /* The trainer's default is left out, so that a job of an older chart keeps its content hash. */}}
 {{- if ne (int64 .) 1800 }}
 - --checkpoint-max-age={{ int64 . }}
 {{- end }}
@@ -70,7 +70,8 @@ distrain.trainer.arguments
 
 {{- /*
 distrain.trainer.length
-  Takes trainer's values. The default stands here, not in values.yaml: a file that sets epochs need not unset steps.
+  Takes .Values.trainer. The default is here and not in values.yaml, so that a user who sets epochs need not unset
+  steps.
 */}}
 {{- define "distrain.trainer.length" -}}
 {{- if .epochs -}}
@@ -82,7 +83,7 @@ distrain.trainer.length
 
 {{- /*
 distrain.trainer.output
-  Takes the root context. Each run has a folder of its own, so that two runs with one output.uri do not mix.
+  Takes the root context. Each run has its own folder, so that two runs can have the same output.uri.
 */}}
 {{- define "distrain.trainer.output" -}}
 {{- printf "%s/%s" (.Values.output.uri | trimSuffix "/") .Job.names.run -}}
@@ -90,7 +91,7 @@ distrain.trainer.output
 
 {{- /*
 distrain.trainer.checkpoint
-  Takes the root context. Without a place of the user's it is in the pods, where distrain.volumes.all makes the folder.
+  Takes the root context. Without checkpoint.uri, it is in the emptyDir of distrain.volumes.all.
 */}}
 {{- define "distrain.trainer.checkpoint" -}}
 {{- $uri := .Values.checkpoint.uri | default "/checkpoints" -}}

@@ -1,19 +1,17 @@
 {{- /*
-Volumes of the pods and where they are mounted.
+Volumes of the pods, and their mounts.
 
   distrain.volumes.all     volumes of a role's pods
-  distrain.volumes.mounts  mounts of its first container
+  distrain.volumes.mounts  volumeMounts of a role's first container
   distrain.volumes.shm     size of /dev/shm
-  distrain.volumes.user    whether the role's pods get the user's volumes
-  distrain.volumes.checkpoints  whether they get a folder for checkpoints, as the user has none
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
 
 {{- /*
 distrain.volumes.all
-  Under `restricted` /tmp is the one place where a pod can write: Open MPI's session, sshd's configuration, the
-  frameworks' caches. The key's files are named one by one, so that a pod waits until all of them are there.
+  Under `restricted` /tmp is the only folder in which a pod can write. It holds Open MPI's session, sshd's configuration
+  and the frameworks' caches. The items of the SSH key's Secret are named, so that a pod waits until all of them exist.
 */}}
 {{- define "distrain.volumes.all" -}}
 {{- $plain := .root.Job.isPlain -}}
@@ -44,11 +42,11 @@ distrain.volumes.all
     medium: Memory
     sizeLimit: {{ include "distrain.volumes.shm" .root | quote }}
 {{- end }}
-{{- if include "distrain.volumes.checkpoints" . }}
+{{- if has .role .root.Job.checkpointRoles }}
 - name: checkpoints
   emptyDir: {}
 {{- end }}
-{{- if include "distrain.volumes.user" . }}
+{{- if has .role .root.Job.volumeRoles }}
 {{- with .root.Values.volumes }}
 {{ toYaml . }}
 {{- end }}
@@ -76,11 +74,11 @@ distrain.volumes.all
 - name: shm
   mountPath: /dev/shm
 {{- end }}
-{{- if include "distrain.volumes.checkpoints" . }}
+{{- if has .role .root.Job.checkpointRoles }}
 - name: checkpoints
   mountPath: /checkpoints
 {{- end }}
-{{- if include "distrain.volumes.user" . }}
+{{- if has .role .root.Job.volumeRoles }}
 {{- with .root.Values.volumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -100,26 +98,4 @@ distrain.volumes.shm
 {{- end -}}
 {{- end -}}
 {{- $workers.shm | default $default -}}
-{{- end }}
-
-{{- /*
-distrain.volumes.user
-  Those that train, a TFJob's Chief, which writes the model, and with a command of the user's all that run it: it may lie
-  on a volume. Not the MPI launcher: a disk that one node alone can attach would keep it from starting elsewhere.
-*/}}
-{{- define "distrain.volumes.user" -}}
-{{- $roles := list "worker" "master" "chief" -}}
-{{- if .root.Values.command -}}
-{{- $roles = concat $roles (list "server" "scheduler") -}}
-{{- end -}}
-{{- has .role $roles | ternary "true" "" -}}
-{{- end }}
-
-{{- /*
-distrain.volumes.checkpoints
-  Those that run the trainer. A program of the user's knows nothing of it.
-*/}}
-{{- define "distrain.volumes.checkpoints" -}}
-{{- $trains := not (has .role (list "launcher" "keygen")) -}}
-{{- and $trains (not .root.Values.command) (not .root.Values.checkpoint.uri) | ternary "true" "" -}}
 {{- end }}

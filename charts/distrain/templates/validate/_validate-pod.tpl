@@ -1,12 +1,13 @@
 {{- /*
-Rules on the pods: what the user adds must not break what the chart sets, nor the Pod Security Standard.
+Rules on the pods: the user's additions must not conflict with the chart's fields or the Pod Security Standard.
 
-  distrain.validate.pod.security    users, devices and what each standard forbids
-  distrain.validate.pod.sizes       memory and what counts in it
-  distrain.validate.pod.containers  sidecars and init containers; each with distrain.validate.pod.containerSecurity
-  distrain.validate.pod.spec        more fields of the training pods
-  distrain.validate.pod.env         variables
-  distrain.validate.pod.metadata    labels and annotations
+  distrain.validate.pod.security           user id, RDMA and the host's network under the standard
+  distrain.validate.pod.sizes              sizes of memory and /dev/shm
+  distrain.validate.pod.containers         sidecars and init containers
+  distrain.validate.pod.containerSecurity  one of these containers under the standard
+  distrain.validate.pod.spec               fields of workers.podSpec
+  distrain.validate.pod.env                environment variables
+  distrain.validate.pod.metadata           labels and annotations
 */}}
 
 {{- define "distrain.validate.pod.security" -}}
@@ -26,7 +27,7 @@ Rules on the pods: what the user adds must not break what the chart sets, nor th
 
 {{- /*
 distrain.validate.pod.sizes
-  A number without its unit is bytes. The schema cannot compare quantities.
+  Kubernetes reads a number without a unit as bytes. The schema cannot compare quantities.
 */}}
 {{- define "distrain.validate.pod.sizes" -}}
 {{- $workers := .Values.workers -}}
@@ -46,7 +47,7 @@ distrain.validate.pod.sizes
 
 {{- /*
 distrain.validate.pod.containers
-  The operators look for their container by its name or place, and add init containers with names of their own.
+  Operators find their container by its name or position, and add init containers with fixed names.
 */}}
 {{- define "distrain.validate.pod.containers" -}}
 {{- $taken := list (include "distrain.role.container" (dict "root" . "role" "worker")) -}}
@@ -120,7 +121,7 @@ distrain.validate.pod.containerSecurity
 
 {{- /*
 distrain.validate.pod.spec
-  An operator that knows claims in a form that Kubernetes has given up drops them in silence.
+  Some operators know resourceClaims only in a form that Kubernetes has given up. They drop the claims silently.
 */}}
 {{- define "distrain.validate.pod.spec" -}}
 {{- $spec := .Values.workers.podSpec | default dict -}}
@@ -137,7 +138,7 @@ distrain.validate.pod.spec
 
 {{- /*
 distrain.validate.pod.env
-  Of two variables with one name the last wins, in silence; an operator's come after the user's.
+  If two variables have one name, the last one wins silently. An operator adds its variables after the user's.
 */}}
 {{- define "distrain.validate.pod.env" -}}
 {{- $owners := dict -}}

@@ -1,17 +1,18 @@
 {{- /*
-Rules on volumes, and on the folders that lie on them.
+Rules on volumes, and on folders in data.uri, output.uri and checkpoint.uri.
 
-  distrain.validate.volumes.folders  what is read from a folder or written to one
-  distrain.validate.volumes.mountOf  the mount that holds a folder
+  distrain.validate.volumes.folders  the folders are on fitting volumes
+  distrain.validate.volumes.mountOf  the volume that holds a folder
   distrain.validate.volumes.list     names and kinds of volumes
   distrain.validate.volumes.mounts   names and paths of mounts
 */}}
 
 {{- /*
 distrain.validate.volumes.folders
-  A folder that is on no volume is on the read-only root file system, or gone with the pod. What counts is the run's own
-  folder below checkpoint.uri and output.uri: another volume may be mounted on the way to it. A volume without a kind is an
-  emptyDir. What the trainer writes to one a sidecar may carry away; a checkpoint is read again, by another pod.
+  A folder outside all volumes is on the read-only root file system, or is lost with the pod. The rule looks at the
+  run's folder below output.uri and checkpoint.uri, because a volume may be mounted between the two. A volume without a
+  kind is an emptyDir. output.uri may be on an emptyDir if a sidecar copies the files; a checkpoint has to outlive its
+  pod.
 */}}
 {{- define "distrain.validate.volumes.folders" -}}
 {{- $values := .Values -}}
@@ -37,8 +38,8 @@ distrain.validate.volumes.folders
 
 {{- /*
 distrain.validate.volumes.mountOf
-  Takes (dict "root" <root context> "folder" <absolute path>). Renders as JSON the volume's name and type and whether the
-  mount is readOnly, of the innermost mount that holds the folder; {} when none does.
+  Takes (dict "root" <root context> "folder" <absolute path>). Renders JSON: name, type and readOnly of the volume in
+  the innermost mount that contains the folder, or {} if no mount does.
 */}}
 {{- define "distrain.validate.volumes.mountOf" -}}
 {{- $mount := dict -}}
@@ -84,7 +85,7 @@ distrain.validate.volumes.mountOf
 
 {{- /*
 distrain.validate.volumes.mounts
-  The API server takes a job with a broken pod template; the operator alone meets the error.
+  The API server accepts a job whose pod template is invalid. Only the operator would see the error.
 */}}
 {{- define "distrain.validate.volumes.mounts" -}}
 {{- $names := list -}}
@@ -92,7 +93,7 @@ distrain.validate.volumes.mounts
 {{- $names = append $names .name -}}
 {{- end -}}
 {{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
-{{- if include "distrain.volumes.checkpoints" (dict "root" . "role" "worker") -}}
+{{- if has "worker" .Job.checkpointRoles -}}
 {{- $taken = append $taken "/checkpoints" -}}
 {{- end -}}
 {{- $seen := list -}}

@@ -1,17 +1,17 @@
 {{- /*
-Rules across several values. Rules on one value are in the schema.
+Rules across several values. A rule on one value, such as a minimum, is in values.schema.json.
 
-  distrain.validate.all    ends rendering with one line for each broken rule
-  distrain.validate.lines  the lines of some rules
+  distrain.validate.all    stops the rendering with one line for each broken rule
+  distrain.validate.lines  lines of the given rules
 
-Rules on what is trained and what is installed are below; _validate-job.tpl has the rules on the job's kind,
-_validate-volumes.tpl on folders and volumes, _validate-pod.tpl on pods. Every rule takes the root context and renders a
-line for each mistake that it finds. A line names the value, what was found and the next step.
+This file has the rules on the release, the data and the objects beside the job. Each file _validate-*.tpl has the rules
+on one subject. A rule takes the root context, and renders a line for each mistake: the value's path, the finding, the
+next step.
 */}}
 
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.context" . -}}
-{{- /* null removes a map, and templates look into it. */ -}}
+{{- /* A user's null removes a map that templates read. */ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
 {{- if not (get $group (last .)) -}}
@@ -20,12 +20,12 @@ line for each mistake that it finds. A line names the value, what was found and 
 {{- end -}}
 {{- $lines := include "distrain.validate.lines" (dict "root" . "rules" (list "release" "names" "enabled" "rbac")) -}}
 {{- if .Values.job.enabled -}}
-{{- $noKind := include "distrain.validate.job.kind" . -}}
-{{- $noKind = $noKind | default (include "distrain.validate.job.apiVersion" .) -}}
-{{- $rules := list "job.gpus" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" -}}
+{{- $noKind := include "distrain.validate.kind.name" . -}}
+{{- $noKind = $noKind | default (include "distrain.validate.kind.version" .) -}}
+{{- $rules := list "worker-count.total" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" -}}
 {{- if not $noKind -}}
-{{- /* Other rules would only tell what a kind that cannot be has not. */ -}}
-{{- $rules = concat (list "job.cluster" "job.replicas" "job.workerGpus" "job.roles" "job.runPolicy" "job.rescale" "job.gang" "job.mpi" "job.interfaces" "job.ssh") $rules -}}
+{{- /* These rules need a valid kind and version. */ -}}
+{{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh") $rules -}}
 {{- $rules = concat $rules (list "pod.containers" "pod.spec" "pod.env" "pod.metadata") -}}
 {{- end -}}
 {{- $lines = print $lines $noKind (include "distrain.validate.lines" (dict "root" . "rules" $rules)) -}}
@@ -47,7 +47,7 @@ distrain.validate.lines
 
 {{- /*
 distrain.validate.release
-  Helm allows names that mpi-operator does not: it makes host names of them, and then only writes an event.
+  Helm allows names that cannot be host names. mpi-operator would only write an event.
 */}}
 {{- define "distrain.validate.release" -}}
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" .Release.Name) -}}
@@ -57,7 +57,7 @@ distrain.validate.release
 
 {{- /*
 distrain.validate.names
-  A run of job.kind Plain without an alias is called <release>-plain.
+  Without an alias, the name of a Plain job is <release>-plain.
 */}}
 {{- define "distrain.validate.names" -}}
 {{- $name := .Values.nameOverride | default (include "distrain.names.alias" .) -}}
@@ -68,7 +68,7 @@ distrain.validate.names
 
 {{- /*
 distrain.validate.enabled
-  Helm leaves a chart out where the dependency of the chart above has this condition, and renders nothing of it.
+  In an umbrella chart whose dependency has this condition, Helm does not render this chart at all.
 */}}
 {{- define "distrain.validate.enabled" -}}
 {{- if not .Values.enabled -}}
@@ -78,7 +78,7 @@ distrain.validate.enabled
 
 {{- /*
 distrain.validate.length
-  The trainer's default for both null is in distrain.trainer.length.
+  The default, if both are null, is in distrain.trainer.length.
 */}}
 {{- define "distrain.validate.length" -}}
 {{- $trainer := .Values.trainer -}}
@@ -92,7 +92,7 @@ distrain.validate.length
 
 {{- /*
 distrain.validate.data
-  data.uri alone decides what is trained on. data.source is from charts in which both had to be set.
+  Only data.uri chooses the data. Older versions of the chart required data.source too.
 */}}
 {{- define "distrain.validate.data" -}}
 {{- $uri := .Values.data.uri -}}

@@ -1,4 +1,4 @@
-"""Rules on the job and its kind (_validate-job.tpl): each refusal with its words, and a neighbour that is accepted."""
+"""Rules on the job and its kind (templates/validate): each refusal with its words, and a neighbour that is accepted."""
 
 from __future__ import annotations
 
