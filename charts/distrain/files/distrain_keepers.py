@@ -1,7 +1,7 @@
-"""Keep on a few workers what the next launcher has to know of this one: how the run has ended, how often it has failed.
+"""Store the run's outcome and its number of failures on a few workers, for the launcher's next pod.
 
-Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and the standard library alone. A launcher
-of the chart's next or last version reads what this one has written: names and forms of the files stay as they are.
+distrain-launch runs in any image: hence Python 3.6 and only the standard library. A launcher of the chart's next or
+previous version may read the files, so their names and formats must not change.
 """
 
 import json
@@ -17,15 +17,15 @@ KEEPERS = 8
 
 
 def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
-    """Leave the end: the operator starts another launcher, as for one that was only lost."""
+    """Store how the run has ended. The operator starts another launcher, as it would for a lost one."""
     keep(way, hostfile, OUTCOME, f"{ended.code} {ended.cause[:2000]}")
 
 
 def earlier_end(way: Any, hostfile: str) -> Any:
-    """Return how an earlier launcher of this run has ended it, or nothing."""
+    """Return how an earlier launcher has ended this run, or None."""
     for text in read_kept(way, hostfile, OUTCOME):
         code, _, cause = text.partition(" ")
-        # What was cut, or written by another, tells nothing.
+        # Ignore a file that is cut, or that another program wrote.
         if code.isdecimal():
             return Ended(int(code), cause, True)
     return None
@@ -36,13 +36,13 @@ def keep_restarts(way: Any, hostfile: str, restarts: Restarts) -> None:
 
 
 def earlier_restarts(way: Any, hostfile: str) -> str:
-    """Return what an earlier launcher of this run has counted, or nothing."""
-    # One of the keepers may have been away when the last failure was told, or have been told a part.
+    """Return the failures that an earlier launcher of this run has stored, or an empty text."""
+    # Take the longest list: a keeper may have missed the last failure, or have stored only a part.
     return max(read_kept(way, hostfile, RESTARTS), key=count_in, default="")
 
 
 def count_in(text: str) -> int:
-    """Return how many failures a kept text tells; none when it was cut, or written by another."""
+    """Count the failures in a stored text. Return 0 if it is cut, or if another program wrote it."""
     try:
         times, first, last = json.loads(text)
         return len([float(when) for when in times]) if isinstance(first, str) and isinstance(last, str) else 0
@@ -64,5 +64,5 @@ def ask_keepers(hostfile: str, what: Any, way: Any) -> list:
     try:
         return who_fails(list(read_hostfile(hostfile))[:KEEPERS], what, way.tries_at_once)
     except LaunchError:
-        # Whoever waits for the workers says so.
+        # The caller reports the missing workers when it waits for them.
         return []

@@ -1,6 +1,6 @@
-"""Ask the Kubernetes API as the pod's own ServiceAccount.
+"""Call the Kubernetes API with the pod's ServiceAccount.
 
-Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
+The importing scripts run in any image: hence Python 3.6 and only the standard library.
 """
 
 import http.client
@@ -12,13 +12,14 @@ import urllib.error
 import urllib.request
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-# Of one request; the tries of a request that may succeed later are this many seconds apart.
+# Timeout of one try.
 SECONDS_TO_ANSWER = 10
+# Seconds between the tries of a request that may succeed later.
 PAUSES = (1, 2, 4, 8)
 
 
 class ApiError(Exception):
-    """The API refuses a request, or cannot be reached (status 0). What may pass is worth another try."""
+    """The API refuses a request, or cannot be reached (status 0). may_pass: another try may succeed."""
 
     def __init__(self, status: int, message: str, may_pass: bool = False) -> None:
         super().__init__(message)
@@ -38,7 +39,7 @@ class Api:
             raise ApiError(
                 0, f"{account}: {error.strerror or error}; the pod needs automountServiceAccountToken: true"
             ) from None
-        # A proxy of the environment is for the training, not for the cluster's own API.
+        # The proxy in the environment is for the training program, not for the cluster's API.
         self.opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
@@ -54,7 +55,7 @@ class Api:
         return self.request("GET", path).decode(errors="replace")
 
     def merge(self, path: str, changes: dict) -> dict:
-        """Patch an object. Raises ApiError of status 409 when it is no longer of the resourceVersion in `changes`."""
+        """Patch an object. Raise ApiError with status 409 if its resourceVersion is no longer that in `changes`."""
         return self.object_of(self.request("PATCH", path, json.dumps(changes).encode()))
 
     def object_of(self, answer: bytes) -> dict:
@@ -69,7 +70,7 @@ class Api:
         return item
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """Return the answer. A server that is busy, or starts again, is asked again."""
+        """Return the answer. Try again while the server is busy or restarts."""
         for pause in (*PAUSES, None):
             try:
                 return self.try_once(method, path, body)
@@ -80,7 +81,7 @@ class Api:
         raise AssertionError("the last try returns or raises")
 
     def try_once(self, method: str, path: str, body: bytes) -> bytes:
-        # Read each time, as kubelet renews it.
+        # Read the token for each request, because kubelet renews it.
         headers = {"Authorization": "Bearer " + self.read("token"), "Accept": "application/json, */*"}
         if body:
             headers["Content-Type"] = "application/merge-patch+json"
@@ -91,13 +92,13 @@ class Api:
         except urllib.error.HTTPError as error:
             raise ApiError(error.code, message_of(error), error.code == 429 or error.code >= 500) from None
         except (OSError, http.client.HTTPException) as error:
-            # A URLError is an OSError; an answer that is cut in the middle is none.
+            # URLError is an OSError. An answer that ends too early raises an HTTPException.
             reason = getattr(error, "reason", error)
             raise ApiError(0, f"{self.url}: {reason}", not isinstance(reason, ssl.SSLError)) from None
 
 
 def message_of(error: urllib.error.HTTPError) -> str:
-    """Return the API's own words."""
+    """Return the message in the API's answer."""
     try:
         return json.loads(error.read())["message"]
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):

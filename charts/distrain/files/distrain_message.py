@@ -1,6 +1,6 @@
-"""Leave a line where Kubernetes takes a container's termination message from.
+"""Write a container's termination message.
 
-Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
+The importing scripts run in any image: hence Python 3.6 and only the standard library.
 """
 
 TERMINATION_LOG = "/dev/termination-log"
@@ -8,8 +8,8 @@ TERMINATION_LOG = "/dev/termination-log"
 
 def leave_message(line: str, path: str = TERMINATION_LOG) -> None:
     try:
-        # Not created: outside Kubernetes it is missing and nobody looks for it.
-        # A name that is not valid in the locale's encoding reaches Python as surrogates, which UTF-8 cannot encode.
+        # Do not create the file: it is missing outside Kubernetes, where nobody reads it.
+        # Text that is invalid in the locale's encoding contains surrogates, which UTF-8 cannot encode.
         with open(path, "r+", encoding="utf-8", errors="backslashreplace") as log:
             log.write(line)
             log.truncate()

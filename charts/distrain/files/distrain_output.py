@@ -1,6 +1,6 @@
-"""Find in what a program prints why it failed, where it stopped, and what could not be started.
+"""Find in a program's output why it failed, at which step it stopped, and which program could not be started.
 
-Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
+The importing scripts run in any image: hence Python 3.6 and only the standard library.
 """
 
 import errno
@@ -9,34 +9,34 @@ import re
 import time
 from typing import Any
 
-# With these a shell ends that may not run a program, or does not find it.
+# A shell's exit codes if it may not run a program, or does not find it.
 NOT_RUN, NOT_FOUND = 126, 127
 
-# In bytes. What is looked for is shorter, and to look through a line of a megabyte takes seconds.
+# Longer lines, in bytes, are searched for a cause only: the other patterns need seconds for a line of a megabyte.
 LONGEST = 2000
-# What ends later than so many seconds after its start had been started.
+# A program that ends later than so many seconds after its start had started successfully.
 SOON = 30
 
-# `mpirun --tag-output` and `--timestamp-output` put something that ends in "<stderr>:" before each line.
+# `mpirun --tag-output` and `--timestamp-output` add a prefix to each line, which ends with "<stderr>:".
 TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
 CAUSE = re.compile(TAG + rb"distrain: (.*)$")
-# The trainer's last line before it ends to go on later.
+# The trainer's last line when it stops at a step boundary.
 STEP = re.compile(TAG + rb"stopped at step (\d+)\b")
-# Open MPI 4 and 5: a program that it does not find, or may not run; then one that the kernel refuses to run, and why.
+# Open MPI 4 and 5: mpirun does not find a program, or may not run it; the kernel refuses a program, and the reason.
 MISSED = re.compile(rb"\S+ was unable to find the specified executable file")
 REFUSED = re.compile(rb"\S+ was unable to launch the specified application as it could not access")
 FORKED = re.compile(rb'.* tried to fork a new process via the "execve" system call but')
 FORK_ERROR = re.compile(rb"  Error: +(Exec format error|.* has a bad interpreter on the first line)")
 SIGNAL = re.compile(rb".* (rank \d+) .*exited on signal (\d+)")
-# A shell's, env's or the loader's last words.
+# The last line of a shell, of env, or of the dynamic loader.
 SHELL = re.compile(
     TAG + rb"(.*: (?:(?:command )?not found|No such file or directory|Permission denied|.*Exec format error)"
     rb"|.*: error while loading shared libraries: .*)$"
 )
-# Python's own of the script or the module that it was started for, and a traceback's end.
+# Python's message about a missing script or module, and the last line of a traceback.
 PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
 ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
-# What mpirun and torchrun say around such words: their log, a traceback of torchrun's own, its report of its ranks.
+# Lines that mpirun and torchrun print around such messages: log lines, torchrun's traceback, its report of the ranks.
 BOX = re.compile(rb"-{60,}$")
 AROUND = re.compile(
     TAG + rb"(?:$|\s|[-=*]{5,}|\[[\w.-]+:\d+\]|[DIWE]\d{4} \d\d:|(?:WARNING|ERROR|INFO):torch|torch\.|Traceback \("
@@ -45,13 +45,13 @@ AROUND = re.compile(
 
 
 class Found:
-    """What the output of one start of a program has told so far."""
+    """Findings in the output of one start of a program."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
-        # Whether it has printed something of its own, and so had been started; whether mpirun is explaining something.
+        # Whether the program itself has printed, and so has started. Whether mpirun is printing an explanation.
         self.has_printed, self.is_in_box = False, False
-        # What the first rank to fail names as its cause, the step at which the ranks stopped, whom a signal has ended.
+        # The cause that the first failed rank names, the step at which the ranks stopped, the rank that a signal ended.
         self.cause, self.step, self.killed = "", "", ""
         self.mpirun, self.shell, self.python, self.errors = "", "", "", {}
         self.is_forked = False
@@ -79,7 +79,7 @@ class Found:
         self.read_last_words(line)
 
     def read_last_words(self, line: bytes) -> None:
-        """Look for what is said by whoever cannot start a program, or note that the program has printed something."""
+        """Look for a message that a program could not be started. Otherwise note that the program has printed."""
         shell, python, error = first_match(SHELL, line), first_match(PYTHON, line), ERRNO.match(line)
         self.shell, self.python = shell or self.shell, python or self.python
         if error:
@@ -91,10 +91,10 @@ class Found:
             self.has_printed = True
 
     def why_not_started(self, code: int, program: list) -> str:
-        """Return why a program that ended so will not run another time either; nothing when it might."""
+        """Return why another start would fail too, or an empty text if another start may succeed."""
         if code and self.mpirun:
             return not_started(program, self.mpirun)
-        # It has run, and chose its exit code itself; the words may be about a helper that it goes on without.
+        # The program has run and chosen its exit code. The messages may be about a helper program that is optional.
         if self.has_printed or time.monotonic() - self.started > SOON:
             return ""
         if code and program[0] in self.errors:
@@ -127,7 +127,7 @@ def with_hint(words: str) -> str:
 
 
 def not_started(program: list, why: str) -> str:
-    """Say that a program could not be started. A command that was given as one word is the commonest mistake."""
+    """Say that a program could not be started. The most common mistake is a command written as one word."""
     if " " in program[0]:
         split = json.dumps(program[0].split() + program[1:])
         return f'command: "{program[0]}" is one word, and no program has this name; write command: {split}'
@@ -135,7 +135,7 @@ def not_started(program: list, why: str) -> str:
 
 
 def value_of(program: list) -> str:
-    """Return the value that chose the program: the image where it is the trainer."""
+    """Return the path of the value that chose the program: for the trainer, that of the image."""
     return "image.repository" if program[1:3] == ["-m", "distrain_trainer"] else "command"
 
 

@@ -1,6 +1,6 @@
-"""Run a program, pass its output on, find out why it failed, and count how often it has.
+"""Run a program, pass on its output, find the cause of a failure, and count the failures.
 
-Imported by scripts that run in anyone's image: hence Python 3.6 and the standard library alone.
+The importing scripts run in any image: hence Python 3.6 and only the standard library.
 """
 
 import argparse
@@ -21,29 +21,29 @@ from distrain_message import TERMINATION_LOG, leave_message
 from distrain_output import Found, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
-# How a program ends: the training is finished; a mistake of the user's, which it names; a newer run has taken its
-# place; one worker alone, whose pod the line begins with, cannot reach the storage; it stopped at a step boundary, and
-# resumes there.
+# Exit codes of a program. FINISHED: the training is complete. MISTAKE: a mistake of the user, which the program names.
+# FENCED: a newer run has replaced this one. UNFIT: only one worker cannot reach the storage; its pod's name begins the
+# cause. STOPPED: it stopped at a step boundary, and can resume.
 FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
 LONGEST_PAUSE = 10
-# A failure so many seconds after another one is waited after.
+# After two failures within so many seconds, wait before the next start.
 SOON = 60
-# For pods that start again each by itself: one that comes back before the others have ended waits for them in vain.
+# The shortest wait before a restart. A program that starts before those of the other pods have ended waits in vain.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
-# As long as the other parts wait for a step at least: then they end, and start again, and wait for this one.
+# A halted program is killed after this time. The other pods' programs wait at least as long for a step.
 SECONDS_HALTED = 30
-# Of a run's failures, so many are told to the next launcher.
+# At most so many failures are stored for the next launcher.
 MOST_KEPT = 5000
-# With it the operators and Kubernetes know a failure that is final from a process that was killed.
+# Operators and Kubernetes treat a higher exit code as that of a killed process.
 HIGHEST_FAILURE = 127
 
-# A program's end: its exit code, the cause of a failure, and whether the program itself has named it.
+# How a program ended: exit code, cause of a failure, and whether the program itself named the cause.
 Ended = collections.namedtuple("Ended", "code cause is_named")
 
 
 def is_final(ended: Ended) -> bool:
-    """Tell whether another start would change nothing."""
+    """Tell whether another start is useless."""
     return ended.code in (FINISHED, FENCED) or (ended.code == MISTAKE and ended.is_named)
 
 
@@ -53,7 +53,7 @@ def failure_code(code: int) -> int:
 
 
 class Program:
-    """A command at work, in a session of its own. Takes what it is to run in its turn, too: mpirun's program, say."""
+    """A running command, in its own session. `program` is what the command runs, such as the program of mpirun."""
 
     def __init__(self, command: list, environment: dict, program: list) -> None:
         self.program, self.found = program, Found()
@@ -68,16 +68,16 @@ class Program:
         self.was_told = False
 
     def pass_on_output(self, seconds: float) -> bool:
-        """Copy what comes within so many seconds, unfinished lines too. Return whether the program goes on."""
+        """Copy the output of the next `seconds`, unfinished lines too. Return whether the program still runs."""
         if not self.is_open:
             time.sleep(min(seconds, 0.1))
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
         if self.was_told:
-            # SIGTERM may have come between a line's read and the look at it. What is read now was written after it.
+            # A line that was read before SIGTERM may have been searched after it. From here on all output is newer.
             self.found.step, self.was_told = "", False
         if not readable:
-            # A process that it has left behind may hold the pipe open for ever.
+            # A child process of an ended program may keep the pipe open forever.
             return self.process.poll() is None
         chunk = os.read(self.process.stdout.fileno(), 65536)
         self.is_open = bool(chunk)
@@ -87,19 +87,19 @@ class Program:
         return True
 
     def follow(self, is_pod: bool) -> None:
-        """Copy all output until the end, and end what is left in the pod: a torchrun's ranks are in other sessions."""
+        """Copy the output until the program ends. In a pod, kill what is left: torchrun's ranks have own sessions."""
         while self.process.poll() is None:
             self.kill_when_halted()
             self.pass_on_output(1)
         if is_pod:
             with contextlib.suppress(ProcessLookupError):
-                # All but process 1 and this one.
+                # Kill all processes except process 1 and this one.
                 os.kill(-1, signal.SIGKILL)
         while self.pass_on_output(0.1):
             pass
 
     def kill_when_halted(self) -> None:
-        """Kill it when a SIGSTOP has held it up for long: no thread of its own could notice."""
+        """Kill the program if SIGSTOP has halted it for too long. A halted program cannot notice that itself."""
         if not self.is_halted():
             self.halted_since = None
             return
@@ -112,16 +112,16 @@ class Program:
         try:
             return bool(os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
         except ChildProcessError:
-            # It has just ended.
+            # The program has just ended.
             return False
 
     def serve(self, is_pod: bool) -> bool:
-        """Follow it to the end, and pass SIGTERM on to it. Return whether there was one."""
+        """Follow the program to its end, and pass SIGTERM on to it. Return whether SIGTERM came."""
         told = []
 
         def tell(*_: object) -> None:
             told.append(True)
-            # torchrun's ranks may have stopped before, and have gone on.
+            # Forget an earlier stop: torchrun may have restarted its ranks since.
             self.found.step, self.was_told = "", True
             self.process.terminate()
 
@@ -132,7 +132,7 @@ class Program:
 
     def look_for_cause(self, chunk: bytes) -> None:
         lines = (self.rest + chunk).splitlines(keepends=True)
-        # A line's beginning is enough to know it.
+        # The beginning of a line is enough for the patterns.
         is_unfinished = lines and chunk and lines[-1][-1:] not in b"\r\n"
         self.rest = lines.pop()[:4096] if is_unfinished else b""
         self.read(lines)
@@ -142,7 +142,7 @@ class Program:
         self.cause = self.cause or self.found.cause
 
     def terminate(self) -> bool:
-        """Have it end now; kill it when it does not. Return whether it was not told so before."""
+        """Send SIGTERM, and SIGKILL if the program does not end. Return False if it was terminated before."""
         if self.killer:
             return False
         self.process.terminate()
@@ -156,7 +156,7 @@ class Program:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> Ended:
-        """Say how it has ended, once its output has. Nothing that it has started lives on."""
+        """Return how the program ended, after its output has ended. Kill the processes that it has started."""
         code = self.process.wait()
         if self.killer:
             self.killer.cancel()
@@ -165,7 +165,7 @@ class Program:
         return self.ended_with(128 - code if code < 0 else code, self.name)
 
     def ended_with(self, code: int, who: str) -> Ended:
-        """Say why it, or one of its ranks, has ended with this exit code."""
+        """Return how the program, or one of its ranks, ended with this exit code."""
         if not self.cause:
             why = self.found.why_not_started(code, self.program)
             if why:
@@ -176,23 +176,23 @@ class Program:
 
 
 def how_stopped(program: Program, code: int) -> str:
-    """Say what has become of a program that was told to stop with its pod."""
+    """Say how a program stopped that received the SIGTERM of its pod."""
     if program.found.step:
         return f"stopped by SIGTERM at step {program.found.step}"
     return "stopped by SIGTERM" + ("" if code == STOPPED else f"; {program.name} ended with exit code {code}")
 
 
 def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = False) -> Ended:
-    """Return the end of a program that could not be started."""
+    """Return the Ended of a program that could not be started."""
     if program[0] == "torchrun" and isinstance(error, FileNotFoundError):
         return Ended(MISTAKE, no_torchrun(image, is_elastic), True)
     return Ended(MISTAKE, not_started(program, with_hint(str(error.strerror))), True)
 
 
 class Restarts:
-    """So many failures within so many seconds that a program is started again.
+    """The failures of a program. Up to `most` failures within `window` seconds lead to a restart.
 
-    They stand in a file without a name, which a forked process shares: what is counted outlives whoever counts.
+    The failures are in an unnamed file that forked processes share, so that the count survives a killed child process.
     """
 
     def __init__(self, most: int, window: float) -> None:
@@ -202,7 +202,7 @@ class Restarts:
 
     @property
     def failures(self) -> list:
-        """The failures within the window, each with its time."""
+        """The failures within the window, as (time, cause)."""
         now = time.monotonic()
         return [(when, cause) for when, cause in self.read() if now - when < self.window]
 
@@ -220,7 +220,7 @@ class Restarts:
         os.write(self.file.fileno(), json.dumps([when, cause[:2000]]).encode() + b"\n")
 
     def pause(self) -> float:
-        """Return the seconds to wait before the next start: what fails at once would else leave no time to look."""
+        """Return the seconds to wait before the next start, so that a user can watch a program that fails at once."""
         times = [when for when, _ in self.failures]
         soon = sum(times[-1] - when < SOON for when in times)
         return min(LONGEST_PAUSE, 2 ** (soon - 1)) if soon > 1 else 0
@@ -230,7 +230,7 @@ class Restarts:
         return f"starting again (restart {len(failures)} of {self.most} in {self.window:g} s): {failures[-1][1]}"
 
     def cause(self) -> str:
-        """Return the first cause first: what came later may only follow from it."""
+        """Return the first cause, then the last one: later failures may be consequences of the first."""
         failures = self.failures
         first, last = failures[0][1], failures[-1][1]
         if len(failures) == 1:
@@ -239,13 +239,13 @@ class Restarts:
         return f"{first} (the first of {len(failures)} failures within {self.window:g} s{more})"
 
     def as_text(self) -> str:
-        """Return what another machine needs to go on counting, in one line."""
+        """Return the failures in one line, for another machine to go on counting."""
         failures, ago = self.failures[-MOST_KEPT:], time.time() - time.monotonic()
         times = [round(when + ago) for when, _ in failures]
         return json.dumps([times, failures[0][1][:200], failures[-1][1][:200]]) if failures else ""
 
     def take_up(self, text: str) -> None:
-        """Go on from what another one has counted."""
+        """Add the failures that another machine has counted."""
         times, first, last = json.loads(text)
         ago = time.time() - time.monotonic()
         for index, when in enumerate(times):
@@ -253,7 +253,7 @@ class Restarts:
 
 
 def parse(name: str, argv: list) -> tuple:
-    """Return the options of what watches over a program, and the program's command."""
+    """Return the options of the script `name`, and the command of the program that it runs."""
     own, program = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
     parser = argparse.ArgumentParser(usage=name + " [options] -- PROGRAM [its arguments]", allow_abbrev=False)
     add = parser.add_argument
@@ -268,7 +268,7 @@ def parse(name: str, argv: list) -> tuple:
 
 
 def fail(cause: str, code: int, termination_log: str) -> int:
-    """Print the cause, leave it where Kubernetes takes a container's termination message from, and return the code."""
+    """Print the cause, write it as the container's termination message, and return the code."""
     line = "distrain: " + cause[:2000]
     print(line, file=sys.stderr, flush=True)
     leave_message(line, termination_log)
@@ -276,13 +276,14 @@ def fail(cause: str, code: int, termination_log: str) -> int:
 
 
 def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
-    """Do the work in a child process, anew when a signal kills it, and tell it so. Return its exit code.
+    """Call `work` in a child process, and again if a signal kills the child. Return the child's exit code.
 
-    Process 1 only watches then: whatever kills the one that works, the container lives on. It reaps what others leave.
+    `work` takes whether it is called again. Process 1 only watches and reaps, so that the container survives if the
+    child is killed.
     """
     asked, is_again = [], False
     while True:
-        # Until both have a handler: process 1 would lose the signal.
+        # Block SIGTERM until both processes have a handler, because process 1 would lose it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         pid = os.fork()
         if pid == 0:
@@ -302,7 +303,7 @@ def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
 
 
 def work_and_exit(work: Any, is_again: bool) -> None:
-    """Do the work as the child process, which takes up nothing of its parent's afterwards."""
+    """Call `work` in the child process, which must never return to its parent's code."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -323,7 +324,7 @@ def wait_for(pid: int) -> int:
 
 
 def end_the_others() -> None:
-    """End what the killed one has left; in a pod that is all but process 1."""
+    """Kill the processes that the killed child has left. In a pod, these are all processes but process 1."""
     if os.getpid() != 1:
         return
     try:

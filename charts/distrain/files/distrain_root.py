@@ -1,12 +1,12 @@
-"""What a pod needs that runs as root, as the images of others may.
+"""Make mpirun and ssh work in pods that run as root.
 
-Imported by distrain-launch and distrain-worker, in anyone's image: hence Python 3.6 and the standard library alone.
+distrain-launch and distrain-worker run in any image: hence Python 3.6 and only the standard library.
 """
 
 import os
 import shutil
 
-# In a container root is whom the image was made for, as podSecurity already says.
+# The user has chosen root with podSecurity or runAsUser.
 ALLOW_MPIRUN = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -16,14 +16,14 @@ ALLOW_MPIRUN = {
 
 
 def allow_mpirun() -> dict:
-    """Return the environment in which mpirun runs as this user: it refuses root, unless told twice."""
+    """Return the variables with which mpirun accepts this user. mpirun refuses root unless two variables allow it."""
     return ALLOW_MPIRUN if os.getuid() == 0 else {}
 
 
 def readable_by_user_alone(key: str, folder: str) -> str:
-    """Return the key's path, or a copy's: ssh and sshd refuse a key of the user's own that others may read.
+    """Return the path of the key, or of a copy: ssh and sshd refuse a user's own key if others can read it.
 
-    A mounted key belongs to root, so only root meets this: fsGroup lets its group read every mounted Secret.
+    A mounted key belongs to root, so only root needs the copy: fsGroup lets a group read every mounted Secret.
     """
     status = os.stat(key)
     if status.st_uid != os.getuid() or not status.st_mode & 0o077:

@@ -1,6 +1,6 @@
-"""What process 1 of a pod imports first: a SIGTERM that comes before its handler is kept for it.
+"""Block SIGTERM in process 1 of a pod until the script has set its handler. Imported before all other modules.
 
-Process 1 loses a signal without a handler, and the pod waits for the end of its grace period.
+The kernel drops signals to process 1 that have no handler. The pod would then run until its grace period is over.
 """
 
 import os
@@ -11,5 +11,5 @@ if os.getpid() == 1:
 
 
 def take_sigterm() -> None:
-    """Let SIGTERM come from now on."""
+    """Deliver SIGTERM from now on, also one that came while it was blocked."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])

@@ -1,6 +1,6 @@
-"""Look after a run while mpirun is at work: who comes, who goes, and who is gone without a word.
+"""Watch the workers while mpirun runs: workers that join, leave, or no longer answer.
 
-Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and the standard library alone.
+distrain-launch runs in any image: hence Python 3.6 and only the standard library.
 """
 
 import threading
@@ -17,17 +17,17 @@ SECONDS_BETWEEN_REQUESTS = 10
 
 
 class Watch(threading.Thread):
-    """Asks the ranks to stop when the workers should be others. The rest is for whoever runs mpirun to do.
+    """A thread that asks the ranks to stop when the set of workers has to change. distrain-launch does the rest.
 
-    Takes the way to the workers, the list of hosts, host -> slots of those at work, those that were given up, and the
-    event that this run is to stop. A run of fixed size looks at no list.
+    Arguments: the way to the workers, the hostfile's path, host -> slots of the workers in use, the hosts that did not
+    return, the event that is set by SIGTERM, and whether the run may change its size. If not, the hostfile is ignored.
     """
 
     def __init__(self, way: Any, hostfile: str, slots: dict, given_up: set, stopping: Any, is_live: bool) -> None:
         super().__init__(daemon=True)
         self.way, self.hostfile, self.slots, self.given_up = way, hostfile, slots, given_up
         self.stopping, self.is_live = stopping, is_live
-        # What others read: whether the ranks were asked to stop, and who cannot be reached any more.
+        # Read by distrain-launch: whether the ranks were asked to stop, and which workers no longer answer.
         self.asked, self.lost = False, ""
         self.why, self.first_request = "", 0.0
         self.ended = threading.Event()
@@ -46,13 +46,13 @@ class Watch(threading.Thread):
                 self.check()
 
     def finish(self) -> None:
-        """End; once this returns, no request is on its way to ranks that start later."""
+        """End the thread. After this returns, no request to stop can reach the ranks of the next start."""
         self.ended.set()
         with self.asking:
             pass
 
     def is_overdue(self, grace: float) -> bool:
-        """Tell whether the ranks have let so many seconds go by since they were asked to stop."""
+        """Tell whether more than `grace` seconds have passed since the ranks were asked to stop."""
         return self.asked and self.seconds_since_asked() > grace
 
     def seconds_since_asked(self) -> float:
@@ -66,7 +66,7 @@ class Watch(threading.Thread):
         try:
             listed = read_hostfile(self.hostfile)
         except LaunchError:
-            # It is being written.
+            # Kubelet is writing the file.
             return ""
         leaving = [host for host in self.slots if host not in listed]
         if leaving:
@@ -74,7 +74,10 @@ class Watch(threading.Thread):
         return self.who_came([host for host in listed if host not in self.slots])
 
     def who_came(self, hosts: list) -> str:
-        """Return why to stop when all new workers answer, or one that was lost, and they did a moment ago."""
+        """Return the reason to stop if new workers can join, else an empty text.
+
+        All new workers have to answer, except those that were given up, and the same ones twice in a row.
+        """
         absent = who_fails(hosts, self.way.why_absent, self.way.tries_at_once)
         answering = set(hosts) - {host for host, _ in absent}
         is_settled, self.answering = answering == self.answering, answering
@@ -91,7 +94,7 @@ class Watch(threading.Thread):
             say(f"waiting for {len(awaited)} of {count} more workers, {goes_on}: {names(awaited)}")
 
     def ask(self) -> None:
-        """Have every worker's process 1 ask its ranks, again and again for those that start meanwhile."""
+        """Make process 1 of every worker ask its ranks to stop. Repeat the request, as more ranks may still start."""
         now = time.monotonic()
         if self.asked and now - self.last_request < SECONDS_BETWEEN_REQUESTS:
             return
@@ -105,9 +108,10 @@ class Watch(threading.Thread):
             who_fails(list(self.slots), lambda host: self.way.why_not_run(host, "kill -HUP 1"), self.way.tries_at_once)
 
     def check(self) -> None:
-        """Find the worker that has not answered for a while: mpirun would wait for it for a quarter of an hour.
+        """Find a worker that has not answered for 30 s. mpirun itself would wait for 15 minutes.
 
-        Not for one that refuses connections: it ends its ranks' steps, or mpirun has seen its daemon end.
+        A worker that refuses connections does not count. Either its pod is ending and its ranks finish their step, or
+        mpirun has noticed the end of its daemon.
         """
         now = time.monotonic()
         if now - self.last_check < SECONDS_BETWEEN_CHECKS:

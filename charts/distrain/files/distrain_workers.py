@@ -1,6 +1,6 @@
-"""The ways to reach the workers of a job, and what to ask of many at once.
+"""Reach the workers of a job with ssh or `kubectl exec`, many at once.
 
-Imported by distrain-launch, which runs in anyone's image: hence Python 3.6 and the standard library alone.
+distrain-launch runs in any image: hence Python 3.6 and only the standard library.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from distrain_root import readable_by_user_alone
 SECONDS_TO_ANSWER = 3
 SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
-# Of a worker that takes a connection and says nothing: its machine has too much to do.
+# The worker accepts a connection, but sends no greeting: its machine is overloaded.
 IS_SLOW = "sshd says nothing"
-# Of one whose machine answers: its sshd has ended, as it does first in a pod that is told to.
+# The machine answers, but sshd has ended. In a pod that ends, sshd ends first.
 REFUSES = "connection refused"
 
 
 class LaunchError(Exception):
-    """A reason to give up: its text is the line for the user."""
+    """A reason to give up. Its text is the message to the user."""
 
 
 def say(text: str) -> None:
@@ -50,24 +50,24 @@ def read_hostfile(path: str) -> dict:
 
 
 class Way:
-    """What all ways to the workers have: who is there, and who is left out though it answers."""
+    """A way to reach the workers: their pods, and the workers that are left out although they answer."""
 
     def __init__(self) -> None:
-        # Host -> what tells this pod from a later one of the name, as of its last answer.
+        # Host -> identity of its pod at the last answer. A later pod of the same name has another one.
         self.pods = {}
-        # Host -> the pod that is left out, and why.
+        # Host -> identity of the pod that is left out, and the reason.
         self.unfit = {}
 
     def why_no_answer(self, host: str) -> str:
-        """Return why a worker does not answer, or nothing when it does."""
+        """Return why a worker does not answer, or an empty text if it does."""
         raise NotImplementedError
 
     def leave_out(self, host: str, why: str) -> None:
-        """Take a worker for absent until its pod is made anew."""
+        """Treat a worker as absent until its pod is replaced."""
         self.unfit[host] = self.pods.get(host), why
 
     def why_absent(self, host: str) -> str:
-        """Return why a worker cannot take part, or nothing when it can."""
+        """Return why a worker cannot take part, or an empty text if it can."""
         reason = self.why_no_answer(host)
         pod, why = self.unfit.get(host, (None, ""))
         if not reason and pod == self.pods.get(host):
@@ -76,10 +76,10 @@ class Way:
 
 
 class Ssh(Way):
-    """The way to the workers through their sshd, with the key that all pods of the job have."""
+    """Reach the workers through their sshd, with the key that all pods of the job have."""
 
     tries_at_once = 32
-    # To ask every worker now and then costs nothing.
+    # A check of every worker costs almost nothing.
     is_cheap = True
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -89,10 +89,10 @@ class Ssh(Way):
         self.arguments = ssh_arguments(options.ssh_folder, self.port)
 
     def why_no_answer(self, host: str) -> str:
-        """Return why a worker cannot be reached, or nothing when it answers."""
+        """Connect to sshd. Return why the worker does not answer, or an empty text if it does."""
         try:
             with socket.create_connection((host, self.port), timeout=SECONDS_TO_ANSWER) as connection:
-                # With a greeting of its own, the visit leaves no error in the worker's log.
+                # Without a greeting, sshd would log an error.
                 connection.sendall(b"SSH-2.0-distrain\r\n")
                 try:
                     if not connection.recv(256).startswith(b"SSH-"):
@@ -111,9 +111,10 @@ class Ssh(Way):
             return (error.strerror or str(error)).lower()
 
     def environment(self) -> dict:
-        """Return what mpirun must know to start ranks there.
+        """Return the variables with which mpirun starts its daemons on the workers.
 
-        Its daemons stay children of ssh: of one that dies before it has called back, mpirun would else never hear.
+        leave_session_attached keeps a daemon a child of ssh. Otherwise mpirun would not notice a daemon that dies
+        before it has connected to mpirun.
         """
         return {
             "OMPI_MCA_plm_rsh_args": self.arguments,
@@ -123,23 +124,23 @@ class Ssh(Way):
         }
 
     def why_not_run(self, host: str, command: str) -> str:
-        """Run a command on a worker. Return why it failed, or nothing when it did not."""
+        """Run a command on a worker. Return why it failed, or an empty text if it succeeded."""
         return run(self.command(host, command), SECONDS_FOR_SSH)[0]
 
     def output(self, host: str, command: str) -> str:
-        """Return what a command prints on a worker; nothing when it fails."""
+        """Run a command on a worker. Return its output, or an empty text if it failed."""
         return run(self.command(host, command), SECONDS_FOR_SSH)[1]
 
     def command(self, host: str, command: str) -> list:
-        # Of two settings of one option, ssh takes the first.
+        # If an option is set twice, ssh uses the first value.
         once = ["-o", "ConnectionAttempts=1", "-o", f"ConnectTimeout={SECONDS_TO_ANSWER}"]
         return ["ssh", *once, *self.arguments.split(), host, command]
 
 
 class Kubexec(Way):
-    """The way through `kubectl exec`, with the script and the rights that an MPIJob v1's operator gives."""
+    """Reach the workers with `kubectl exec`. The operator of an MPIJob v1 provides the script and the rights."""
 
-    # Each try is a kubectl of some 40 MB.
+    # Each try runs a kubectl, which takes about 40 MB.
     tries_at_once = 8
     is_cheap = False
     place = ""
@@ -149,11 +150,11 @@ class Kubexec(Way):
         self.agent = kubexec_agent(options.kubexec)
 
     def why_no_answer(self, host: str) -> str:
-        # A worker that is told to end leaves the file, and could be reached for a while yet.
+        # A worker that received SIGTERM writes this file. kubectl can still reach its pod for a while.
         leaving = 'test ! -e "${TMPDIR:-/tmp}/distrain-leaving" || { echo "is leaving" >&2; exit 1; }'
         reason, stat = run([self.agent, host, f"{leaving}; cat /proc/1/stat"], SECONDS_FOR_KUBECTL)
         if not reason:
-            # When its process 1 has started.
+            # The start time of process 1.
             self.pods[host] = stat.rpartition(")")[2].split()[19:20]
         return reason
 
@@ -164,15 +165,15 @@ class Kubexec(Way):
         return run([self.agent, host, command], SECONDS_FOR_KUBECTL)[1]
 
     def environment(self) -> dict:
-        # Each worker's daemon is told the agent too, and gives up when it does not find the program.
+        # mpirun passes the agent to the daemons too, and a daemon gives up if the agent's program does not exist.
         agent = f"/bin/sh {self.agent}"
         return {"OMPI_MCA_plm_rsh_agent": agent, "PRTE_MCA_plm_ssh_agent": agent}
 
 
 def ssh_arguments(folder: str, port: int) -> str:
-    """Return the arguments that make ssh trust one host key alone.
+    """Return the arguments with which ssh trusts only the job's host key.
 
-    All workers have the key that was made for this job; under one alias it stands for every one of them.
+    All workers have the same host key, so known_hosts contains it once, under an alias for all workers.
     """
     key = os.path.join(folder, "id_rsa")
     own_folder = tempfile.mkdtemp(prefix="distrain-")
@@ -193,9 +194,9 @@ def ssh_arguments(folder: str, port: int) -> str:
 
 
 def kubexec_agent(path: str) -> str:
-    """Return the operator's script, or one without its lines that only root can run.
+    """Return the path of the operator's script, or of a copy without the lines that need root.
 
-    mpi-operator's script for v1alpha2 first adds all workers to the /etc/hosts of each. Open MPI has their addresses.
+    mpi-operator's script for v1alpha2 first adds all workers to /etc/hosts of each worker. Open MPI does not need that.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -214,7 +215,7 @@ def kubexec_agent(path: str) -> str:
 
 
 def who_fails(hosts: list, why: Any, at_once: int) -> list:
-    """Ask `why` about so many hosts at once. Return those for which there is a reason, with it."""
+    """Call `why` for all hosts, `at_once` in parallel. Return (host, reason) for each host with a reason."""
     if not hosts:
         return []
     with ThreadPoolExecutor(max_workers=at_once) as pool:
@@ -223,7 +224,7 @@ def who_fails(hosts: list, why: Any, at_once: int) -> list:
 
 
 def run(command: list, timeout: float) -> tuple:
-    """Run a command. Return the last thing it said when it failed, or nothing when it did not; and its output."""
+    """Run a command. Return (last line of stderr, "") if it failed, else ("", output)."""
     streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
         process = subprocess.Popen(command, start_new_session=True, **streams)
@@ -233,7 +234,7 @@ def run(command: list, timeout: float) -> tuple:
         try:
             output, said = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            # With all that a script has started.
+            # Kill the processes that a script has started too.
             os.killpg(process.pid, signal.SIGKILL)
             return "no answer", ""
     if process.returncode == 0:
@@ -243,11 +244,11 @@ def run(command: list, timeout: float) -> tuple:
 
 
 def pod_of(host: str) -> str:
-    """Return the pod's name of a host such as run1-worker-0.run1.team.svc."""
+    """Return the pod's name in a host name such as run1-worker-0.run1.team.svc."""
     return host.split(".")[0] if ".svc" in host else host
 
 
 def names(absent: list) -> str:
-    """Name the first few with their reason, by the pod's name."""
+    """List the first five pods with their reasons."""
     shown = [f"{pod_of(host)} ({reason})" for host, reason in absent[:5]]
     return ", ".join([*shown, f"and {len(absent) - 5} more"] if len(absent) > 5 else shown)
