@@ -37,8 +37,11 @@ def install(
     def take_back() -> list[str]:
         return _take_back(tools, release, operation, made)
 
-    with all_or_nothing(tools, take_back, f"{release.name}: is left as it is; {remains(release)}"):
-        carry_out(tools, "install", release, operation, followed)
+    def change() -> str:
+        return tools.helm.install(release.name, release.source, release.target, operation)
+
+    with all_or_nothing(tools, take_back, lambda _: f"{release.name}: is left as it is; {remains(release)}"):
+        carry_out(tools, change, f"{release.name}: Helm could not install it", followed)
 
 
 def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:

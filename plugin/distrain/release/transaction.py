@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
-from distrain.errors import DistrainError, EndError, HelmError, NameInUseError, StartError, StoppedError, ValuesError
+from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.release.wait import Followed, until_started
 
 if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` changes nothing
-    from distrain.helm.releases import Operation, Releases
+    from distrain.helm.releases import Releases
 
 # Errors that undo a change: Helm failed, or the job cannot start.
 FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
@@ -91,11 +91,13 @@ class Tools(Struct, frozen=True):
 
 
 @contextmanager
-def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str) -> Iterator[None]:
+def all_or_nothing(
+    tools: Tools, take_back: Callable[[], list[str]], stays: Callable[[Exception], str]
+) -> Iterator[None]:
     """Run a change; after Ctrl-C, SIGTERM or one of FAILURES call `take_back` and report what it returns.
 
     Any other error does not mean that the change failed; for example the API server may stop answering while the job
-    starts. The change then stays, and `stays` is reported.
+    starts. The change then stays, and `stays` says so in the report.
     """
     try:
         tools.interrupts.check()
@@ -110,24 +112,23 @@ def all_or_nothing(tools: Tools, take_back: Callable[[], list[str]], stays: str)
             error.messages = (*error.messages, *told)
             raise
         raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
-    except EndError:
-        # Its messages say that the old job is deleted.
-        raise
     except DistrainError as error:
-        error.messages = (*error.messages, stays)
+        error.messages = (*error.messages, stays(error))
         raise
-    except Exception:
-        tools.say(stays)
+    except Exception as error:
+        tools.say(stays(error))
         raise
 
 
-def carry_out(tools: Tools, verb: str, release: Release, operation: Operation, followed: Followed | None) -> None:
-    """Let Helm "install" or "upgrade" the release, and print its notes; with `followed`, wait until the job starts."""
-    change: Callable[..., str] = getattr(tools.helm, verb)
+def carry_out(tools: Tools, change: Callable[[], str], failure: str, followed: Followed | None) -> None:
+    """Let Helm make the change, and print its notes; with `followed`, wait until the job starts.
+
+    If Helm fails, the error's message begins with `failure`.
+    """
     try:
-        notes = change(release.name, release.source, release.target, operation)
+        notes = change()
     except HelmError as error:
-        raise HelmError(f"{release.name}: Helm could not {verb} it: {error}") from error
+        raise HelmError(f"{failure}: {error}") from error
     tools.interrupts.check()
     tools.answer(notes)
     if followed:

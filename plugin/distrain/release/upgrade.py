@@ -15,26 +15,25 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
 
     After Ctrl-C, SIGTERM or a failure, roll back to the previous revision.
     """
-    again = f"makes it again what revision {planned.revision} was"
-    stays = f"{release.name}: is left as it is; {_back(release, planned)} {again}"
     ended = False
 
     def go_back() -> list[str]:
         return _go_back(tools, release, operation, planned, ended=ended)
 
+    def stays(error: Exception) -> str:
+        deleted = "its job is deleted; once its pods are gone,"
+        state = deleted if isinstance(error, EndError) else "is left as it is;"
+        return f"{release.name}: {state} {_back(release, planned)} makes it again what revision {planned.revision} was"
+
+    def change() -> str:
+        return tools.helm.upgrade(release.name, release.source, release.target, operation)
+
     with all_or_nothing(tools, go_back, stays):
         if planned.ends:
-            try:
-                _end(tools, release, planned)
-            except EndError as error:
-                deleted = (
-                    f"{release.name}: its job is deleted; once its pods are gone, {_back(release, planned)} {again}"
-                )
-                error.messages = (*error.messages, deleted)
-                raise
+            _end(tools, release, planned)
             ended = True
             tools.interrupts.check()
-        carry_out(tools, "upgrade", release, operation, followed)
+        carry_out(tools, change, f"{release.name}: Helm could not upgrade it", followed)
 
 
 def _end(tools: Tools, release: Release, planned: Plan) -> None:
