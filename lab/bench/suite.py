@@ -17,14 +17,13 @@ RANDOM_VALUES = "tests/chart/values/test_random_values.py"
 
 
 def main() -> None:
-    """Measure, and print a line per figure."""
     rendering.main()
     plugin_start.main()
     _run("pytest", "-q", RANDOM_VALUES, RANDOM_VALUES="10000")
     _run("lab.bench.data", PYTHONPATH="trainer")
     _run("tests.trainer.bench_checkpoint", PYTHONPATH="trainer")
     _run("lab.bench.reading")
-    _run("lab.bench.verdict", PYTHONPATH="plugin")
+    _run("lab.bench.solver", PYTHONPATH="plugin")
     cluster_start.main()
     training_speed.main()
 

@@ -1,4 +1,4 @@
-"""Measure how long the verdict takes after nodes and pods are read: `PYTHONPATH=plugin python -m lab.bench.verdict`.
+"""Measure how long the solver takes once nodes and pods are read: `PYTHONPATH=plugin python -m lab.bench.solver`.
 
 5,000 nodes in three zones and 100 racks hold other pods of many sizes. The job is a gang of 1,024 workers and a
 launcher, with the scheduling rules that users set.
@@ -26,13 +26,12 @@ T = TypeVar("T")
 
 
 def main() -> None:
-    """Measure, and print a line per shape of job."""
     nodes = _nodes(random.Random(0))
     for shape, roles in _shapes(nodes).items():
-        _, verdict = _timed(_decided, nodes, roles)
+        _, decided = _timed(_decided, nodes, roles)
         found, judged = _timed(judge, nodes, roles, roles[-1])
         print(
-            f"verdict alone, {NODES} nodes, {WORKERS} workers, {shape}: {verdict:.0f} ms ({_word(found)}); "
+            f"solver, {NODES} nodes, {WORKERS} workers, {shape}: {decided:.0f} ms ({_word(found)}); "
             f"with the largest size that fits {judged:.0f} ms"
         )
 
