@@ -30,7 +30,6 @@ def _listens(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a free port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -10,14 +10,12 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import socket
 import statistics
-import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -27,8 +25,7 @@ from lab.builds import images
 from lab.datasets.digits import write_digits, write_idx
 from lab.datasets.pictures import photographs, write_image_folder, write_shards
 from lab.errors import LabError
-from lab.s3.server import Server
-from lab.waiting import wait_for_port
+from lab.s3.server import Server, on_loopback
 
 BATCH = 32
 PHOTOGRAPHS, SIZE, CLASSES = 512, 224, 8
@@ -44,8 +41,7 @@ FED = {
 
 
 def main() -> None:
-    """Measure, and print a line per figure."""
-    with tempfile.TemporaryDirectory() as scratch, _s3_server(Path(scratch) / "s3") as server:
+    with tempfile.TemporaryDirectory() as scratch, on_loopback(Path(scratch) / "s3") as server:
         folder = Path(scratch) / "data"
         names = _write(folder)
         _upload(server, folder)
@@ -55,7 +51,7 @@ def main() -> None:
 
 def _tell_delivery(folder: Path, names: Mapping[str, str], server: Server) -> None:
     """Print the images per second that one rank receives, by format and place."""
-    with _environment(server):
+    with mock.patch.dict(os.environ, _variables(server)):
         for what, name in names.items():
             for place, uri in {"folder": str(folder), "S3 on loopback": "s3://bench"}.items():
                 print(f"data layer, {what}, {place}: {_images_per_second(f'{uri}/{name}'):8.0f} images/sec", flush=True)
@@ -116,38 +112,12 @@ def _images_per_second(uri: str) -> float:
     return images / spent
 
 
-@contextmanager
-def _s3_server(folder: Path) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    server = Server.new(f"127.0.0.1:{port}")
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(server.command(folder), env=server.environment(), stdout=quiet, stderr=quiet) as process:
-        try:
-            wait_for_port("127.0.0.1", port)
-            yield server
-        finally:
-            process.terminate()
-
-
 def _upload(server: Server, folder: Path) -> None:
     client = server.boto3_client()
     client.create_bucket(Bucket="bench")
     for path in folder.rglob("*"):
         if path.is_file():
             client.upload_file(str(path), "bench", str(path.relative_to(folder)))
-
-
-@contextmanager
-def _environment(server: Server) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(_variables(server))
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _variables(server: Server) -> dict[str, str]:

@@ -57,14 +57,12 @@ def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> 
 
 def _commands(plugin: Path) -> dict[str, Command]:
     program = str(plugin / "bin" / "distrain")
-    commands: dict[str, Command] = {
+    return {
         PYTHON: [str(plugin / ".venv" / "bin" / "python"), "-I", "-c", "pass"],
         "--help": [program, "--help"],
         "derive": [program, "derive", "--node-gpus", "8", "-f", str(GIVEN)],
+        "completion": [str(plugin / "plugin.complete"), "check", "--"],
     }
-    if (completion := plugin / "plugin.complete").exists():
-        commands["completion"] = [str(completion), "check", "--"]
-    return commands
 
 
 def _environment(helm: str) -> dict[str, str]:

@@ -67,7 +67,6 @@ class Server:
 
 
 def main() -> None:
-    """Measure, and print a line per figure."""
     with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as server:
         program = str(installed(Path(folder)) / "bin" / "distrain")
         cpu = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)

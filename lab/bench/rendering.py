@@ -17,7 +17,6 @@ EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
 
 
 def main() -> None:
-    """Measure, and print a line per Helm."""
     for helm in ("helm3", "helm4"):
         print(f"{helm} template: {_ratio(helm):.2f} x a chart of one ConfigMap (median of {PAIRS} pairs)")
 

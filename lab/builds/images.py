@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -74,12 +75,7 @@ def trainer_image(framework: str) -> Image:
 
     Raises LabError if a tool is missing or the build fails.
     """
-    reference = f"docker.io/distrain/{framework}:{VERSION}"
-
-    def build(archive: Path) -> None:
-        _build_and_push(framework, reference, archive, lambda *options: _build_trainer(framework, reference, *options))
-
-    return _build_once(reference, _trainer_key(framework), build)
+    return _built(framework, _trainer_key(framework), partial(_build_trainer, framework))
 
 
 def image_from(name: str, dockerfile: Path) -> Image:
@@ -87,12 +83,7 @@ def image_from(name: str, dockerfile: Path) -> Image:
 
     Raises LabError as trainer_image does.
     """
-    reference = f"docker.io/distrain/{name}:{VERSION}"
-
-    def build(archive: Path) -> None:
-        _build_and_push(name, reference, archive, lambda *options: _build(name, reference, dockerfile, *options))
-
-    return _build_once(reference, _key([_base_key(), dockerfile.read_bytes()]), build)
+    return _built(name, _key([_base_key(), dockerfile.read_bytes()]), partial(_build, name, dockerfile))
 
 
 def trainer_environment(framework: str) -> str:
@@ -159,6 +150,12 @@ def run_trainer(
     )
 
 
+def _built(name: str, key: str, build: Callable[..., None]) -> Image:
+    """Return an image of buildah's; `build` builds it, given the image's reference and options of `buildah bud`."""
+    reference = f"docker.io/distrain/{name}:{VERSION}"
+    return _build_once(reference, key, lambda archive: _build_and_push(name, reference, archive, build))
+
+
 def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:
     """Return the image from the cache. If its archive is missing, `build` writes it under a temporary name first."""
     name = reference.rpartition("/")[2].partition(":")[0]
@@ -200,10 +197,10 @@ def _build_trainer(framework: str, reference: str, *options: str) -> None:
     bundle = os.environ.get("PIP_CERT")
     if bundle:
         options = (*options, "--secret", f"id=ca-bundle,src={bundle}")
-    _build(framework, reference, _dockerfile(framework), *options)
+    _build(framework, _dockerfile(framework), reference, *options)
 
 
-def _build(name: str, reference: str, dockerfile: Path, *options: str) -> None:
+def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
     """Build a Dockerfile on the Debian root, with the repository as its context."""
     _remove_working_containers()
     how = ["--isolation", "chroot", "--layers", "--force-rm", "--build-arg", f"BASE_IMAGE={_base_image()}"]
@@ -212,19 +209,19 @@ def _build(name: str, reference: str, dockerfile: Path, *options: str) -> None:
 
 
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
-    """Build an image and write its archive. `build` takes options of `buildah bud`.
+    """Build an image and write its archive.
 
     Some programs add a CA certificate to every certificate bundle on the machine, also to those in buildah's layers.
     buildah builds on a changed layer, but does not push it: build all layers anew.
     """
-    build()
+    build(reference)
     try:
         _push(name, reference, archive)
     except LabError as error:
         if CHANGED_LAYER not in str(error):
             raise
         print(f"a layer of {reference} has changed since it was built; building all of them anew", flush=True)
-        build("--no-cache")
+        build(reference, "--no-cache")
         _push(name, reference, archive)
 
 

@@ -49,8 +49,8 @@ def write(folder: Path) -> Path:
         gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
     ):
-        for source in filter(Path.exists, (PLUGIN / name for name in HELM_READS)):
-            _add(archive, source.name, source, _of_the_top(source.read_bytes()))
+        for name in HELM_READS:
+            _add(archive, name, PLUGIN / name, _of_the_top((PLUGIN / name).read_bytes()))
         for source in _below(PLUGIN):
             content = None if source.is_dir() else source.read_bytes()
             _add(archive, str(NAME / source.relative_to(PLUGIN)), source, content)

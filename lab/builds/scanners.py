@@ -29,7 +29,6 @@ def checkov() -> Path:
 
 
 def kube_score() -> Path:
-    """Return kube-score's command."""
     return binary("kube-score")
 
 

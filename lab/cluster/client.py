@@ -24,7 +24,6 @@ def kubectl(*arguments: str, stdin: str | None = None) -> str:
 
 
 def apply(*objects: dict[str, Any]) -> None:
-    """Apply these objects with server-side apply."""
     kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
 

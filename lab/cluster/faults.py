@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -126,10 +125,7 @@ def _ruled(pod_uid: str, rules: list[list[str]]) -> Iterator[None]:
 
 
 def _iptables(pid: int, *rule: str) -> None:
-    command = ["nsenter", "--target", str(pid), "--net", "iptables", "--wait", *rule]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise LabError(f"{' '.join(command)}: {done.stderr.strip()}")
+    namespaces.run_on_host("nsenter", "--target", str(pid), "--net", "iptables", "--wait", *rule)
 
 
 def _age(pid: int) -> tuple[int, int]:

@@ -72,7 +72,6 @@ def down() -> None:
 
 
 def status() -> list[tuple[str, str]]:
-    """Return each part's name and state."""
     if not namespaces.exists():
         return [("cluster", "not running; `make cluster` starts it")]
     parts = [*components.COMPONENTS, "versitygw"]
@@ -86,7 +85,6 @@ def status() -> list[tuple[str, str]]:
 
 
 def s3_server() -> Server:
-    """Return the running cluster's S3 server."""
     return Server.load(S3_KEYS)
 
 

@@ -90,16 +90,16 @@ def pid(name: str) -> int | None:
 
 
 def last_words(name: str) -> str:
-    """Return the last line of a process's log."""
     return ((LOG_DIR / f"{name}.log").read_text(errors="replace").splitlines() or ["it said nothing"])[-1]
 
 
 def run(*command: str) -> str:
     """Run a command inside the namespaces, and return its output. Raises LabError with its message if it fails."""
-    return _finish([*_enter(), *command])
+    return run_on_host(*_enter(), *command)
 
 
-def _finish(command: Sequence[str]) -> str:
+def run_on_host(*command: str) -> str:
+    """Run a command outside the namespaces, as `run` does."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
@@ -156,7 +156,7 @@ def _connect_to_host() -> None:
         ["ip", "address", "add", f"{HOST_ADDRESS}/30", "dev", LINK],
         ["ip", "link", "set", LINK, "up"],
     ):
-        _finish(command)
+        run_on_host(*command)
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{NODE_ADDRESS}/30", "dev", "eth0")
     run("ip", "link", "set", "eth0", "up")

@@ -20,7 +20,6 @@ from lab.builds.images import scratch_image
 from lab.cluster.client import apply, kubectl, load_image
 from lab.errors import LabError
 from lab.paths import STATE_DIR
-from lab.waiting import wait_until
 
 Manifest = dict[str, Any]
 
@@ -131,11 +130,6 @@ def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Mani
     return manifest
 
 
-def _mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
-    """Yield mpi-operator's standalone manifests, except the roles that aggregate into Kubeflow's."""
-    yield from _kustomize("mpi-operator", "github.com/kubeflow/mpi-operator")
-
-
 def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
     """Yield the old mpi-operator's manifests for v1alpha2, with that release's CRD for current Kubernetes versions."""
     source = module_dir("mpi-operator-0.3", "github.com/kubeflow/mpi-operator")
@@ -147,7 +141,7 @@ def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
 
 
 def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
-    """Yield training-operator's standalone manifests, without the MPIJob CRD unless MPIJob v1 is chosen."""
+    """Yield training-operator's manifests, without the MPIJob CRD unless MPIJob v1 is chosen."""
     for manifest in _kustomize("training-operator", "github.com/kubeflow/training-operator"):
         name = manifest["metadata"]["name"]
         if name != "mpijobs.kubeflow.org" or chosen.mpijob == "v1":
@@ -155,6 +149,7 @@ def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
 
 
 def _kustomize(module: str, path: str) -> Iterator[Manifest]:
+    """Yield an operator's standalone manifests, except the roles that aggregate into Kubeflow's."""
     source = module_dir(module, path)
     rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
     for manifest in yaml.load_all(rendered, yaml.CSafeLoader):
@@ -178,7 +173,7 @@ _MPI_OPERATOR = _Operator(
     image="docker.io/mpioperator/mpi-operator:0.8.0",
     program="mpi-operator",
     entrypoint="/mpi-operator",
-    manifests=_mpi_operator_manifests,
+    manifests=lambda _: _kustomize("mpi-operator", "github.com/kubeflow/mpi-operator"),
     arguments=lambda chosen: [
         "-alsologtostderr",
         "--lock-namespace=mpi-operator",
@@ -251,10 +246,4 @@ def _helm_template(chart: Path, namespace: str, values: Mapping[str, str]) -> It
 
 
 def _wait_for(namespace: str, deployment: str) -> None:
-    def ready() -> bool:
-        found = json.loads(kubectl("-n", namespace, "get", "deployment", deployment, "-o", "json"))
-        state = found.get("status", {})
-        is_seen = bool(state.get("observedGeneration") == found["metadata"]["generation"])
-        return is_seen and bool(state.get("readyReplicas") == state.get("updatedReplicas") == found["spec"]["replicas"])
-
-    wait_until(deployment, ready, pause=0.2)
+    kubectl("-n", namespace, "rollout", "status", f"deployment/{deployment}", "--timeout=180s")

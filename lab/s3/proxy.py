@@ -74,7 +74,6 @@ class Proxy:
 
 @contextmanager
 def proxy_before(upstream: str) -> Iterator[Proxy]:
-    """Run a proxy in front of an S3 server."""
     proxy = Proxy.of(upstream)
     proxy.start()
     try:

@@ -135,14 +135,10 @@ def _pods(templates: list[bytes]) -> Iterator[bytes]:
             for placeholder, value in (
                 (INDEX, f"{node * PODS_PER_NODE + number:05x}"),
                 (NODE_NAME, node_name(node)),
-                (ADDRESS, _address(node, number)),
+                (ADDRESS, f"fd00::{node:04x}:{number:04x}"),
             ):
                 text = text.replace(placeholder.encode(), value.encode())
             yield text
-
-
-def _address(node: int, number: int) -> str:
-    return f"fd00::{node:04x}:{number:04x}"
 
 
 def _templates() -> list[Object]:
