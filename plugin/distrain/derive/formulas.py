@@ -41,15 +41,6 @@ def scaled_rate(base_rate: float, batch: int) -> float:
     return base_rate * batch / BASE_BATCH
 
 
-def rate_at_step(full_rate: float, step: int, warmup: int) -> float:
-    """Return the learning rate of a step, counted from 0, with a linear rise over the first `warmup` steps.
-
-    `warmup` may be 0 for none. Gradual warm-up of Goyal et al. 2017, section 2.2, but from 0 instead of the base rate,
-    so that the rate also rises for batches below BASE_BATCH.
-    """
-    return full_rate * min(1.0, (step + 1) / warmup) if warmup else full_rate
-
-
 def steps_per_epoch(samples: int, batch: int) -> int:
     """Return the steps in which all ranks together see every sample once; the last step may be smaller.
 
