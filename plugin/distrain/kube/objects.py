@@ -16,8 +16,6 @@ class Kube(Struct, rename="camel", gc=False):
 
 
 class ObjectReference(Kube):
-    kind: str = ""
-    name: str = ""
     uid: str = ""
 
 
@@ -50,7 +48,6 @@ class Condition(Kube):
 
 
 class Event(Kube):
-    type: str = ""
     reason: str | None = None
     message: str | None = None
     involved_object: ObjectReference = field(default_factory=ObjectReference)

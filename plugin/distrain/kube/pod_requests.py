@@ -6,13 +6,14 @@ scheduler rounds the pod's sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from distrain import kube
 from distrain.kube.pods import Kind
 from distrain.kube.quantities import Units, add, all_thousandths, whole
 
+Spec = kube.PodSpec | Kind
 # Resources that spec.resources can set for the whole pod, instead of the containers' sum.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
 
@@ -28,14 +29,7 @@ def held(kind: Kind) -> Mapping[str, int]:
 
     While kubelet resizes the pod, the larger of the old and new amounts counts.
     """
-    spec = kube.PodSpec(
-        containers=kind.containers,
-        init_containers=kind.init_containers,
-        resources=kind.resources,
-        overhead=kind.overhead,
-    )
-    statuses = [*(kind.container_statuses or ()), *(kind.init_container_statuses or ())]
-    return _whole_request(_request(spec, _running(spec, statuses), is_infeasible=kind.is_infeasible))
+    return _whole_request(_request(kind, _running(kind), is_infeasible=kind.is_infeasible))
 
 
 def pod_limits(spec: kube.PodSpec) -> Units:
@@ -59,7 +53,7 @@ def _whole_request(total: Units) -> Units:
     return {**{resource: whole(resource, amount) for resource, amount in total.items()}, "pods": 1}
 
 
-def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], *, is_infeasible: bool) -> Units:
+def _request(spec: Spec, running: Mapping[str, kube.ContainerStatus], *, is_infeasible: bool) -> Units:
     total = _with_init(spec, lambda container: _held(container, running.get(container.name), is_infeasible))
     if spec.resources is not None:
         total.update(_pod_level(spec, spec.resources))
@@ -68,7 +62,7 @@ def _request(spec: kube.PodSpec, running: Mapping[str, kube.ContainerStatus], *,
     return total
 
 
-def _with_init(spec: kube.PodSpec, need_of: Callable[[kube.Container], Units]) -> Units:
+def _with_init(spec: Spec, need_of: Callable[[kube.Container], Units]) -> Units:
     """Sum up the containers' needs.
 
     A sidecar (an init container with restartPolicy Always) runs on and adds to the sum. Other init containers run one
@@ -113,13 +107,14 @@ def _held(container: kube.Container, status: kube.ContainerStatus | None, infeas
     return need
 
 
-def _running(spec: kube.PodSpec, statuses: Sequence[kube.ContainerStatus]) -> dict[str, kube.ContainerStatus]:
+def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
     """Return the container statuses with resources, by name, except those of init containers that end."""
-    ending = {each.name for each in spec.init_containers or () if each.restart_policy != "Always"}
+    ending = {each.name for each in kind.init_containers or () if each.restart_policy != "Always"}
+    statuses = (*(kind.container_statuses or ()), *(kind.init_container_statuses or ()))
     return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
 
 
-def _pod_level(spec: kube.PodSpec, resources: kube.Resources) -> Units:
+def _pod_level(spec: Spec, resources: kube.Resources) -> Units:
     """Return the requests that the pod sets as a whole.
 
     If the pod has limits, or its containers request huge pages, the pod's other requests are the containers' sums from

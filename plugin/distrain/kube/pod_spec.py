@@ -12,13 +12,10 @@ from distrain.kube.quantities import Amounts
 from distrain.kube.storage import ClaimTemplate
 
 
-class HostPort(Kube):
+class Port(Kube):
     host_port: int | None = None
     host_ip: str | None = field(default=None, name="hostIP")
     protocol: str | None = None
-
-
-class Port(HostPort):
     name: str | None = None
     container_port: int | None = None
 

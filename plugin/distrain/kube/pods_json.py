@@ -131,13 +131,8 @@ class JsonPod(kube.Kube):
 
 # What is left as text of a pod is passed on as it stands.
 _encode = json.Encoder().encode
-_KIND = json.Decoder(Kind)
-
-
 # A large cluster's pods are of some thousand kinds, and each kind's are alike.
-@lru_cache(maxsize=2**16)
-def _kind(text: bytes) -> Kind:
-    return _KIND.decode(text)
+_kind = lru_cache(maxsize=2**16)(json.Decoder(Kind).decode)
 
 
 def _decoded(text: Raw, type: type[T]) -> T | None:

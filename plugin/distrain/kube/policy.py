@@ -57,4 +57,3 @@ class PriorityClass(Kube):
     metadata: Metadata = field(default_factory=Metadata)
     value: int = 0
     global_default: bool | None = None
-    preemption_policy: str | None = None

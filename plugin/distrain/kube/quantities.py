@@ -77,12 +77,10 @@ def all_units(quantities: Amounts | None) -> Units:
 
 
 def allocatable(node: kube.Node) -> Units:
-    """Return the node's allocatable resources."""
     return all_units(_given(node))
 
 
 def allocatable_of(node: kube.Node, resource: str) -> int:
-    """Return the node's allocatable amount of one resource."""
     return units(resource, (_given(node) or {}).get(resource, 0))
 
 

@@ -64,7 +64,7 @@ def test_job_and_pod_that_nobody_ends_are_reported_once_with_what_ends_them() ->
         pytest.param(_job("a", kube.Condition(type="Succeeded", status="True")), id="has-succeeded"),
         pytest.param(_job("a", kube.Condition(type="Failed", status="True")), id="has-failed"),
         pytest.param(_job(deletion_timestamp="2026-01-01T00:00:00Z"), id="is-being-deleted"),
-        pytest.param(_job(owner_references=[kube.ObjectReference(name="o")]), id="has-an-owner"),
+        pytest.param(_job(owner_references=[kube.ObjectReference(uid="o")]), id="has-an-owner"),
         pytest.param(_job(annotations={**BY_HELM, "helm.sh/hook": "test"}), id="hook-of-helm"),
         pytest.param(_job(annotations={}), id="made-by-something-else"),
         pytest.param(_job(annotations={"meta.helm.sh/release-name": "run2"}), id="of-another-release"),
@@ -79,7 +79,7 @@ def test_job_that_somebody_knows_is_no_orphan(job: kube.Workload) -> None:
     "pod",
     [
         pytest.param(_pod("Succeeded"), id="has-ended"),
-        pytest.param(_pod(owner_references=[kube.ObjectReference(name="o")]), id="has-an-owner"),
+        pytest.param(_pod(owner_references=[kube.ObjectReference(uid="o")]), id="has-an-owner"),
         pytest.param(_pod(annotations={"helm.sh/hook": "pre-upgrade"}), id="hook-of-helm"),
         pytest.param(_pod(labels={**LABELS, "app.kubernetes.io/instance": "run2"}), id="of-another-release"),
     ],
