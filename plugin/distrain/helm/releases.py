@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -60,13 +61,9 @@ class Releases:
     def status(self, name: str, target: Target) -> str | None:
         """Return the status of a release, or None when the name is free."""
         command = ["status", name, "--output", "json", "--namespace", target.namespace]
-        try:
-            status = json.loads(self._run(command, target))
-        except ReleaseNotFoundError:
-            return None
-        except Error as error:
-            raise HelmError(f"helm status {name}: {words_of(str(error))}") from error
-        return str(status["info"]["status"])
+        with _unless_missing(f"helm status {name}"):
+            return str(json.loads(self._run(command, target))["info"]["status"])
+        return None
 
     def revision(self, name: str, target: Target) -> Revision | None:
         """Return the release's last revision, or None if the release does not exist."""
@@ -75,7 +72,7 @@ class Releases:
             # `helm status` would also look up every object of the release.
             return self._run(["get", what, name, "--namespace", target.namespace, *form], target)
 
-        try:
+        with _unless_missing(f"helm get {name}"):
             metadata = json.loads(get("metadata", "--output", "json"))
             values = json.loads(get("values", "--output", "json")) or {}
             return Revision(
@@ -85,10 +82,7 @@ class Releases:
                 values=values,
                 manifest=get("manifest"),
             )
-        except ReleaseNotFoundError:
-            return None
-        except Error as error:
-            raise HelmError(f"helm get {name}: {words_of(str(error))}") from error
+        return None
 
     def all_values(self, name: str, target: Target) -> dict[str, Any]:
         """Return a release's values merged with the defaults of its chart."""
@@ -118,12 +112,8 @@ class Releases:
 
     def uninstall(self, name: str, target: Target) -> None:
         """Uninstall a release; ignore one that does not exist."""
-        try:
+        with _unless_missing(f"helm uninstall {name}"):
             self._run(["uninstall", name, "--namespace", target.namespace], target, changes=True)
-        except ReleaseNotFoundError:
-            return
-        except Error as error:
-            raise HelmError(f"helm uninstall {name}: {words_of(str(error))}") from error
 
     def _notes(self, command: Sequence[str], source: Source, target: Target) -> str:
         where = ["--namespace", target.namespace, "--output", "json"]
@@ -148,6 +138,17 @@ class Releases:
         helm = Command(executable=program, **_place(target))
         output: bytes = asyncio.run(helm.run([*before, *command], stdin))
         return output.decode(errors="replace")
+
+
+@contextmanager
+def _unless_missing(command: str) -> Iterator[None]:
+    """Leave the block if the release does not exist; raise HelmError for any other error of pyhelm3."""
+    try:
+        yield
+    except ReleaseNotFoundError:
+        return
+    except Error as error:
+        raise HelmError(f"{command}: {words_of(str(error))}") from error
 
 
 def _notes_in(output: str) -> str:
