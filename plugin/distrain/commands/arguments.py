@@ -116,8 +116,6 @@ class Parser(argparse.ArgumentParser):
 
 
 class Group:
-    """A group of a parser's arguments."""
-
     def __init__(self, parser: Parser, group: Any, members: list[argparse.Action]) -> None:
         self._parser, self._group, self._members = parser, group, members
 
@@ -165,10 +163,10 @@ def release_name(name: str) -> str:
     return name
 
 
-def count(number: str) -> int:
-    """Read a number of GPUs."""
+def count(number: str, of: str = "GPUs: write 8") -> int:
+    """Read a number of GPUs, or of what `of` says with an example."""
     if not number.isdecimal() or int(number) == 0:
-        raise argparse.ArgumentTypeError(f'"{number}" is no number of GPUs: write 8')
+        raise argparse.ArgumentTypeError(f'"{number}" is no number of {of}')
     return int(number)
 
 
@@ -178,10 +176,7 @@ def total(number: str) -> int:
 
 
 def workers(number: str) -> int:
-    """Read a number of workers."""
-    if not number.isdecimal() or int(number) == 0:
-        raise argparse.ArgumentTypeError(f'"{number}" is no number of workers: write 4')
-    return int(number)
+    return count(number, "workers: write 4")
 
 
 def seconds(duration: str) -> float:

@@ -151,15 +151,10 @@ def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Cand
     if action.metavar in ("FILE", "FOLDER"):
         return Candidates({}, FILES)
     if action.metavar == "KEY=VALUE":
-        return Candidates(dict(_keys()), NO_FILES | NO_SPACE)
+        return Candidates(dict(_leaves(_schema())), NO_FILES | NO_SPACE)
     if action.dest in ("name", "release") and command not in NAMES_NEW:
         return Candidates(dict.fromkeys(_releases(words), "release"))
     return Candidates({})
-
-
-def _keys() -> Iterator[tuple[str, str]]:
-    """Yield the values that the chart has, as --set takes them."""
-    yield from _leaves(_schema(), "")
 
 
 def _choices(path: Sequence[str]) -> list[str]:
@@ -181,7 +176,8 @@ def _schema() -> dict[str, Any]:
         return {"properties": {}}
 
 
-def _leaves(entry: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+def _leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of the schema as --set takes them, each with its description."""
     for name, inner in entry["properties"].items():
         if "properties" in inner:
             yield from _leaves(inner, f"{prefix}{name}.")
