@@ -96,12 +96,16 @@ class PipeClosedError(UnwrittenError):
     exit_code = 141
 
 
+def reason(error: BaseException) -> str:
+    """Return an error's reason in one line."""
+    return " ".join(str(getattr(error, "strerror", None) or error).split())
+
+
 def unwritten(error: Exception) -> UnwrittenError:
     """Convert an error from writing to stdout. For a closed pipe the result has no message."""
     if isinstance(error, BrokenPipeError):
         return PipeClosedError()
-    words = getattr(error, "strerror", None) or error
-    return UnwrittenError(f"stdout: cannot be written: {words}; direct it to where there is room")
+    return UnwrittenError(f"stdout: cannot be written: {reason(error)}; direct it to where there is room")
 
 
 class StoppedError(DistrainError):

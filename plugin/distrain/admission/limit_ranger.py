@@ -52,15 +52,14 @@ def _filled(container: kube.TemplateContainer, defaults: Sequence[Limit]) -> kub
 def _violations(limit: Limit, spec: kube.TemplateSpec) -> Iterator[str]:
     if limit.type == "Pod":
         spec = replace(spec, overhead=None)
-        requests: kube.Amounts = {**_quantities(pod_request(spec))}
-        yield from _broken(limit, requests, {**_quantities(pod_limits(spec))})
+        yield from _broken(limit, _quantities(pod_request(spec)), _quantities(pod_limits(spec)))
     if limit.type == "Container":
         for container in (*(spec.containers or ()), *(spec.init_containers or ())):
             resources = container.resources or kube.Resources()
             yield from _broken(limit, requested(resources), resources.limits or {})
 
 
-def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+def _quantities(amounts: Mapping[str, int]) -> kube.Amounts:
     return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
 

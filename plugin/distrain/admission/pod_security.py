@@ -8,13 +8,11 @@ from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.kube.selectors import Labels
 from distrain.verdict import Verdict
-from distrain.workload.kinds import init_containers
+from distrain.workload.kinds import INIT_CONTAINERS
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
-# Operators add these containers without the security context that `restricted` demands.
-UNRESTRICTED = init_containers()
 
 
 def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator[Refusal]:
@@ -29,4 +27,5 @@ def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator
 
 
 def _is_unrestricted(container: kube.Container) -> bool:
-    return container.name in UNRESTRICTED and not isinstance(container, kube.TemplateContainer)
+    """Tell whether an operator adds the container, without the security context that `restricted` demands."""
+    return container.name in INIT_CONTAINERS and not isinstance(container, kube.TemplateContainer)

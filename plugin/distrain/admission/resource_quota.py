@@ -10,6 +10,7 @@ from distrain.kube import selectors
 from distrain.kube.pod_requests import pod_limits, requested
 from distrain.kube.policy import ResourceQuota, ScopedRequirement
 from distrain.kube.quantities import Units, text, units
+from distrain.scheduler.affinity_terms import stated_terms
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
@@ -39,7 +40,7 @@ def not_judged(job: Job, quotas: Sequence[ResourceQuota]) -> Iterator[str]:
 def _exceeded(quota: ResourceQuota, asked: Units, own: Units, say: Wording) -> Iterator[Refusal]:
     freed = _usage(own, {})
     for name, bound in sorted(_hard(quota).items()):
-        resource = _resource(name)
+        resource = name.removeprefix("requests.").removeprefix("limits.")
         need, hard = asked.get(name, 0), units(resource, bound)
         used = max(0, units(resource, (quota.status.used or {}).get(name, 0)) - freed.get(name, 0))
         if need and need + used > hard:
@@ -114,10 +115,6 @@ def _hard(quota: ResourceQuota) -> kube.Amounts:
     return quota.status.hard or quota.spec.hard or {}
 
 
-def _resource(name: str) -> str:
-    return name.removeprefix("requests.").removeprefix("limits.")
-
-
 def _is_of_pods(name: str) -> bool:
     """Tell whether only pods use this resource of a quota."""
     storage = name == "requests.storage" or ".storageclass." in name
@@ -145,7 +142,7 @@ def _in_scope(scope: ScopedRequirement, spec: kube.TemplateSpec) -> bool:
             requirement = kube.Requirement(scope.scope_name, scope.operator, scope.values)
             return selectors.holds(requirement, spec.priority_class_name or None)
         case "CrossNamespacePodAffinity":
-            return _crosses_namespaces(spec)
+            return any(term.namespaces or term.namespace_selector is not None for term in stated_terms(spec))
     return False
 
 
@@ -156,10 +153,3 @@ def _is_best_effort(spec: kube.PodSpec) -> bool:
     return not _has_pod_level(spec) and not any(
         name in ("cpu", "memory") and units(name, amount) for name, amount in amounts
     )
-
-
-def _crosses_namespaces(spec: kube.PodSpec) -> bool:
-    affinity = spec.affinity or kube.Affinity()
-    rules = [rules for rules in (affinity.pod_affinity, affinity.pod_anti_affinity) if rules]
-    terms = [term for each in rules for term in each.required or ()]
-    return any(term.namespaces or term.namespace_selector is not None for term in terms)

@@ -23,7 +23,7 @@ from distrain.apiserver.credentials import Credentials, from_exec
 from distrain.apiserver.kubeconfig import Cluster, User, decoded
 from distrain.apiserver.proxies import proxy_of
 from distrain.apiserver.target import Overrides, Target
-from distrain.errors import CredentialsError, UnreachableError
+from distrain.errors import CredentialsError, UnreachableError, reason
 
 CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -48,17 +48,15 @@ class Access(Struct, frozen=True):
 
     def headers(self, *, renewed: bool = False) -> list[tuple[str, str]]:
         """Return what says who we are, once more when it was refused."""
-        headers = [("Authorization", value) for value in [self._authorization(renewed)] if value]
+        # As with Helm and kubectl, nobody's token goes over the wire for all to read.
+        own = self.credentials(renewed).authorization if self.tls else ""
+        headers = [("Authorization", own)] if own else []
         for name, value in self.impersonation.items():
             headers += [(name, each) for each in ([value] if isinstance(value, str) else value)]
         for name, value in headers:
             if UNSENDABLE.search(value):
                 raise _unsendable(TOKENS if name == "Authorization" else IMPERSONATION)
         return headers
-
-    def _authorization(self, renewed: bool) -> str:
-        # As with Helm and kubectl, nobody's token goes over the wire for all to read.
-        return self.credentials(renewed).authorization if self.tls else ""
 
 
 def access(wanted: Target) -> Access:
@@ -156,21 +154,15 @@ def _tls(cluster: Cluster) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             return context
-        context = ssl.create_default_context(cafile=_authority_file(cluster), cadata=_authority_data(cluster))
+        data = cluster.certificate_authority_data
+        authority = decoded(data, "certificate-authority-data").decode("ascii") if data else None
+        file = None if data else cluster.certificate_authority or None
+        context = ssl.create_default_context(cafile=file, cadata=authority)
     except (OSError, ValueError) as error:
-        raise UnreachableError(f"KUBECONFIG: certificate-authority cannot be used: {_line(error)}") from error
+        raise UnreachableError(f"KUBECONFIG: certificate-authority cannot be used: {reason(error)}") from error
     # From Python 3.13 on, it refuses authorities that lack extensions which Go does not ask for.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     return context
-
-
-def _authority_file(cluster: Cluster) -> str | None:
-    return None if cluster.certificate_authority_data else cluster.certificate_authority or None
-
-
-def _authority_data(cluster: Cluster) -> str | None:
-    data = cluster.certificate_authority_data
-    return decoded(data, "certificate-authority-data").decode("ascii") if data else None
 
 
 def _login(
@@ -204,7 +196,7 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
                 return False
             tls.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:
-        raise UnreachableError(f"KUBECONFIG: client-certificate cannot be used: {_line(error)}") from error
+        raise UnreachableError(f"KUBECONFIG: client-certificate cannot be used: {reason(error)}") from error
     return True
 
 
@@ -229,7 +221,7 @@ def _token(path: str) -> str:
     try:
         return Path(path).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnreachableError(f"KUBECONFIG: tokenFile {path} cannot be read: {_line(error)}") from error
+        raise UnreachableError(f"KUBECONFIG: tokenFile {path} cannot be read: {reason(error)}") from error
 
 
 def _told(cluster: Cluster) -> dict[str, object]:
@@ -259,7 +251,3 @@ def _impersonation(user: User) -> dict[str, str | list[str]]:
         headers["Impersonate-Group"] = user.as_groups
     extra = user.as_user_extra or {}
     return headers | {f"Impersonate-Extra-{quote(key.lower(), safe='')}": values for key, values in extra.items()}
-
-
-def _line(error: object) -> str:
-    return " ".join(str(getattr(error, "strerror", None) or error).split())

@@ -20,7 +20,7 @@ from distrain.apiserver.access import access
 from distrain.apiserver.connection import JSON, NO_RETRY, Answer, Connection
 from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
 from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version, decoded, refusal
-from distrain.apiserver.target import Target, choose
+from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.pods import CountedPod
 from distrain.kube.pods_json import JsonPod
@@ -55,7 +55,6 @@ class Cluster:
 
     @property
     def _connection(self) -> Connection:
-        """Return this thread's connection."""
         if self._nodes:
             # `begin_nodes` uses the connection until the nodes have been read.
             self._nodes.result()
@@ -100,7 +99,7 @@ class Cluster:
         return found
 
     def _read_nodes(self, connection: Connection) -> list[kube.Node]:
-        return again(lambda: list(self._listing("/api/v1/nodes", kube.Node, "nodes", {}).items(connection)))
+        return self._read(connection, "/api/v1/nodes", kube.Node, "nodes", {})
 
     def over_pods(self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None) -> Sum:
         """Pass all pods that have not ended, of all namespaces and in no fixed order, to `use`; return its result.
@@ -134,19 +133,6 @@ class Cluster:
             self._connections.append(self._open())
         return self._connections
 
-    def deployments(self) -> list[kube.Workload]:
-        return self.read_list("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces")
-
-    def storage_classes(self) -> list[kube.StorageClass]:
-        return self.read_list("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes")
-
-    def namespaces(self) -> list[kube.Named]:
-        return self.read_list("/api/v1/namespaces", kube.Named, "namespaces")
-
-    def namespace(self, name: str) -> kube.Named:
-        """Raises NotFoundError when the cluster has none of this name."""
-        return self.read_one(f"/api/v1/namespaces/{name}", kube.Named, f"namespace {name}")
-
     def user(self) -> str:
         """Return the user's name in the cluster; Kubernetes before 1.28 does not tell it (NotFoundError)."""
         return self._review("authentication", "SelfSubjectReview", {}, "your user").user_info.username
@@ -164,23 +150,16 @@ class Cluster:
 
     def read_list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
         """Return the objects of a list; `what` names them in messages."""
-        return again(lambda: list(self._listing(path, item, what, query).items(self._connection)))
+        return self._read(self._connection, path, item, what, query)
 
-    def read_one(self, path: str, answer: type[T], what: str, question: dict[str, Any] | None = None) -> T:
-        """Return one object, or the answer to a question; raise NotFoundError if the cluster does not have it."""
-        body = None if question is None else json.dumps(question).encode()
-        return decoded(self._connection.ask(path, body), msgspec.json.Decoder(answer).decode, what, self.server)
+    def read_one(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T:
+        """Return one object, or with METADATA only its metadata; raise NotFoundError if it does not exist."""
+        return self._decoded(self._connection.ask(path, accept=accept), answer, what)
 
-    def read_metadata(self, path: str, what: str) -> kube.Named:
-        """Return only an object's metadata; a Secret's content is not sent."""
-        return decoded(
-            self._connection.ask(path, accept=METADATA), msgspec.json.Decoder(kube.Named).decode, what, self.server
-        )
-
-    def workload(self, api_version: str, kind: str, namespace: str, name: str) -> kube.Workload:
-        """Raises NotFoundError when the cluster has none."""
-        path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s/{name}"
-        return self.read_one(path, kube.Workload, f"{kind} {name}")
+    def workload(self, resource: Resource, namespace: str) -> kube.Workload | None:
+        """Return the object, or None if it does not exist."""
+        what = f"{resource.kind} {resource.name}"
+        return or_none(lambda: self.read_one(_path(resource, namespace), kube.Workload, what))
 
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
         """Return a namespace's objects of a kind that creates pods; none if the cluster does not know the kind."""
@@ -208,13 +187,9 @@ class Cluster:
         return self._list_if_served(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
 
     def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
-        try:
-            return self.read_list(path, item, what)
-        except NotFoundError:
-            return []
+        return or_none(lambda: self.read_list(path, item, what)) or []
 
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """Return the last lines of a container's log."""
         query = urlencode({"container": container, "tailLines": str(lines)})
         answer = self._connection.ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}", accept=ANY)
         if answer.status != 200:
@@ -225,9 +200,7 @@ class Cluster:
         """Write: create a namespace, as Helm would; return its uid, or None if it exists already."""
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}}
         answer = self._write("POST", "/api/v1/namespaces", made)
-        if answer.status == 409:
-            return None
-        return decoded(answer, msgspec.json.Decoder(kube.Named).decode, f"namespace {name}", self.server).metadata.uid
+        return None if answer.status == 409 else self._decoded(answer, kube.Named, f"namespace {name}").metadata.uid
 
     def delete_namespace(self, name: str, uid: str) -> None:
         """Write: delete the namespace with this uid; ignore one that does not exist."""
@@ -241,14 +214,12 @@ class Cluster:
 
         Returns its uid, or None if it does not exist.
         """
-        try:
-            found = self.workload(resource.api_version, resource.kind, namespace, resource.name)
-        except NotFoundError:
+        found = self.workload(resource, namespace)
+        if found is None:
             return None
         uid = found.metadata.uid
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
-        path = f"/apis/{resource.api_version}/namespaces/{namespace}/{resource.kind.lower()}s/{resource.name}"
-        answer = self._write("DELETE", path, {**options, "preconditions": {"uid": uid}})
+        answer = self._write("DELETE", _path(resource, namespace), {**options, "preconditions": {"uid": uid}})
         what = f"{resource.kind} {resource.name}"
         if answer.status == 403:
             words = f"{what} may not be deleted by you; ask for a role that allows `delete` on {resource.kind.lower()}s"
@@ -268,14 +239,29 @@ class Cluster:
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
         return self._connection.ask(path, json.dumps(body).encode(), NO_RETRY, method=method)
 
-    def _listing(self, path: str, item: type[T], what: str, query: dict[str, str]) -> Listing[T]:
-        return Listing(self.server, path, item, what, query)
+    def _read(self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str]) -> list[T]:
+        return again(lambda: list(Listing(self.server, path, item, what, query).items(connection)))
 
     def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> ReviewStatus:
         """Post a review of the user's identity or rights; the API server stores nothing."""
         version = f"{group}.k8s.io/v1"
-        question = {"apiVersion": version, "kind": kind, "spec": spec}
-        return self.read_one(f"/apis/{version}/{kind.lower()}s", Review, what, question).status
+        question = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
+        return self._decoded(self._connection.ask(f"/apis/{version}/{kind.lower()}s", question), Review, what).status
+
+    def _decoded(self, answer: Answer, form: type[T], what: str) -> T:
+        return decoded(answer, msgspec.json.Decoder(form).decode, what, self.server)
+
+
+def or_none(read: Callable[[], T]) -> T | None:
+    """Return what `read` returns, or None if the cluster does not have it."""
+    try:
+        return read()
+    except NotFoundError:
+        return None
+
+
+def _path(resource: Resource, namespace: str) -> str:
+    return f"/apis/{resource.api_version}/namespaces/{namespace}/{resource.kind.lower()}s/{resource.name}"
 
 
 def connect(target: Target, say: Callable[[str], None] = console.say) -> Cluster:
@@ -284,8 +270,3 @@ def connect(target: Target, say: Callable[[str], None] = console.say) -> Cluster
     `say` receives a line whenever a request is tried again after a long pause.
     """
     return Cluster(target, say)
-
-
-def chosen(*, kubeconfig: str | None, context: str | None, namespace: str | None) -> Cluster:
-    """Prepare to read the cluster that the flags name; errors are also those of `choose`."""
-    return connect(choose(kubeconfig=kubeconfig, context=context, namespace=namespace))

@@ -20,7 +20,7 @@ from distrain import __version__
 from distrain.apiserver import urls
 from distrain.apiserver.access import Access
 from distrain.apiserver.credentials import Credentials
-from distrain.errors import UnreachableError
+from distrain.errors import UnreachableError, reason
 from distrain.kube.pods import BEGINNING
 
 CONNECT_SECONDS = 5
@@ -286,5 +286,4 @@ def _cause(error: BaseException) -> str:
         error = error.__cause__
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"SSL: {error.verify_message}"
-    words = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(str(words).split())
+    return reason(error) or type(error).__name__

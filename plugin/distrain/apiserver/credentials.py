@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from distrain.apiserver.kubeconfig import Exec
-from distrain.errors import UnreachableError
+from distrain.errors import UnreachableError, reason
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 # A token that expires this soon may expire before the request arrives.
@@ -97,7 +97,7 @@ def _run(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Credenti
     except subprocess.CalledProcessError as error:
         raise _failure(plugin, f"failed with exit code {error.returncode}") from error
     except OSError as error:
-        hint = f"; {_line(plugin.install_hint)}" if plugin.install_hint else ""
+        hint = f"; {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
         raise _failure(plugin, f"cannot be run: {error.strerror}{hint}") from error
     return _granted(plugin, done.stdout, tls)
 
@@ -136,12 +136,8 @@ def _load(plugin: Exec, granted: Granted, tls: ssl.SSLContext) -> None:
         try:
             tls.load_cert_chain(file.name)
         except (OSError, ValueError) as error:
-            raise _failure(plugin, f"gives a certificate that cannot be used: {_line(error)}") from error
+            raise _failure(plugin, f"gives a certificate that cannot be used: {reason(error)}") from error
 
 
 def _failure(plugin: Exec, words: str) -> UnreachableError:
     return UnreachableError(f"KUBECONFIG: exec plugin {plugin.command} {words}; run it by hand to see why")
-
-
-def _line(words: object) -> str:
-    return " ".join(str(words).split())

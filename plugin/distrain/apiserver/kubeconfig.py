@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ import yaml
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from distrain.errors import UnreachableError
+from distrain.errors import UnreachableError, reason
 from distrain.kube.yaml_loader import LOADER
 
 
@@ -129,11 +129,12 @@ def load(paths: str) -> Kubeconfig | None:
     files = [_read(path) for part in paths.split(os.pathsep) if (path := Path(part).expanduser()).is_file()]
     if not files:
         return None
+    # In reverse, because the last entry of a name wins in a dict.
     return Kubeconfig(
         current=next((file.current_context for file in files if file.current_context), ""),
-        clusters={it.name: it.cluster or Cluster() for file in reversed(files) for it in _first(file.clusters)},
-        users={it.name: it.user or User() for file in reversed(files) for it in _first(file.users)},
-        contexts={it.name: it.context or Context() for file in reversed(files) for it in _first(file.contexts)},
+        clusters={it.name: it.cluster or Cluster() for file in files[::-1] for it in reversed(file.clusters or ())},
+        users={it.name: it.user or User() for file in files[::-1] for it in reversed(file.users or ())},
+        contexts={it.name: it.context or Context() for file in files[::-1] for it in reversed(file.contexts or ())},
     )
 
 
@@ -143,11 +144,6 @@ def decoded(data: str, what: str) -> bytes:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError) as error:
         raise UnreachableError(f"KUBECONFIG: {what} is no base64; copy the kubeconfig again") from error
-
-
-def _first(entries: Sequence[PartType] | None) -> Iterator[PartType]:
-    """Yield the entries with the first last, so that it wins in a dict."""
-    return reversed(entries or ())
 
 
 def _read(path: Path) -> File:
@@ -167,7 +163,7 @@ def _read(path: Path) -> File:
 def _why(error: Exception) -> str:
     """Say what is wrong without the words of the file that yaml quotes: a token or a password may be among them."""
     if isinstance(error, OSError | UnicodeDecodeError | msgspec.ValidationError):
-        return " ".join(str(getattr(error, "strerror", None) or error).split())
+        return reason(error)
     mark = getattr(error, "problem_mark", None)
     where = f"line {mark.line + 1} is" if mark else "it is"
     return f"{where} no YAML; put a value that begins with a sign into quotes"

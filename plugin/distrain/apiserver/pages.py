@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from distrain.apiserver.connection import JSON, Answer, Backoff, Connection
-from distrain.apiserver.responses import Page, PageMetadata, decoded, refusal
+from distrain.apiserver.responses import Page, decoded, refusal
 from distrain.errors import UnreachableError
 from distrain.kube.pods import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
@@ -29,6 +29,7 @@ PAGE_SIZE = 500
 TRIES = 3
 # In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['
+HEAD = msgspec.json.Decoder(Page[msgspec.Raw])
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -41,15 +42,6 @@ class Summable(Protocol):
 
 
 Sum = TypeVar("Sum", bound=Summable)
-
-
-class Head(msgspec.Struct):
-    """The header of a list: everything before its items."""
-
-    metadata: PageMetadata = msgspec.field(default_factory=PageMetadata)
-
-
-HEAD = msgspec.json.Decoder(Head)
 
 
 class ExpiredError(UnreachableError):

@@ -67,8 +67,6 @@ Item = TypeVar("Item")
 
 
 class Page(Struct, Generic[Item], rename="camel"):
-    """One page of a list."""
-
     items: list[Item] | None = None
     metadata: PageMetadata = field(default_factory=PageMetadata)
 

@@ -30,7 +30,6 @@ def gpus_of(job: Job) -> str:
 
 
 def count_gpus(job: Job, state: ClusterState, resource: str) -> Gpus:
-    """Count the GPUs that the job needs and those of the cluster."""
     asking = [role for role in job.roles if role.request.get(resource)] or [job.main]
     admitting = frozenset().union(*(state.role(role).nodes for role in asking))
     free = sum(max(0, node.free.get(resource, 0)) for node in state.free() if node.name in admitting)

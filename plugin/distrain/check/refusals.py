@@ -11,6 +11,7 @@ from distrain.admission.priority import priority_of
 from distrain.admission.refusal import Refusal
 from distrain.check import volume_claims
 from distrain.check.dependencies import Dependencies
+from distrain.check.gpus import gpus_of
 from distrain.kube.quantities import Units
 from distrain.scheduler.affinity_terms import NamespaceLabels
 from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
@@ -23,11 +24,13 @@ from distrain.workload.wording import Wording
 class PreparedJob(Struct, frozen=True):
     """A job with the defaults of its namespace's LimitRanges, and the scheduling constraints of its pods.
 
-    `refusals` stop the job whatever the nodes' free capacity is. `unseen` names what was not judged. `open_claims` are
-    claims whose volume's location is unknown until the first pod has a node.
+    `gpu_resource` is the resource name of its GPUs. `refusals` stop the job whatever the nodes' free capacity is.
+    `unseen` names what was not judged. `open_claims` are claims whose volume's location is unknown until the first pod
+    has a node.
     """
 
     job: Job
+    gpu_resource: str
     namespace: str
     constraints: JobConstraints
     dependencies: Dependencies
@@ -36,10 +39,14 @@ class PreparedJob(Struct, frozen=True):
     open_claims: tuple[str, ...] = ()
 
 
-def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str) -> PreparedJob:
-    """Apply the namespace's defaults to the job, and check everything except nodes, other pods and quotas."""
+def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str | None) -> PreparedJob:
+    """Apply the namespace's defaults to the job, and check everything except nodes, other pods and quotas.
+
+    Without `gpu_resource`, the GPU resource's name is guessed from the pods' requests.
+    """
+    gpus = gpu_resource or gpus_of(job)
     job = limit_ranger.applied(job, found.limit_ranges or ())
-    say = Wording(job, gpu_resource)
+    say = Wording(job, gpus)
     claims = volume_claims.judge_claims(job, found, say)
     refusals = [
         *_gates(job, say),
@@ -52,12 +59,13 @@ def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str) ->
     quotas = resource_quota.not_judged(job, found.quotas or ())
     unseen = [*found.unseen, *unknown_labels(job), *claims.unseen, *quotas]
     constraints = _constraints(job, namespace, found, claims)
-    return PreparedJob(job, namespace, constraints, found, tuple(refusals), tuple(unseen), tuple(claims.undecided))
+    open_claims = tuple(claims.shared.undecided)
+    return PreparedJob(job, gpus, namespace, constraints, found, tuple(refusals), tuple(unseen), open_claims)
 
 
-def with_quotas(prepared: PreparedJob, own: Units, gpu_resource: str) -> list[Refusal]:
+def with_quotas(prepared: PreparedJob, own: Units) -> list[Refusal]:
     """Return all refusals, including those of quotas; `own`, the requests of the release's pods, count as free."""
-    say = Wording(prepared.job, gpu_resource)
+    say = Wording(prepared.job, prepared.gpu_resource)
     quotas = resource_quota.refusals(prepared.job, prepared.dependencies.quotas or (), say, own)
     return list(dict.fromkeys([*prepared.refusals, *quotas]))
 
@@ -71,7 +79,7 @@ def _constraints(job: Job, namespace: str, found: Dependencies, claims: volume_c
         priorities=(min(priorities), max(priorities)),
         volumes=claims.rules,
         exclusive_claims=claims.exclusive,
-        beside=claims.affinity,
+        beside=claims.shared.affinity,
     )
 
 

@@ -7,9 +7,8 @@ pods (see refusals). `unseen` names what could not be read; this does not change
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
@@ -51,16 +50,8 @@ class Report(Struct, frozen=True):
     assumed: list[str]
     next: str
 
-    @property
-    def exit_code(self) -> int:
-        return self.verdict.exit_code
 
-    def as_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = to_builtins(self)
-        return found
-
-
-def report(prepared: PreparedJob, state: ClusterState, gpu_resource: str, more: Sequence[kube.Node] = ()) -> Report:
+def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node] = ()) -> Report:
     """Judge the prepared job against the cluster's state, which already contains the nodes in `more`."""
     job = prepared.job
     now = judge(job, state)
@@ -68,7 +59,7 @@ def report(prepared: PreparedJob, state: ClusterState, gpu_resource: str, more: 
     placed = _verdict(now, emptied)
     if question := _open_question(prepared, state, placed):
         placed = Verdict.DEPENDS
-    refusals = with_quotas(prepared, state.counts.own_request, gpu_resource)
+    refusals = with_quotas(prepared, state.counts.own_request)
     verdict = _with_refusals(placed, refusals)
     alone = {role.name: capacity.room(state.free(), state.role(role)) for role in job.others}
     in_the_way = next((each for each in refusals if each.verdict == verdict), None)
@@ -76,13 +67,13 @@ def report(prepared: PreparedJob, state: ClusterState, gpu_resource: str, more: 
         verdict=verdict,
         undecided=verdict == Verdict.DEPENDS and (bool(question) or not now.possible or now.undecided),
         pods=[Pods(role.name, role.replicas, readable(role.request)) for role in job.roles],
-        gpus=count_gpus(job, state, gpu_resource),
+        gpus=count_gpus(job, state, prepared.gpu_resource),
         fit={**alone, job.main.name: now.most or 0},
         reasons=[*_reasons(refusals, state), *([] if now.possible else reasons(job, state))],
         unseen=[*not_judged(prepared), *prepared.unseen, *_other_pods(state)],
         assumed=[*_assumed(prepared, state, verdict), *_more(more)],
         next=(in_the_way.next if in_the_way else question)
-        or advice.next_step(verdict, job, state, now, emptied, gpu_resource),
+        or advice.next_step(verdict, job, state, now, emptied, prepared.gpu_resource),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +14,8 @@ from distrain import kube
 from distrain.admission.priority import priority_classes_of
 from distrain.check.cluster_state import ClusterState, over, take
 from distrain.check.dependencies import Dependencies, by_name, foreign_claims, namespace_of, references
-from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob, prepare
-from distrain.errors import ValuesError
+from distrain.errors import ValuesError, reason
 from distrain.kube.pod_requests import held
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
@@ -42,8 +41,6 @@ T = TypeVar("T")
 
 
 class Contents(Struct, frozen=True):
-    """The objects in a file, by kind."""
-
     by_kind: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
@@ -73,7 +70,7 @@ def examined(
 ) -> tuple[PreparedJob, ClusterState]:
     """Return the job's dependencies and the state of the cluster; the nodes in `more` count as part of the cluster."""
     namespace = namespace_of(job, namespace)
-    prepared = prepare(job, namespace, _dependencies(found, job, namespace), gpu_resource or gpus_of(job))
+    prepared = prepare(job, namespace, _dependencies(found, job, namespace), gpu_resource)
     return prepared, take([*found.nodes, *more], over(found.pods), prepared.constraints, release)
 
 
@@ -93,7 +90,7 @@ def read_file(path: str) -> Contents:
     try:
         found = contents(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
     except OSError as error:
-        raise ValuesError(f"{flag} cannot be read: {error.strerror or error}; {EXPECTED}") from error
+        raise ValuesError(f"{flag} cannot be read: {reason(error)}; {EXPECTED}") from error
     except (msgspec.DecodeError, ValueError) as error:
         raise ValuesError(f"{flag} is no list of nodes and pods ({error}); {EXPECTED}") from error
     if not found.nodes:
@@ -140,15 +137,10 @@ def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
 
 
 def _not_in_file(found: Contents, job: Job) -> Iterator[str]:
-    asked: Mapping[str, Callable[[], Sequence[object]]] = {
-        "Namespace": lambda: [True],
-        "ResourceQuota": lambda: [True],
-        "LimitRange": lambda: [True],
-        "PriorityClass": lambda: priority_classes_of(job),
-        "PersistentVolumeClaim": lambda: foreign_claims(job),
-    }
-    kinds = [f"{kind}s" for kind, needed in asked.items() if kind not in found.by_kind and needed()]
-    if kinds:
+    needed = ["Namespace", "ResourceQuota", "LimitRange"]
+    needed += ["PriorityClass"] if priority_classes_of(job) else []
+    needed += ["PersistentVolumeClaim"] if foreign_claims(job) else []
+    if kinds := [f"{kind}s" for kind in needed if kind not in found.by_kind]:
         yield f"{', '.join(kinds)} (not in the file)"
     if names := [f"{kind} {name}" for kind, name in references(job)]:
         yield f"whether these are there: {', '.join(names)}"

@@ -14,8 +14,7 @@ from distrain.kube.storage import PersistentVolumeClaim
 from distrain.scheduler.messages import IN_USE, NO_PV, NOT_BOUND
 from distrain.scheduler.volume_binding import BoundVolume, UnboundVolume, VolumeRule
 from distrain.scheduler.volume_restrictions import claims_of, is_exclusive
-from distrain.scheduler.wait_for_first_consumer import shared_volumes
-from distrain.solver.problem import Affinity
+from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
@@ -26,15 +25,11 @@ DELAYED = "WaitForFirstConsumer"
 
 
 class Claims(Struct):
-    """The volumes of each role's pods, the ReadWriteOncePod claims, and refusals.
-
-    `affinity` and `undecided` come from wait_for_first_consumer.
-    """
+    """The volumes of each role's pods, the ReadWriteOncePod claims, the claims that pods share, and refusals."""
 
     rules: dict[str, tuple[VolumeRule, ...]] = field(default_factory=dict)
     exclusive: frozenset[str] = frozenset()
-    affinity: dict[str, Affinity] = field(default_factory=dict)
-    undecided: list[str] = field(default_factory=list)
+    shared: SharedVolumes = field(default_factory=SharedVolumes)
     refusals: list[Refusal] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
@@ -58,8 +53,7 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
         found.rules[role.name] = (*rules, *_ephemeral(role.spec, objects))
     found.exclusive = frozenset(name for name in users if is_exclusive((objects.claims or {}).get(name)))
     found.refusals += [_shared(name, say) for name in sorted(found.exclusive) if users[name] > 1]
-    shared = shared_volumes(job, found.rules)
-    found.affinity, found.undecided = shared.affinity, shared.undecided
+    found.shared = shared_volumes(job, found.rules)
     found.unseen += _where_first_pod_goes(found.rules, users)
     found.unseen, found.refusals = list(dict.fromkeys(found.unseen)), list(dict.fromkeys(found.refusals))
     return found

@@ -56,7 +56,7 @@ def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
             return []
 
     try:
-        return orphans.of_all(cluster, cluster.target.namespace, named)
+        return list(orphans.of_all(cluster, cluster.target.namespace, named))
     except (UnreachableError, HelmError) as error:
         return Unread(str(error))
 
@@ -66,14 +66,10 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield _verdict(diagnosis)
     for section, findings in groupby(diagnosis.findings, lambda finding: finding.section):
         yield from ("", section)
-        yield from (f"  {_line(finding)}" for finding in findings)
+        yield from (f"  {finding.state:<8} {_told(finding)}" for finding in findings)
     if diagnosis.grants:
         yield from ("", "# An admin grants what you lack, if you are to have it, with `kubectl apply -f -` and this:")
         yield yaml.safe_dump_all(diagnosis.grants, sort_keys=False, default_flow_style=None, width=120).rstrip()
-
-
-def _line(finding: Finding) -> str:
-    return f"{finding.state:<8} {_told(finding)}"
 
 
 def _told(finding: Finding) -> str:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from distrain import console, kube
+from distrain import console
 from distrain.apiserver.cluster import Capabilities
 from distrain.apiserver.target import namespace_alone
 from distrain.check import snapshot_file
-from distrain.check.cluster_state import OverPods, over
+from distrain.check.cluster_state import over
 from distrain.commands.arguments import meant
 from distrain.commands.request import Request
 from distrain.derive import models
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
-from distrain.derive.measured import MeasuredNodes, measured
+from distrain.derive.measured import measuring
 from distrain.derive.room import StatedNodes
-from distrain.errors import DistrainError, HelmError, UnreachableError, ValuesError
+from distrain.errors import HelmError, UnreachableError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, find
 from distrain.init.nodes import SuggestedNodes, of_nodes, stated
 from distrain.init.values_file import Wish, text
 from distrain.values import commented_yaml
-from distrain.workload.manifest import Job
 
 # The default number of GPUs per node, as in most GPU servers.
 NODE_GPUS = 8
@@ -58,7 +57,7 @@ class Maker(Struct, frozen=True):
     def source(self, wish: Wish) -> Source:
         schema = json.loads((self.chart / "values.schema.json").read_text())
         values = commented_yaml.parse((self.chart / "values.yaml").read_text(), schema)
-        return Source(self.chart, ("--values", "-"), text(wish, self.ground.suggested, values, schema).encode())
+        return Source(self.chart, ()).with_text(text(wish, self.ground.suggested, values, schema))
 
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
         """Return the first wish that the chart accepts for this cluster; raise the first refusal if there is none."""
@@ -68,7 +67,7 @@ class Maker(Struct, frozen=True):
             source = self.source(wish)
             sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
             try:
-                self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities).manifest()
+                _ = self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities).manifest
             except ValuesError as error:
                 refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
             except HelmError:
@@ -155,35 +154,23 @@ def _ground(options: argparse.Namespace) -> Ground:
         return _usual(options.node_gpus)
     if options.snapshot:
         found = snapshot_file.read_file(options.snapshot)
-        return _measured(found.nodes, over(found.pods), namespace_alone(options.namespace))
+        measure = measuring(found.nodes, over(found.pods), namespace_alone(options.namespace))
+        return Ground(of_nodes(found.nodes), measure)
     try:
         request = Request(options)
         cluster, capabilities = request.cluster, request.capabilities
-        return _measured(cluster.nodes(), cluster.over_pods, cluster.target.namespace, capabilities)
+        nodes = cluster.nodes()
+        measure = measuring(nodes, cluster.over_pods, cluster.target.namespace)
+        return Ground(of_nodes(nodes), measure, capabilities)
     except UnreachableError as error:
         words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
-        console.say(f"{_short(error)}: {words}; --node-gpus N states the nodes")
+        reason = error.messages[0].partition(";")[0]
+        console.say(f"no cluster can be read ({reason}): {words}; --node-gpus N states the nodes")
         return _usual(NODE_GPUS)
 
 
 def _usual(node_gpus: int) -> Ground:
     return Ground(stated(node_gpus), lambda job, gpu_resource: StatedNodes(node_gpus))
-
-
-def _measured(
-    nodes: Sequence[kube.Node],
-    over_pods: OverPods,
-    namespace: str,
-    capabilities: Capabilities | None = None,
-) -> Ground:
-    def measure(render: Callable[[], Job], gpu_resource: str) -> MeasuredNodes:
-        return measured(nodes, over_pods, namespace, render(), gpu_resource)
-
-    return Ground(of_nodes(nodes), measure, capabilities)
-
-
-def _short(error: DistrainError) -> str:
-    return "no cluster can be read (" + error.messages[0].partition(";")[0] + ")"
 
 
 def _tell(wish: Wish, suggested: SuggestedNodes, options: argparse.Namespace) -> None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from distrain import console, kube
 from distrain.apiserver.target import namespace_alone
 from distrain.check import live_cluster, snapshot_file
@@ -27,22 +29,21 @@ def answer(request: Request, manifest: str | None) -> int:
     """Judge the job that the manifest or the values describe, print the verdict and return its exit code."""
     options = request.options
     job, gpu_resource = _job(request, manifest)
-    gpus = gpu_resource or gpus_of(job)
-    more = assumed_nodes(options.assume_nodes, gpus)
+    more = assumed_nodes(options.assume_nodes, gpu_resource or gpus_of(job))
     prepared, state = _examined(request, job, gpu_resource, more)
     if options.why:
         console.answer("\n".join(why(options.why, prepared.job, state)))
         return 0
-    found = report(prepared, state, gpus, more)
+    found = report(prepared, state, more)
     if options.output == "json":
-        console.answer(json.dumps(found.as_dict(), indent=2))
-        return found.exit_code
+        console.answer(json.dumps(to_builtins(found), indent=2))
+        return found.verdict.exit_code
     in_cluster = not _is_offline(request) and request.cluster.target.in_cluster
     lines = summary(found, prepared.job, answer_last=in_cluster)
     console.answer("\n".join(lines))
     if in_cluster:
         console.leave(lines[-1])
-    return found.exit_code
+    return found.verdict.exit_code
 
 
 def _is_offline(request: Request) -> bool:

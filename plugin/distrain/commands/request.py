@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain import console
-from distrain.errors import DoesNotFitError, UnreachableError, ValuesError
+from distrain.errors import DoesNotFitError, UnreachableError, ValuesError, reason
 from distrain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -64,10 +64,11 @@ class Request:
     @cached_property
     def cluster(self) -> Cluster:
         """Return the cluster and, as its `target`, the namespace; no request has been sent yet."""
-        from distrain.apiserver.cluster import chosen
+        from distrain.apiserver.cluster import connect
+        from distrain.apiserver.target import choose
 
-        options = self.options
-        return chosen(kubeconfig=options.kubeconfig, context=options.kube_context, namespace=options.namespace)
+        flags = self.options
+        return connect(choose(kubeconfig=flags.kubeconfig, context=flags.kube_context, namespace=flags.namespace))
 
     @cached_property
     def capabilities(self) -> Capabilities:
@@ -86,7 +87,8 @@ class Request:
         """Return the input for `derive`; --node-gpus and --snapshot, where a command has them, state the nodes."""
         from distrain.derive.complete import Given
 
-        return Given(self.helm, source, tuple(_texts_of(source)), self._stated_nodes())
+        texts = tuple(text_of("--values", path, source.stdin) for path in source.files)
+        return Given(self.helm, source, texts, self._stated_nodes())
 
     def completed(self, source: Source, ask: Measure, *, is_final: bool = True) -> Source:
         """Return the source with all values; derive what it leaves open, and print notes on the split.
@@ -110,11 +112,12 @@ class Request:
         """
 
         def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-            from distrain.derive.measured import measured_in
+            from distrain.derive.measured import measured
 
-            job = render()
+            job, cluster = render(), self.cluster
             try:
-                return measured_in(self.cluster, self.cluster.target.namespace, job, gpu_resource, running)
+                namespace = cluster.target.namespace
+                return measured(cluster.nodes(), cluster.over_pods, namespace, job, gpu_resource, running)
             except UnreachableError as error:
                 if not hint:
                     raise
@@ -148,7 +151,7 @@ class Request:
         values = self.helm.merged_values(complete)
         namespace = release.target.namespace
         rendering = self.helm.render(release.name, complete, namespace, self.capabilities, has_valid_values=True)
-        return RenderedJob(self, release, rendering.manifest(), rendering.job(), values)
+        return RenderedJob(self, release, rendering.manifest, rendering.job(), values)
 
     def _stated_nodes(self) -> Measure | None:
         node_gpus, path = getattr(self.options, "node_gpus", None), getattr(self.options, "snapshot", None)
@@ -160,11 +163,10 @@ class Request:
             from distrain.apiserver.target import namespace_alone
             from distrain.check import snapshot_file
             from distrain.check.cluster_state import over
-            from distrain.derive.measured import measured
+            from distrain.derive.measured import measuring
 
-            found, namespace = snapshot_file.read_file(path), namespace_alone(self.options.namespace)
-            nodes, pods = found.nodes, over(found.pods)
-            return lambda render, gpu_resource: measured(nodes, pods, namespace, render(), gpu_resource)
+            found = snapshot_file.read_file(path)
+            return measuring(found.nodes, over(found.pods), namespace_alone(self.options.namespace))
         return None
 
 
@@ -214,7 +216,7 @@ class RenderedJob(NamedTuple):
         waits = may_wait and (self.request.options.allow_busy or self.is_queued)
         if report.verdict != Verdict.FITS and not waits:
             hint = " To install it all the same and let it wait, add --allow-busy." if may_wait else ""
-            raise DoesNotFitError(f"{report.verdict}: {report.next}{hint}", report.exit_code)
+            raise DoesNotFitError(f"{report.verdict}: {report.next}{hint}", report.verdict.exit_code)
         for line in summary(report, self.job):
             console.say(line)
 
@@ -256,7 +258,6 @@ def import_msgspec() -> None:
 
 
 def refuse_disabled(values: dict[str, Any]) -> None:
-    """Raise ValuesError if the values disable the job."""
     if (values.get("job") or {}).get("enabled") is False:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
 
@@ -266,12 +267,4 @@ def text_of(flag: str, path: str, stdin: bytes | None) -> str:
     try:
         return ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValuesError(f"{flag}: {path} cannot be read: {reason}; name another file") from error
-
-
-def _texts_of(source: Source) -> Iterator[str]:
-    """Yield the text of each values file."""
-    for flag, value in zip(source.flags[::2], source.flags[1::2], strict=True):
-        if flag == "--values":
-            yield text_of(flag, value, source.stdin)
+        raise ValuesError(f"{flag}: {path} cannot be read: {reason(error)}; name another file") from error

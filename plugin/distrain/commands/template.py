@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     complete = request.completed(request.source, ask)
     namespace, capabilities = _cluster(request)
     rendering = request.helm.render(options.name, complete, namespace, capabilities, has_valid_values=True)
-    console.answer(rendering.manifest().rstrip("\n"))
+    console.answer(rendering.manifest.rstrip("\n"))
     return 0
 
 

@@ -164,10 +164,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     """Return the nodes' capacity for the rendered job, whose size is not yet set."""
 
     def render() -> Job:
-        from distrain.workload.manifest import from_manifest
-
-        rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
-        return from_manifest(rendering.manifest(), "--chart")
+        return given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False).job()
 
     workers = work.full["workers"]
     # With two workers a PyTorchJob has a Master and a Worker. The real number is set later.
@@ -203,9 +200,8 @@ def _settled(
     unsorted = commented_yaml.text(document)
     document.sort(schema)
     for body in (commented_yaml.text(document), unsorted):
-        source = Source(given.source.chart, ("--values", "-"), body.encode())
         try:
-            if _says(body, expected) or given.helm.given_values(source) == expected:
+            if _says(body, expected) or given.helm.given_values(given.source.with_text(body)) == expected:
                 return body
         except ValuesError:
             # Sorting has moved a YAML alias before its anchor.
@@ -216,14 +212,13 @@ def _settled(
 
 def _figures(given: Given, body: str) -> list[Figure]:
     """Render the chart with this values text and return the job's figures."""
-    source = Source(given.source.chart, ("--values", "-"), body.encode())
+    source = given.source.with_text(body)
     # The given values passed the schema, and derived values satisfy it.
     rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
     # Imported while Helm runs in parallel; the import takes as long.
     from distrain.derive.figures import figures, size_of, trainer_of
-    from distrain.workload.manifest import from_manifest
 
-    job = from_manifest(rendering.manifest(), "--chart")
+    job = rendering.job()
     gpu_resource = given.helm.merged_values(given.source)["workers"]["gpuResource"]
     return figures(size_of(job, gpu_resource), trainer_of(job))
 

@@ -73,7 +73,8 @@ def trainer_of(job: Job) -> Trainer | None:
 
     Raises ValuesError for an argument that must be a number and is not.
     """
-    words = next(filter(None, (_trainer_words(container) for container in _containers(job))), None)
+    containers = (container for role in job.roles for container in role.spec.containers or ())
+    words = next(filter(None, map(_trainer_words, containers)), None)
     if words is None:
         return None
     told = _options(words)
@@ -186,11 +187,6 @@ def _checkpoint(size: Size, trainer: Trainer) -> str:
         f"one every {_time(best)} loses least (Young/Daly): the copy of {_bytes(written)} takes {_time(stall)}, "
         f"a GPU fails every {days:.0f} days"
     )
-
-
-def _containers(job: Job) -> Iterator[kube.Container]:
-    for role in job.roles:
-        yield from role.spec.containers or ()
 
 
 def _trainer_words(container: kube.Container) -> list[str] | None:

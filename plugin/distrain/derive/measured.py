@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,11 +13,7 @@ from distrain.derive.room import GIBIBYTE
 from distrain.derive.split import MOST_WORKERS, Split
 from distrain.kube.quantities import Units, allocatable_of, text
 from distrain.scheduler.constraints import constraints_of
-from distrain.solver.problem import Node
 from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
-
-if TYPE_CHECKING:
-    from distrain.apiserver.cluster import Cluster
 
 # Shares of at least this many millicores, or one GiB, are rounded down to whole cores or GiB.
 CORE = 1000
@@ -57,7 +52,8 @@ class MeasuredNodes(Struct, frozen=True):
         amounts: Units = {}
         for resource, step in (("cpu", CORE), ("memory", GIBIBYTE)):
             amount = _rounded(self._share_of(resource, split, state), step)
-            if amount and self._possible(state, split, amounts | {resource: amount}):
+            request = {self.gpu_resource: split.gpus, **amounts, resource: amount}
+            if amount and judge(sized(self.job, split, request), state).possible:
                 amounts[resource] = amount
         return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
@@ -74,7 +70,7 @@ class MeasuredNodes(Struct, frozen=True):
     def _share_of(self, resource: str, split: Split, state: ClusterState) -> int:
         beside = sum(role.request.get(resource, 0) * role.replicas for role in self.job.others if role.name != MASTER)
         always = dict(_offers(self.state.emptied(), self.job.main, self.gpu_resource))
-        gpus_of = {node.metadata.name: _gpus(node, self.gpu_resource) for node in self.state.nodes}
+        gpus_of = {node.metadata.name: allocatable_of(node, self.gpu_resource) for node in self.state.nodes}
         shares = []
         for name, free in _offers(state, self.job.main, self.gpu_resource):
             workers = free.get(self.gpu_resource, 0) // split.gpus
@@ -83,9 +79,6 @@ class MeasuredNodes(Struct, frozen=True):
                 shares += [min(part, (free.get(resource, 0) - beside) // workers)] * workers
         shares.sort(reverse=True)
         return shares[split.replicas - 1] if len(shares) >= split.replicas else 0
-
-    def _possible(self, state: ClusterState, split: Split, amounts: Units) -> bool:
-        return judge(sized(self.job, split, {self.gpu_resource: split.gpus, **amounts}), state).possible
 
 
 def sized(job: Job, split: Split, request: Units) -> Job:
@@ -100,13 +93,6 @@ def sized(job: Job, split: Split, request: Units) -> Job:
     return replace(job, roles=tuple(resized(role) for role in job.roles))
 
 
-def measured_in(
-    cluster: Cluster, namespace: str, job: Job, gpu_resource: str, release: str | None = None
-) -> MeasuredNodes:
-    """Read the cluster's nodes and pods, and measure the capacity as `measured` does."""
-    return measured(cluster.nodes(), cluster.over_pods, namespace, job, gpu_resource, release)
-
-
 def measured(
     nodes: Sequence[kube.Node],
     over_pods: OverPods,
@@ -119,15 +105,18 @@ def measured(
     return MeasuredNodes(take(nodes, over_pods, constraints_of(job, namespace), release), job, gpu_resource)
 
 
+def measuring(
+    nodes: Sequence[kube.Node], over_pods: OverPods, namespace: str
+) -> Callable[[Callable[[], Job], str], MeasuredNodes]:
+    """Return a function that measures these nodes for the job that it is given; see `Measure` in complete.py."""
+    return lambda render, gpu_resource: measured(nodes, over_pods, namespace, render(), gpu_resource)
+
+
 def _offers(state: ClusterState, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
     """Return name and free resources of the nodes that admit the role and have GPUs."""
     admitting = state.role(role).nodes
-    free: list[Node] = [node for node in state.free() if node.name in admitting]
-    return [(node.name, dict(node.free)) for node in free if gpu_resource in node.free]
-
-
-def _gpus(node: kube.Node, gpu_resource: str) -> int:
-    return allocatable_of(node, gpu_resource)
+    free = [node for node in state.free() if node.name in admitting and gpu_resource in node.free]
+    return [(node.name, dict(node.free)) for node in free]
 
 
 def _rounded(amount: int, step: int) -> int:

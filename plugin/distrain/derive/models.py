@@ -52,7 +52,6 @@ def describe(name: str) -> Model:
 
 
 def names() -> list[str]:
-    """Return the names of the included models."""
     return [name for name in _all() if name != OWN]
 
 

@@ -14,6 +14,7 @@ import semver
 from msgspec import Struct, to_builtins
 
 from distrain import __version__, kube
+from distrain.admission.pod_security import ENFORCED
 from distrain.doctor import gpus, operators, rights
 from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, Finding, some
 from distrain.doctor.rights import Purpose
@@ -47,7 +48,6 @@ SHARED = (
     "beegfs.csi.netapp.com",
     "spectrumscale.csi.ibm.com",
 )
-ENFORCE = "pod-security.kubernetes.io/enforce"
 INIT_CONTAINERS = "the init container that its operator adds"
 
 
@@ -97,21 +97,20 @@ def diagnose(survey: Survey, helm: semver.Version | str, orphans: Sequence[Orpha
     served = [] if isinstance(survey.served, Unread) else survey.served
     purposes = rights.purposes([*operators.kinds(served), PLAIN.name])
     found = [
-        *_versions(survey, helm),
+        Finding("versions", "distrain", OK, __version__),
+        _helm(helm),
+        _kubernetes(survey.version),
         *operators.findings(survey),
         *gpus.findings(survey),
         *_storage(survey),
-        *_namespaces(survey),
+        _own(survey),
+        _enforcing(survey.namespaces),
         *_rights(survey, purposes),
         *_orphans(orphans),
     ]
     lacking = _lacking(survey, purposes)
     user = None if isinstance(survey.user, Unread) else survey.user
     return Diagnosis(survey.namespace, [*found, *_jobs(survey, found)], rights.grants(lacking, survey.namespace, user))
-
-
-def _versions(survey: Survey, helm: semver.Version | str) -> list[Finding]:
-    return [Finding("versions", "distrain", OK, __version__), _helm(helm), _kubernetes(survey.version)]
 
 
 def _helm(version: semver.Version | str) -> Finding:
@@ -158,10 +157,6 @@ def _classes(name: str, classes: Sequence[kube.StorageClass], nothing: str, then
     return Finding("storage", name, OK, some(words), details={"classes": [item.metadata.name for item in classes]})
 
 
-def _namespaces(survey: Survey) -> list[Finding]:
-    return [_own(survey), _enforcing(survey.namespaces)]
-
-
 def _own(survey: Survey) -> Finding:
     name, own = f"namespace {survey.namespace}", survey.own
     if isinstance(own, Unread):
@@ -190,7 +185,7 @@ def _enforcing(namespaces: Sequence[kube.Named] | Unread) -> Finding:
 
 
 def _level(namespace: kube.Named) -> str:
-    return (namespace.metadata.labels or {}).get(ENFORCE, "")
+    return (namespace.metadata.labels or {}).get(ENFORCED, "")
 
 
 def _rights(survey: Survey, purposes: Iterable[Purpose]) -> Iterator[Finding]:

@@ -9,11 +9,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from distrain import kube
-from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.cluster import Cluster, or_none
 from distrain.check import cluster_state
 from distrain.check.cluster_state import ClusterState
 from distrain.doctor.rights import Right
-from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
+from distrain.errors import ForbiddenError, UnreachableError
 from distrain.scheduler.constraints import JobConstraints
 
 # Each right is a request of its own; this many requests run at the same time.
@@ -56,6 +56,11 @@ def take(
     `rights` returns the rights to ask about, given the served APIs. Raises UnreachableError if the cluster does not
     answer, but not if it forbids a request.
     """
+
+    def listed(path: str, item: type[T], what: str) -> list[T] | Unread:
+        return _part(lambda: cluster.read_list(path, item, what))
+
+    path = f"/api/v1/namespaces/{namespace}"
     try:
         version: str | Unread = cluster.version()
     except ForbiddenError as error:
@@ -67,14 +72,14 @@ def take(
         namespace=namespace,
         version=version,
         served=served,
-        deployments=_part(cluster.deployments),
+        deployments=listed("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces"),
         nodes=nodes,
         state=nodes
         if isinstance(nodes, Unread)
         else _part(lambda: cluster_state.take(nodes, cluster.over_pods, constraints)),
-        storage_classes=_part(cluster.storage_classes),
-        namespaces=_part(cluster.namespaces),
-        own=_part(lambda: _own(cluster, namespace)),
+        storage_classes=listed("/apis/storage.k8s.io/v1/storageclasses", kube.StorageClass, "storage classes"),
+        namespaces=listed("/api/v1/namespaces", kube.Named, "namespaces"),
+        own=_part(lambda: or_none(lambda: cluster.read_one(path, kube.Named, f"namespace {namespace}"))),
         user=_part(cluster.user),
         allowed=_part(lambda: _allowed(cluster, namespace, asked)),
     )
@@ -85,13 +90,6 @@ def _part(read: Callable[[], T]) -> T | Unread:
         return read()
     except UnreachableError as error:
         return Unread(str(error))
-
-
-def _own(cluster: Cluster, namespace: str) -> kube.Named | None:
-    try:
-        return cluster.namespace(namespace)
-    except NotFoundError:
-        return None
 
 
 def _allowed(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> frozenset[Right]:

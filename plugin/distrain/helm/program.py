@@ -35,6 +35,11 @@ class Source(NamedTuple):
     flags: tuple[str, ...]
     stdin: bytes | None = None
 
+    @property
+    def files(self) -> list[str]:
+        """Return the paths of the values files, "-" for stdin."""
+        return [value for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True) if flag == "--values"]
+
     def with_text(self, values: str) -> Source:
         """Return the chart with the values of this text alone."""
         return Source(self.chart, ("--values", "-"), values.encode())

@@ -61,7 +61,8 @@ class _ValuesRun:
         only = _only_file(source)
         if only is None:
             bare = _values_chart(Path(self._folder.name, "bare"), source.chart)
-            commands += [_printing(bare, source.flags), _printing(bare, _files(source))]
+            files = [word for path in source.files for word in ("--values", path)]
+            commands += [_printing(bare, source.flags), _printing(bare, files)]
         else:
             # With one file there is nothing to merge, so the first process also reads the file.
             (full / "given.yaml").write_bytes(only)
@@ -103,20 +104,19 @@ class Rendering:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._manifest: str | None = None
 
+    @cached_property
     def manifest(self) -> str:
         """Wait for the manifest; raise ValuesError if the chart refuses the values, HelmError if Helm fails."""
-        if self._manifest is None:
-            [self._manifest] = self._runs.outputs()
-        return self._manifest
+        [output] = self._runs.outputs()
+        return output
 
     def job(self) -> Job:
         """Wait for the manifest, and read the job from it; errors are also those of `from_manifest`."""
         # Imported while Helm runs in parallel; the import takes as long.
         from distrain.workload.manifest import from_manifest
 
-        return from_manifest(self.manifest(), "--chart")
+        return from_manifest(self.manifest, "--chart")
 
 
 class Helm:
@@ -192,11 +192,6 @@ def find() -> Helm:
 def version() -> semver.Version:
     """Return the version of the Helm that `find` returns; raise HelmError if there is none."""
     return version_of(executable())
-
-
-def _files(source: Source) -> tuple[str, ...]:
-    pairs = zip(source.flags[::2], source.flags[1::2], strict=True)
-    return tuple(word for pair in pairs if pair[0] == "--values" for word in pair)
 
 
 def _only_file(source: Source) -> bytes | None:

@@ -39,9 +39,9 @@ class SuggestedNodes(Struct, frozen=True):
         return self.node_gpus * min(NODES, self.nodes)
 
 
-def stated(node_gpus: int, gpu_resource: str = NVIDIA) -> SuggestedNodes:
+def stated(node_gpus: int) -> SuggestedNodes:
     """Return a suggestion for nodes with this many GPUs, with the usual toleration."""
-    return SuggestedNodes(gpu_resource, node_gpus, NODES, (_toleration(gpu_resource),))
+    return SuggestedNodes(NVIDIA, node_gpus, NODES, (_toleration(NVIDIA),))
 
 
 def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:

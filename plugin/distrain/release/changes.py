@@ -6,7 +6,7 @@ Pure functions over rendered objects and values.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -78,7 +78,10 @@ def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job:
         if old.get(resource) != new.get(resource):
             how = "created" if resource not in old else "deleted" if resource not in new else "changed"
             changes.append(Change(LIVE, named(resource), how))
-    return _settled(changes)
+    if any(change.effect == REPLACED for change in changes):
+        # The new job starts with the new fields.
+        return [replace(change, effect=REPLACED) if change.effect == IGNORED else change for change in changes]
+    return changes
 
 
 def name_of(job: Sequence[Resource]) -> str:
@@ -100,8 +103,9 @@ def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequ
         before, after = (_content(each[resource]) for each in (old, new))
         if before and after and before != after:
             yield Change(REPLACED, named(resource), "ended, then created anew")
-        else:
-            yield from of_job(resource, old[resource], new[resource])
+            return
+        for path, was, will_be in _differences(old[resource], new[resource]):
+            yield Change(_effect(resource, path), f"{named(resource)}: {path}", _step(path, was, will_be))
         return
     part = resource.name.rpartition("-")[2]
     # A job of kind Plain has several resources, which differ in the suffix of their names.
@@ -113,20 +117,6 @@ def _content(item: Object) -> str | None:
     """Return the chart's hash of the fields that cannot change in a running job."""
     content: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(CONTENT)
     return content
-
-
-def _settled(changes: Iterable[Change]) -> list[Change]:
-    """If the job is replaced, turn ignored changes into replaced ones: the new job starts with the new fields."""
-    found = list(changes)
-    if any(change.effect == REPLACED for change in found):
-        return [replace(change, effect=REPLACED) if change.effect == IGNORED else change for change in found]
-    return found
-
-
-def of_job(resource: Resource, old: Object, new: Object) -> Iterator[Change]:
-    """Yield a change for each field that differs in an object of the running job."""
-    for path, before, after in _differences(old, new):
-        yield Change(_effect(resource, path), f"{named(resource)}: {path}", _step(path, before, after))
 
 
 def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:

@@ -10,15 +10,15 @@ from msgspec import Struct
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
-from distrain.errors import NotFoundError, RefusedError, UnreachableError
+from distrain.errors import RefusedError, UnreachableError
 from distrain.helm.releases import Releases, Revision
 from distrain.release import orphans
 from distrain.release.changes import objects
 from distrain.release.orphans import Orphan, end_of, instance_of, jobs_in
-from distrain.release.owner import Ownership, made_without_helm, owner, ownership_of
-from distrain.release.start import SPEAKERS
+from distrain.release.owner import HELMS_OWN, Ownership, owner, ownership_of
+from distrain.release.start import SPEAKERS, role_of
 from distrain.release.steps import Training, last_steps, seconds_since
-from distrain.workload.manifest import ROLE_LABEL, WORKER, Job, from_manifest
+from distrain.workload.manifest import WORKER, Job, from_manifest
 
 # Log lines to read: enough to contain some step lines between the framework's own output.
 LOG_LINES = 500
@@ -61,7 +61,7 @@ def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current
     except RefusedError as error:
         error.messages = (*error.messages, *(orphan.words for orphan in found))
         raise
-    state = _state(cluster, job, target.namespace)
+    state = cluster.workload(job.resources[0], target.namespace)
     refuse_owned(revision, state, name)
     return Current(revision, job, state, cluster.release_pods(target.namespace, name), found)
 
@@ -104,7 +104,7 @@ def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
     """Return the message for a missing release; name the owner of a job of this name that was made without Helm."""
     for resource, job in jobs_in(cluster, namespace):
         ownership = ownership_of(job.metadata)
-        if instance_of(job.metadata) == name and made_without_helm(ownership):
+        if instance_of(job.metadata) == name and HELMS_OWN not in ownership.annotations:
             words = (
                 owner(ownership) or f"was not made by Helm: change {resource.kind} {resource.name} with what made it"
             )
@@ -121,18 +121,10 @@ def _ownerships_in(revision: Revision) -> Iterator[Ownership]:
         yield Ownership(metadata.get("labels") or {}, metadata.get("annotations") or {})
 
 
-def _state(cluster: Cluster, job: Job, namespace: str) -> kube.Workload | None:
-    resource = job.resources[0]
-    try:
-        return cluster.workload(resource.api_version, resource.kind, namespace, resource.name)
-    except NotFoundError:
-        return None
-
-
 def _speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
     """Return the running pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers."""
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
-    roles = {role: [pod for pod in running if _role(pod) == role] for role in (*SPEAKERS, WORKER)}
+    roles = {role: [pod for pod in running if role_of(pod) == role] for role in (*SPEAKERS, WORKER)}
     workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
     return [pod for found in roles.values() for pod in found] or workers[:ASKED_WORKERS]
 
@@ -149,7 +141,3 @@ def _starts(pod: kube.Pod) -> Iterator[str]:
     for status in pod.status.container_statuses or ():
         if status.state and status.state.running and status.state.running.started_at:
             yield status.state.running.started_at
-
-
-def _role(pod: kube.Pod) -> str:
-    return (pod.metadata.labels or {}).get(ROLE_LABEL, "")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import EndError, NotFoundError
+from distrain.errors import EndError
 from distrain.kube.resource import Resource
 from distrain.release.changes import named
-from distrain.workload.manifest import INSTANCE_LABEL, REPLICAS
+from distrain.workload.manifest import INSTANCE_LABEL, templates_of
 from distrain.workload.wording import listed
 
 # The least timeout, and the seconds beyond a longer grace period of the pods.
@@ -52,21 +52,11 @@ def end(
 
 def _left(cluster: Cluster, uids: dict[Resource, str | None], namespace: str) -> dict[Resource, kube.Workload]:
     """Return the resources that still exist; a new one of the same name has another uid."""
-    found = {resource: _read(cluster, resource, namespace) for resource, uid in uids.items() if uid is not None}
+    found = {resource: cluster.workload(resource, namespace) for resource, uid in uids.items() if uid is not None}
     return {resource: each for resource, each in found.items() if each and each.metadata.uid == uids[resource]}
-
-
-def _read(cluster: Cluster, resource: Resource, namespace: str) -> kube.Workload | None:
-    try:
-        return cluster.workload(resource.api_version, resource.kind, namespace, resource.name)
-    except NotFoundError:
-        return None
 
 
 def _graces(workload: kube.Workload) -> list[int]:
     """Return the grace periods that the workload's pod templates set, in seconds."""
-    spec = workload.spec
-    replicas = [getattr(spec, attribute) or {} for attribute in REPLICAS.values()]
-    templates = [spec.template, *(role.template for roles in replicas for role in roles.values())]
-    pods = [template.spec for template in templates if template and template.spec]
+    pods = [template.spec for template in templates_of(workload.spec) if template and template.spec]
     return [pod.termination_grace_period_seconds for pod in pods if pod.termination_grace_period_seconds is not None]

@@ -10,7 +10,8 @@ import time
 
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import DistrainError
-from distrain.workload.manifest import ROLE_LABEL, WORKER, Job
+from distrain.release.start import role_of
+from distrain.workload.manifest import WORKER, Job
 
 REVISION = "distrain/revision"
 LAUNCHER = "launcher"
@@ -30,7 +31,7 @@ def refresh(cluster: Cluster, job: Job, release: str, namespace: str, revision: 
     with contextlib.suppress(DistrainError):
         while True:
             pods = [pod for pod in cluster.release_pods(namespace, release) if pod.metadata.deletion_timestamp is None]
-            roles = [(pod.metadata.labels or {}).get(ROLE_LABEL) for pod in pods]
+            roles = list(map(role_of, pods))
             if roles.count(WORKER) >= job.main.replicas or time.monotonic() > deadline:
                 break
             time.sleep(POLL_SECONDS)

@@ -47,15 +47,23 @@ class Orphan(Struct, frozen=True):
 
 def of_release(cluster: Cluster, name: str, namespace: str, named: Iterable[Resource]) -> list[Orphan]:
     """Return the orphans of one release; `named` are the resources of its last revision."""
-    return [orphan for orphan in _orphans(cluster, namespace, lambda _: named) if orphan.release == name]
+    return [orphan for orphan in of_all(cluster, namespace, lambda _: named) if orphan.release == name]
 
 
-def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> list[Orphan]:
-    """Return the orphans of all releases of a namespace.
-
-    `named` returns the resources of a release's last revision.
-    """
-    return list(_orphans(cluster, namespace, named))
+def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> Iterator[Orphan]:
+    """Yield the orphans of all releases of a namespace; `named` returns the resources of a release's last revision."""
+    for resource, job in jobs_in(cluster, namespace):
+        # A job that Helm did not create is managed by another tool.
+        release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
+        if not release or not _is_left(job.metadata) or end_of(job):
+            continue
+        # The API version is not compared: the manifest has the version that was served when it was rendered.
+        if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
+            yield Orphan(release, namespace, resource)
+    for pod in _pods(cluster, namespace):
+        # The chart creates no pod directly, so a pod without an owner has lost it.
+        if _is_left(pod.metadata) and pod.status.phase not in ("Succeeded", "Failed"):
+            yield Orphan(instance_of(pod.metadata), namespace, Resource("v1", "Pod", pod.metadata.name))
 
 
 def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.Workload]]:
@@ -83,21 +91,6 @@ def end_of(job: kube.Workload) -> str | None:
         if condition.status == "True" and condition.type in ENDS:
             return ENDS[condition.type]
     return None
-
-
-def _orphans(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> Iterator[Orphan]:
-    for resource, job in jobs_in(cluster, namespace):
-        # A job that Helm did not create is managed by another tool.
-        release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
-        if not release or not _is_left(job.metadata) or end_of(job):
-            continue
-        # The API version is not compared: the manifest has the version that was served when it was rendered.
-        if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
-            yield Orphan(release, namespace, resource)
-    for pod in _pods(cluster, namespace):
-        # The chart creates no pod directly, so a pod without an owner has lost it.
-        if _is_left(pod.metadata) and pod.status.phase not in ("Succeeded", "Failed"):
-            yield Orphan(instance_of(pod.metadata), namespace, Resource("v1", "Pod", pod.metadata.name))
 
 
 def _pods(cluster: Cluster, namespace: str) -> list[kube.Pod]:

@@ -15,6 +15,7 @@ KUSTOMIZATION = "kustomize.toolkit.fluxcd.io"
 # chart sets that label itself.
 ARGO_LABEL = "argocd.argoproj.io/instance"
 ARGO_ANNOTATION = "argocd.argoproj.io/tracking-id"
+# Helm sets this annotation on the objects that it creates.
 HELMS_OWN = "meta.helm.sh/release-name"
 
 
@@ -44,8 +45,3 @@ def owner(found: Ownership) -> str | None:
         words = f"belongs to Argo CD's Application {application.rpartition('_')[2]}: change the values under its"
         return f"{words} spec.source.helm, or the file that this names, in git, or Argo CD undoes the change"
     return None
-
-
-def made_without_helm(found: Ownership) -> bool:
-    """Tell whether another tool than Helm created the object, such as Argo CD or `kubectl apply`."""
-    return HELMS_OWN not in found.annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from distrain import kube
-from distrain.workload.kinds import KINDS, init_containers
+from distrain.workload.kinds import INIT_CONTAINERS, KINDS
 from distrain.workload.manifest import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -19,8 +19,6 @@ CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunCont
 HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 # Event reasons of mpi-operator and training-operator, which then do not look at the job again.
 REJECTED = ("ValidationError", "FailedValidation")
-# Containers that operators add.
-OPERATORS_OWN = init_containers()
 # Kinds whose operator does not replace a failed worker pod.
 LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_workers}
 # Roles whose termination messages explain a failed job best.
@@ -77,17 +75,13 @@ def failures(found: JobState, job: Job, s3_secret: str) -> Iterator[Failure]:
             yield Failure("job", f"the operator rejects the job: {_line(event.message)}", final=True)
     for pod in found.pods:
         yield from _pod_failures(pod, s3_secret)
-        if pod.status.phase == "Failed" and _role(pod) == WORKER and job.resources[0].kind in LEAVES_FAILED_WORKERS:
+        if pod.status.phase == "Failed" and role_of(pod) == WORKER and job.resources[0].kind in LEAVES_FAILED_WORKERS:
             yield Failure(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
 
 
 def unschedulable(found: JobState) -> str | None:
     """Return the scheduler's message for the first pod that it cannot place, or None."""
-    for pod in found.pods:
-        for condition in pod.status.conditions or ():
-            if condition.type == "PodScheduled" and condition.status == "False":
-                return f"{pod.metadata.name}: {_line(condition.message)}"
-    return None
+    return next((words for pod in found.pods for words in _unscheduled(pod)), None)
 
 
 def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
@@ -98,6 +92,11 @@ def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[
         for pod in pods
         if pod.metadata.deletion_timestamp is None and (pod.metadata.creation_timestamp or "") >= born
     ]
+
+
+def role_of(pod: kube.Pod) -> str:
+    """Return the pod's role, or an empty string without the chart's label."""
+    return (pod.metadata.labels or {}).get(ROLE_LABEL, "")
 
 
 def _pod_failures(pod: kube.Pod, s3_secret: str) -> Iterator[Failure]:
@@ -124,9 +123,9 @@ def _cannot_pull(status: kube.ContainerStatus, waiting: kube.Waiting, pod: kube.
     containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
     image = next((c.image for c in containers if c.name == status.name), None) or status.image
     words = f"cannot pull {image}: {_line(waiting.message) or waiting.reason}"
-    if status.name in OPERATORS_OWN:
-        flag = OPERATORS_OWN[status.name].flag
-        return f"{pod.metadata.name}: {words}; the operator adds this container: give it another image with its {flag}"
+    if added := INIT_CONTAINERS.get(status.name):
+        advice = f"the operator adds this container: give it another image with its {added.flag}"
+        return f"{pod.metadata.name}: {words}; {advice}"
     if status.name != next((container.name for container in pod.spec.containers or ()), status.name):
         return f"{pod.metadata.name}: {words}; correct the image of container {status.name}"
     return (
@@ -142,11 +141,15 @@ def _cannot_start(waiting: kube.Waiting, pod: kube.Pod, s3_secret: str) -> str:
     return f"{pod.metadata.name}: cannot start: {words}; correct the values, or create what they name"
 
 
-def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
-    name = pod.metadata.name
+def _unscheduled(pod: kube.Pod) -> Iterator[str]:
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            yield f"{name}: {_line(condition.message)}"
+            yield f"{pod.metadata.name}: {_line(condition.message)}"
+
+
+def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
+    name = pod.metadata.name
+    yield from _unscheduled(pod)
     for event in reversed(list(_events_of(pod.metadata.uid, events))):
         # FailedScheduling events remain after the pod has been placed.
         if event.reason != "FailedScheduling":
@@ -164,7 +167,7 @@ def _last_warning(found: JobState) -> str:
 
 def _last_words(pods: Iterable[kube.Pod]) -> str | None:
     """Return the failed pods' message that starts with "distrain: ", otherwise the last line of a message."""
-    speakers = sorted(pods, key=lambda pod: _role(pod) not in SPEAKERS)
+    speakers = sorted(pods, key=lambda pod: role_of(pod) not in SPEAKERS)
     said = [words for pod in speakers for words in _messages(pod)]
     own = [line.removeprefix("distrain: ") for words in said for line in words if line.startswith("distrain: ")]
     return next(iter([*own, *(words[-1] for words in said)]), None)
@@ -194,7 +197,7 @@ def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
 
 
 def _running(pods: Iterable[kube.Pod], role: PodRole) -> int:
-    return sum(1 for pod in pods if _role(pod) == role.component and _runs(pod))
+    return sum(1 for pod in pods if role_of(pod) == role.component and _runs(pod))
 
 
 def _runs(pod: kube.Pod) -> bool:
@@ -207,10 +210,6 @@ def _runs(pod: kube.Pod) -> bool:
 
 def _statuses(pod: kube.Pod) -> list[kube.ContainerStatus]:
     return [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
-
-
-def _role(pod: kube.Pod) -> str:
-    return (pod.metadata.labels or {}).get(ROLE_LABEL, "")
 
 
 def _condition(state: kube.Workload, kind: str) -> kube.Condition | None:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import ForbiddenError, NotFoundError, StartError, UnreachableError
+from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.release.start import Failure, JobState, failures, has_started, own_pods, progress, unschedulable
 from distrain.workload.manifest import Job
 
@@ -97,11 +97,10 @@ def _read(cluster: Cluster, followed: Followed) -> JobState:
 
 def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:
     for resource in followed.job.resources:
-        kind, name = resource.kind, resource.name
-        try:
-            yield cluster.workload(resource.api_version, kind, followed.namespace, name)
-        except NotFoundError as error:
-            raise StartError(f"{kind} {name} is gone: someone removed it") from error
+        found = cluster.workload(resource, followed.namespace)
+        if found is None:
+            raise StartError(f"{resource.kind} {resource.name} is gone: someone removed it")
+        yield found
 
 
 def _events(cluster: Cluster, namespace: str) -> list[kube.Event]:

@@ -46,6 +46,13 @@ class AffinityTerm(Struct, frozen=True):
         return found is not None and selectors.selects(self.namespace_selector, found)
 
 
+def stated_terms(spec: kube.PodSpec) -> list[kube.PodTerm]:
+    """Return the required terms of a pod's affinity and anti-affinity to other pods."""
+    affinity = spec.affinity or kube.Affinity()
+    rules = (affinity.pod_affinity, affinity.pod_anti_affinity)
+    return [term for each in rules if each for term in each.required or ()]
+
+
 def required_terms(
     affinity: kube.PodAffinity | None, namespace: str, labels: Labels | None = None
 ) -> tuple[AffinityTerm, ...]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from distrain import kube
 from distrain.kube import selectors
 from distrain.kube.selectors import Labels
-from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLabels, required_terms
+from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLabels, required_terms, stated_terms
 from distrain.scheduler.node_ports import PortResources, UsedPort, host_ports
 from distrain.scheduler.volume_binding import VolumeRule
 from distrain.solver.problem import Affinity
@@ -82,10 +82,7 @@ def unknown_labels(job: Job) -> Iterator[str]:
     """Name the labels in the roles' constraints whose values are unknown before the job's pods exist."""
     varying = frozenset().union(*(role.varying for role in job.roles))
     for role in job.roles:
-        affinity = role.spec.affinity or kube.Affinity()
-        of_pods = [each for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if each]
-        terms = [term for each in of_pods for term in each.required or ()]
-        rules: list[kube.PodTerm | kube.TopologySpreadConstraint] = [*terms, *_spread(role)]
+        rules: list[kube.PodTerm | kube.TopologySpreadConstraint] = [*stated_terms(role.spec), *_spread(role)]
         for key in sorted({key for rule in rules for key in _label_keys(rule)} & varying):
             yield f"label {key} in the rules of the {role.name}"
 

@@ -40,7 +40,6 @@ class Refused(Struct, frozen=True):
 
 
 def refused(existing: ExistingPods, role: RoleConstraints, nodes: Mapping[str, kube.Node]) -> Refused:
-    """Return the nodes that the cluster's pods refuse to the role."""
     avoided = frozenset(
         (term.key, domain)
         for number, term in enumerate(role.anti_affinity)

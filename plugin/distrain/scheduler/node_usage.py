@@ -169,12 +169,10 @@ def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
 
 def _joined(one: Any, other: Any) -> Any:
     """Return the sum of two parts: numbers are added, sets united, dicts and structs joined entry by entry."""
-    if isinstance(one, int):
+    if isinstance(one, int | Counter):
         return one + other
     if isinstance(one, set):
         return one | other
-    if isinstance(one, Counter):
-        return one + other
     if isinstance(one, dict):
         return {**one, **{key: _joined(one[key], more) if key in one else more for key, more in other.items()}}
     return type(one)(**{name: _joined(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__})

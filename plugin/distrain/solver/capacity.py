@@ -129,7 +129,6 @@ def room(nodes: Iterable[Node], role: Role) -> int:
 
 
 def with_pod(node: Node, role: Role) -> Node:
-    """Return the node with one more pod of the role on it."""
     return Node(node.name, {name: free - role.request.get(name, 0) for name, free in node.free.items()})
 
 

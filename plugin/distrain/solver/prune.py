@@ -16,8 +16,6 @@ from distrain.solver.states import Place, Spot, State, States
 
 
 class Pruning:
-    """Recognize hopeless and assured states of one problem."""
-
     def __init__(self, states: States) -> None:
         self._states, self._problem, self._vectors = states, states.problem, states.vectors
 

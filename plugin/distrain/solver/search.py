@@ -17,8 +17,6 @@ LARGEST_KINDS = 1 << 8
 
 
 class Search:
-    """The search through the states of one problem."""
-
     def __init__(self, problem: Problem, budget: Budget) -> None:
         if prod(count + 1 for count in problem.counts) > LARGEST_VECTORS or len(problem.kinds) > LARGEST_KINDS:
             raise ExhaustedError

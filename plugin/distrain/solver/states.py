@@ -55,8 +55,6 @@ class Move(NamedTuple):
 
 
 class States:
-    """The states of one problem, and the moves between them."""
-
     def __init__(self, problem: Problem) -> None:
         self.problem, self.vectors = problem, Vectors(problem)
         self._statics = sorted({kind.counted for kind in problem.kinds})

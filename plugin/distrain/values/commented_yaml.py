@@ -75,7 +75,8 @@ class Section(Struct):
                 self.entries.append(entry)
             opened(entry).set(path[1:], value, remark)
             return
-        lines = _dumped(path[0], value)
+        dumped = yaml.safe_dump({path[0]: value}, sort_keys=False, allow_unicode=True, width=1000)
+        lines = dumped.rstrip("\n").split("\n")
         if remark:
             lines[0] += f"  # {remark}"
         if entry is None:
@@ -121,7 +122,8 @@ class Section(Struct):
             yield from entry.above
             yield from entry.lines
             if entry.section:
-                yield from (_indented(line, entry.section.indent) for line in entry.section.lines())
+                margin = " " * entry.section.indent
+                yield from (margin + line if line.strip() else "" for line in entry.section.lines())
         yield from self.tail
 
 
@@ -255,10 +257,6 @@ def _is_mapping(entry: Entry) -> bool:
     return isinstance(_value_node([_stubs(entry), *entry.lines]), yaml.MappingNode)
 
 
-def _dumped(name: str, value: Any) -> list[str]:
-    return yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, width=1000).rstrip("\n").split("\n")
-
-
 def _comments_at_end(lines: Sequence[str]) -> list[str]:
     return list(reversed(list(takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[1:])))))
 
@@ -271,10 +269,6 @@ def _split_head(above: list[str]) -> tuple[list[str], list[str]]:
 
 def _dedented(lines: Sequence[str], column: int) -> list[str]:
     return [line[column:] if not line[:column].strip() else line.lstrip() for line in lines]
-
-
-def _indented(line: str, by: int) -> str:
-    return " " * by + line if line.strip() else ""
 
 
 def _trimmed(lines: Sequence[str]) -> list[str]:

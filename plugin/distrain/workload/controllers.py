@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from msgspec.structs import replace as with_fields
 
 from distrain import kube
-from distrain.workload.kinds import VERSIONS, Version
+from distrain.workload.kinds import VERSIONS, Port, Version
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
 # An object by kind and name.
@@ -25,28 +24,20 @@ JOB_ROLE = "training.kubeflow.org/job-role"
 GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 
-class DefaultPort(Struct, frozen=True):
-    """A default port of the container with this name, otherwise of the first container.
-
-    Under hostNetwork it is a port of the node.
-    """
-
-    container: str
-    name: str
-    number: int
-
-
 class Added(Struct, frozen=True):
     """What a controller adds to the pods of one role; `scheduler` applies to pods that name none.
 
     `labels` override the template's. `varying` are keys of labels whose values differ between pods or are unknown
-    before the pods exist. `creates` are objects that the controller creates for the pods.
+    before the pods exist. `port` is a default port of the container with the name `container`, otherwise of the first
+    container; under hostNetwork it is a port of the node. `creates` are objects that the controller creates for the
+    pods.
     """
 
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
     init_containers: tuple[kube.Container, ...] = ()
-    port: DefaultPort | None = None
+    port: Port | None = None
+    container: str = ""
     scheduler: str | None = None
     creates: frozenset[ObjectName] = frozenset()
 
@@ -55,18 +46,18 @@ class Added(Struct, frozen=True):
         containers = list(spec.containers or ())
         if self.port and containers:
             names = [container.name for container in containers]
-            index = names.index(self.port.container) if self.port.container in names else 0
+            index = names.index(self.container) if self.container in names else 0
             containers[index] = _with_port(containers[index], self.port)
         init_containers = [*(spec.init_containers or ()), *self.init_containers]
         scheduler = spec.scheduler_name or self.scheduler
-        return with_fields(spec, containers=containers, init_containers=init_containers, scheduler_name=scheduler)
+        return replace(spec, containers=containers, init_containers=init_containers, scheduler_name=scheduler)
 
 
-def _with_port(container: kube.Container, port: DefaultPort) -> kube.Container:
+def _with_port(container: kube.Container, port: Port) -> kube.Container:
     ports = container.ports or []
     if any(each.name == port.name for each in ports):
         return container
-    return with_fields(container, ports=[*ports, kube.Port(name=port.name, container_port=port.number)])
+    return replace(container, ports=[*ports, kube.Port(name=port.name, container_port=port.number)])
 
 
 class PodOwner(Struct, frozen=True):
@@ -100,7 +91,8 @@ def _by_operator(version: Version, owner: PodOwner, role: str) -> Added:
         labels,
         frozenset(varying),
         init_containers=tuple(_init_containers(version, owner, role)),
-        port=DefaultPort(version.container, version.port.name, version.port.number) if version.port else None,
+        port=version.port,
+        container=version.container,
         creates=frozenset((kind, name.format(**names)) for kind, name in version.creates.items()),
     )
     match version.makes.get(role):

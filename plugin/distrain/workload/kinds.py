@@ -117,6 +117,8 @@ KINDS = tuple(map(_kind, FACTS.kinds))
 KUBEFLOW = {kind.name: kind for kind in KINDS if kind.versions}
 [PLAIN] = (kind for kind in KINDS if not kind.versions)
 VERSIONS = {(version.api_version, kind.name): version for kind in KUBEFLOW.values() for version in kind.versions}
+# The containers that operators add, by their names.
+INIT_CONTAINERS = {added.name: added for version in VERSIONS.values() if (added := version.init_container)}
 GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
 # The API groups whose served versions affect what the chart renders.
 RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
@@ -125,9 +127,3 @@ RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
 def running(strategy: str) -> set[str]:
     """Return the names of the kinds that can run a strategy with any framework."""
     return {name for names in FACTS.choices[strategy].values() for name in names}
-
-
-def init_containers() -> dict[str, InitContainer]:
-    """Return the containers that the operators add, by their names."""
-    found = (version.init_container for version in VERSIONS.values())
-    return {container.name: container for container in found if container}

@@ -119,6 +119,12 @@ def from_manifest(manifest: str, origin: str) -> Job:
     )
 
 
+def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
+    """Return the pod templates of a Kubeflow job's roles, or the only template of another workload."""
+    roles = [role for attribute in REPLICAS.values() for role in (getattr(spec, attribute) or {}).values()]
+    return [role.template for role in roles] or [spec.template]
+
+
 def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
     try:
         documents = list(yaml.load_all(manifest, Loader=LOADER))
@@ -259,9 +265,7 @@ def _follows(resource: Resource) -> bool:
 
 
 def _is_ours(found: tuple[Resource, kube.Workload]) -> bool:
-    spec = found[1].spec
-    replicas = [replica.template for key in REPLICAS.values() for replica in (getattr(spec, key) or {}).values()]
-    return all(_labels(template).get(NAME_LABEL) == CHART for template in replicas or [spec.template])
+    return all(_labels(template).get(NAME_LABEL) == CHART for template in templates_of(found[1].spec))
 
 
 def _labels(template: kube.PodTemplate | None) -> dict[str, str]:

@@ -42,7 +42,9 @@ class Wording(Struct, frozen=True):
 
     def amount(self, role: PodRole, resource: str) -> tuple[str, str]:
         """Return the subject of a message about a requested amount, and the name of what to lower."""
-        keys = {"cpu": "cpu", "memory": "memory"} | ({self.gpu_resource: "gpus"} if self._trains(role) else {})
+        keys = {"cpu": "cpu", "memory": "memory"}
+        if self.section(role) == "workers":
+            keys[self.gpu_resource] = "gpus"
         if self.section(role) and resource in keys:
             path = self.place(role, keys[resource])
             return path, path
@@ -68,6 +70,3 @@ class Wording(Struct, frozen=True):
         others = [role for role in reversed(self.job.others) if role.name != counted]
         words = [f"the {role.name}" if role.replicas == 1 else role.pods(role.replicas) for role in others]
         return listed([self.main_pods(), *words])
-
-    def _trains(self, role: PodRole) -> bool:
-        return self.section(role) == "workers"

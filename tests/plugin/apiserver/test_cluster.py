@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from distrain.apiserver.cluster import Cluster, connect
+from distrain import kube
+from distrain.apiserver.cluster import METADATA, Cluster, connect
 from distrain.apiserver.pages import PAGE_SIZE
 from distrain.apiserver.target import Target
-from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
+from distrain.errors import ForbiddenError, UnreachableError
+from distrain.kube.resource import Resource
 from distrain.workload.kinds import RENDERED_GROUPS
 from tests.plugin.fake_api import FakeApi, write_kubeconfig
 from tests.plugin.objects import node, pod
@@ -80,8 +82,7 @@ def test_failing_server_is_quoted(api: FakeApi, tmp_path: Path) -> None:
 
 
 def test_missing_job_is_distinguished_from_a_silent_cluster(api: FakeApi, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError):
-        _cluster(api, tmp_path).workload("kubeflow.org/v2beta1", "MPIJob", "team", "run1")
+    assert _cluster(api, tmp_path).workload(Resource("kubeflow.org/v2beta1", "MPIJob", "run1"), "team") is None
 
 
 @pytest.mark.parametrize(
@@ -96,15 +97,17 @@ def test_job_of_each_kind_is_read_with_its_conditions(
 ) -> None:
     api.answers[path] = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
 
-    state = _cluster(api, tmp_path).workload(version, kind, "team", "run1")
+    state = _cluster(api, tmp_path).workload(Resource(version, kind, "run1"), "team")
 
+    assert state
     assert [condition.type for condition in state.status.conditions or ()] == ["Failed"]
 
 
 def test_of_an_object_only_its_metadata_may_be_asked_for(api: FakeApi, tmp_path: Path) -> None:
     api.answers["/api/v1/namespaces/team/secrets/keys"] = {"metadata": {"name": "keys"}}
 
-    found = _cluster(api, tmp_path).read_metadata("/api/v1/namespaces/team/secrets/keys", "Secret keys")
+    path = "/api/v1/namespaces/team/secrets/keys"
+    found = _cluster(api, tmp_path).read_one(path, kube.Named, "Secret keys", METADATA)
 
     assert found.metadata.name == "keys"
     assert api.accepted[-1] == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

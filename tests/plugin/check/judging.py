@@ -9,7 +9,6 @@ import yaml
 
 from distrain.check import snapshot_file
 from distrain.check.cluster_state import ClusterState
-from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import Report, report
 from distrain.check.text import summary
@@ -46,13 +45,12 @@ def examined(
 ) -> tuple[PreparedJob, ClusterState]:
     items = [*kind("Node", *cluster), *kind("Pod", *running), *ELSEWHERE, *others]
     found = snapshot_file.contents(json.dumps({"items": items}).encode())
-    return snapshot_file.examined(found, job, NAMESPACE, release=release)
+    return snapshot_file.examined(found, job, NAMESPACE, GPU, release)
 
 
 def check_snapshot(cluster: bytes, job: Job, namespace: str) -> Report:
     """Judge the job against the content of a snapshot."""
-    prepared, state = snapshot_file.examined(snapshot_file.contents(cluster), job, namespace)
-    return report(prepared, state, gpus_of(job))
+    return report(*snapshot_file.examined(snapshot_file.contents(cluster), job, namespace))
 
 
 def said(report: Report, job: Job) -> str:
@@ -68,5 +66,4 @@ def judged(
     release: str | None = None,
 ) -> Report:
     """Judge a job against nodes, pods, and objects of other kinds. Each object names its kind."""
-    prepared, snapshot = examined(job, cluster, running or [], others or [], release)
-    return report(prepared, snapshot, GPU)
+    return report(*examined(job, cluster, running or [], others or [], release))

@@ -22,7 +22,7 @@ def test_job_that_fits_says_what_it_takes_and_what_is_free() -> None:
 
     answer = judged(job, [node("a", gpu="8")])
 
-    assert (answer.verdict, answer.exit_code) == ("fits", 0)
+    assert (answer.verdict, answer.verdict.exit_code) == ("fits", 0)
     assert (answer.gpus.needed, answer.gpus.free, answer.gpus.total) == (8, 8, 8)
     assert answer.reasons == []
     assert answer.next == ""
@@ -53,7 +53,7 @@ def test_workers_that_only_the_pod_limit_keeps_away_are_named() -> None:
 def test_room_that_other_pods_hold_makes_it_busy() -> None:
     answer = judged(chart_job(workers=3, gpus=4), [node("a", gpu="8"), node("b", gpu="8")], [pod("p", on="a", gpu="6")])
 
-    assert (answer.verdict, answer.exit_code) == ("busy", 10)
+    assert (answer.verdict, answer.verdict.exit_code) == ("busy", 10)
     assert answer.fit["worker"] == 2
     assert [(reason.nodes, reason.reason) for reason in answer.reasons] == [(2, "Insufficient nvidia.com/gpu")]
     assert answer.next == (
@@ -142,7 +142,7 @@ def test_job_that_depends_on_the_order_is_not_reported_to_fit() -> None:
 
     answer = judged(job, [node("a", gpu="8", cpu="16"), node("b", cpu="1")])
 
-    assert (answer.verdict, answer.exit_code) == ("depends", 12)
+    assert (answer.verdict, answer.verdict.exit_code) == ("depends", 12)
     assert answer.next == (
         "workers.replicas: 2 workers and the launcher fit, but not in every order and place that the scheduler may "
         "choose. Lower workers.replicas to 1 to be sure."
@@ -194,7 +194,7 @@ def test_search_that_was_cut_short_is_reported(monkeypatch: pytest.MonkeyPatch, 
 
     answer = judged(job_of(mx_job(servers=2, workers=2)), [node("a", gpu="8")])
 
-    assert (answer.verdict, answer.exit_code) == ("depends", 12)
+    assert (answer.verdict, answer.verdict.exit_code) == ("depends", 12)
     assert answer.next == (
         "workers.replicas: undecided whether 2 workers, 2 servers and the scheduler fit: the search among their "
         "placements ended after 1000000 steps. Free some room, or lower workers.replicas, to be sure."

@@ -24,7 +24,7 @@ def test_worker_larger_than_any_node_is_impossible_and_named() -> None:
 
     answer = judged(job, [node("a", gpu="8"), node("b", gpu="8")])
 
-    assert (answer.verdict, answer.exit_code) == ("impossible", 11)
+    assert (answer.verdict, answer.verdict.exit_code) == ("impossible", 11)
     assert summary(answer, job) == [
         "impossible: workers.gpus: 16 nvidia.com/gpu asked, but no node has more than 8.",
         "  NODES  WHY THEY TAKE NO FURTHER POD",

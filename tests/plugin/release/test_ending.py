@@ -17,7 +17,7 @@ import yaml
 from distrain import kube
 from distrain.apiserver.cluster import connect
 from distrain.apiserver.target import Target
-from distrain.errors import EndError, ForbiddenError, HelmError, NotFoundError, StoppedError
+from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.kube.resource import Resource
@@ -52,11 +52,9 @@ class Fakes:
         self.changes.append(f"delete {resource.name}")
         return "uid"
 
-    def workload(self, *_: str) -> kube.Workload:
+    def workload(self, *_: object) -> kube.Workload | None:
         self.looks -= 1
-        if self.looks < 0:
-            raise NotFoundError("MPIJob run1: not found")
-        return kube.Workload(kube.Metadata(uid="uid"))
+        return None if self.looks < 0 else kube.Workload(kube.Metadata(uid="uid"))
 
     def upgrade(self, *_: Any) -> str:
         self.changes.append("upgrade")

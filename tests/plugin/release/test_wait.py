@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from distrain import kube
-from distrain.errors import ForbiddenError, NotFoundError, StartError, UnreachableError
+from distrain.errors import ForbiddenError, StartError, UnreachableError
+from distrain.kube.resource import Resource
 from distrain.release import wait
 from distrain.release.start import Failure
 from distrain.release.wait import Followed, Patience, until_started
@@ -43,7 +44,7 @@ class FakeCluster:
     def __init__(self, *looks: Pods | Exception) -> None:
         self._looks: Iterator[Pods | Exception] = itertools.chain(looks, itertools.repeat(looks[-1]))
 
-    def workload(self, *_: str) -> kube.Workload:
+    def workload(self, *_: object) -> kube.Workload | None:
         return kube.Workload()
 
     def release_pods(self, *_: str) -> list[kube.Pod]:
@@ -160,17 +161,17 @@ def test_pods_that_may_not_be_listed_end_the_wait_at_once(clock: FakeClock) -> N
 
 def test_job_that_somebody_removed_is_named() -> None:
     cluster = FakeCluster(UP)
-    cluster.workload = _gone  # type: ignore[method-assign]
+    cluster.workload = lambda *_: None  # type: ignore[method-assign]
 
     with pytest.raises(StartError, match=r"^MPIJob run1-1234abcd is gone: someone removed it$"):
         _follow(cluster)
 
 
 def test_every_resource_of_the_job_is_checked() -> None:
-    asked: list[tuple[str, ...]] = []
+    asked: list[tuple[object, ...]] = []
 
-    def workload(*resource: str) -> kube.Workload:
-        asked.append(resource)
+    def workload(*arguments: object) -> kube.Workload:
+        asked.append(arguments)
         return kube.Workload()
 
     cluster = FakeCluster(UP)
@@ -179,8 +180,5 @@ def test_every_resource_of_the_job_is_checked() -> None:
 
     until_started(cluster, Followed(job, "run1", "team", "s3", 600), lambda line: None)  # type: ignore[arg-type]
 
-    assert asked == [("batch/v1", "Job", "team", f"{JOB}-{role}") for role in ("launcher", "keygen", "worker")]
-
-
-def _gone(*_: str) -> kube.Workload:
-    raise NotFoundError("gone")
+    names = [f"{JOB}-{role}" for role in ("launcher", "keygen", "worker")]
+    assert asked == [(Resource("batch/v1", "Job", name), "team") for name in names]
