@@ -47,11 +47,6 @@ KEPT_OFF = (
     (REPELLED, "", "the anti-affinity of other pods, which stay", "Take other labels, or add nodes."),
 )
 
-UNPLACED = (
-    "its rules about other pods (affinity, topology spread) leave no node for even one of them",
-    "Correct them, or start what they are about first.",
-)
-
 
 def next_step(
     verdict: Verdict, job: Job, state: ClusterState, now: Judgement, emptied: Judgement, gpu_resource: str
@@ -102,7 +97,8 @@ def _too_many(say: Wording, empty: ClusterState, emptied: Judgement) -> str:
     if emptied.most:
         return _more_than_nodes_hold(say, say.job.main, say.main_pods(), say.size_of(emptied.most))
     if not say.job.others:
-        return f"{say.place(say.job.main)}: {UNPLACED[0]}. {UNPLACED[1]}"
+        words = "its rules about other pods (affinity, topology spread) leave no node for even one of them"
+        return f"{say.place(say.job.main)}: {words}. Correct them, or start what they are about first."
     first = listed([say.place(role) for role in reversed(say.job.others)])
     them = "them" if len(say.job.others) > 1 else "it"
     return (

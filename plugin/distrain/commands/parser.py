@@ -90,7 +90,7 @@ def _add_init(parser: Parser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="write this file, not to stdout")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
     _add_nodes(parser)
-    parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="the chart, if not distrain's own")
+    _add_chart(parser)
     _add_cluster(parser)
 
 
