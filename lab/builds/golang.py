@@ -49,6 +49,8 @@ HELM3_STAMPS = (
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34",
 )
 HELM4_STAMPS = (f"helm.sh/helm/v4/internal/version.version={HELM4_VERSION}",)
+# Programs with code in this repository, which need no stamps.
+OWN = ("coredns", "gitops", "gpus", "nslookup", "pause", "protobuf", "s3-proxy", "schedule")
 
 
 def _kubernetes(name: str) -> Program:
@@ -65,7 +67,6 @@ PROGRAMS = {
         _kubernetes("kubelet"),
         _kubernetes("kube-proxy"),
         _kubernetes("kubectl"),
-        Program("coredns", "coredns", "."),
         Program("mpi-operator", "mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator"),
         Program(
             "mpi-operator.v1alpha2", "mpi-operator-0.3", "github.com/kubeflow/mpi-operator/cmd/mpi-operator.v1alpha2"
@@ -82,14 +83,8 @@ PROGRAMS = {
         Program("helm3", "helm3", "helm.sh/helm/v3/cmd/helm", HELM3_STAMPS),
         Program("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", HELM4_STAMPS),
         Program("kube-score", "kube-score", "github.com/zegl/kube-score/cmd/kube-score"),
-        Program("pause", "pause", "."),
-        Program("gitops", "gitops", "."),
         Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),
-        Program("schedule", "schedule", "."),
-        Program("protobuf", "protobuf", "."),
-        Program("nslookup", "nslookup", "."),
-        Program("s3-proxy", "s3-proxy", "."),
-        Program("gpus", "gpus", "."),
+        *(Program(name, name, ".") for name in OWN),
     )
 }
 

@@ -42,16 +42,6 @@ class Kind(kube.Kube, eq=False):
     is_infeasible: bool = False
 
 
-class Condition(Protocol):
-    """A condition of a pod, in either encoding."""
-
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def reason(self) -> str | None: ...
-
-
 class CountedPod(Protocol):
     """A pod of the cluster; missing fields are empty. It is valid only as long as its page of the list."""
 
@@ -75,7 +65,7 @@ class CountedPod(Protocol):
         """Return the pod's kind; a pod in JSON computes it at each access."""
 
 
-def is_infeasible(conditions: Iterable[Condition]) -> bool:
-    """Tell from a pod's conditions whether kubelet cannot resize the pod as requested."""
+def is_infeasible(conditions: Iterable[kube.Condition]) -> bool:
+    """Tell from a pod's conditions, in either encoding, whether kubelet cannot resize the pod as requested."""
     pending = [each for each in conditions if each.type == INFEASIBLE[0]]
     return bool(pending) and pending[0].reason == INFEASIBLE[1]
