@@ -1,4 +1,4 @@
-"""Parse the command line into a frozen Config, and check its values."""
+"""Declare the arguments of the command line as a frozen Config, parse them, and check their values."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, NoReturn, TypeVar
 
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.models import MODELS
 from distrain_trainer.models.user import is_users
+
+T = TypeVar("T")
 
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 STRATEGIES = ("allreduce", "parameter-server")
@@ -20,45 +22,82 @@ OPTIMIZERS = ("sgd", "adam")
 RESUMES = ("auto", "never")
 KVSTORES = ("dist_sync", "dist_async", "dist_device_sync")
 SYNTHETIC = "synthetic"
-CHECKPOINT_PATHS = {
-    "checkpoint": "checkpoint.uri",
-    "checkpoint-every": "checkpoint.every",
-    "checkpoint-keep": "checkpoint.keep",
-    "checkpoint-max-age": "checkpoint.maxAge",
-    "resume": "checkpoint.resume",
-}
+# The chart's value for arguments that have no value of their own.
+EXTRA_ARGS = "trainer.extraArgs"
+
+
+def argument(
+    default: T, help: str | None = None, *, path: str = "", minimum: float = -math.inf, choices: Sequence[str] = ()
+) -> T:
+    """Return the field of a command line argument. `path` is the chart's value if it is not trainer.<argument>."""
+    metadata = {"help": help, "path": path, "minimum": minimum, "choices": choices or None}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings of a run. batch_size is per rank; learning_rate is for a global batch of 256."""
+    """The arguments of a run. batch_size is per rank; learning_rate is for a global batch of 256."""
 
-    framework: str = "tensorflow"
-    strategy: str = "allreduce"
-    model: str = "mnist"
-    batch_size: int = 64
-    steps: int | None = None
-    epochs: int | None = None
-    precision: str = "fp32"
-    optimizer: str = "sgd"
-    learning_rate: float = 0.1
-    warmup: int = 0
-    seed: int = 0
-    log_every: int = 10
-    data: str = SYNTHETIC
-    image_size: int | None = None
-    classes: int | None = None
-    output: str = ""
-    kvstore: str | None = None
-    checkpoint: str = ""
-    checkpoint_every: float | None = None
-    checkpoint_keep: int = 3
-    checkpoint_max_age: float = 1800.0
-    checkpoint_at_end: bool = False
-    resume: str = "auto"
-    deterministic: bool = False
-    max_bad_steps: int = 10
-    max_bad_share: float = 0.001
+    framework: str = argument("tensorflow", path="framework", choices=FRAMEWORKS)
+    strategy: str = argument("allreduce", "how ranks exchange gradients", path="strategy", choices=STRATEGIES)
+    model: str = argument("mnist", f"{', '.join(MODELS)}, or module:function, which makes one of your own")
+    batch_size: int = argument(64, "samples per rank and step", minimum=1)
+    steps: int | None = argument(None, "train this many steps; or give --epochs", minimum=1)
+    epochs: int | None = argument(None, "go through the data this many times", minimum=1)
+    precision: str = argument("fp32", "fp16 and bf16 need a GPU", choices=PRECISIONS)
+    optimizer: str = argument("sgd", "sgd has momentum 0.9", choices=OPTIMIZERS)
+    learning_rate: float = argument(0.1, "for a global batch of 256; scaled to the real one")
+    warmup: int = argument(0, "steps over which the learning rate rises from 0", minimum=0)
+    seed: int = argument(0, minimum=0)
+    log_every: int = argument(10, "steps between two log lines", minimum=1)
+    data: str = argument(
+        SYNTHETIC, "synthetic, or s3://bucket/prefix or a folder of idx files, images or shards", path="data.uri"
+    )
+    image_size: int | None = argument(
+        None, "scale and crop images to so many pixels each way, for training at random", path=EXTRA_ARGS, minimum=1
+    )
+    classes: int | None = argument(
+        None, "the number of classes, where the data does not tell or should have more", path=EXTRA_ARGS, minimum=1
+    )
+    output: str = argument(
+        "", "s3://bucket/prefix or a folder for the model, log and results; '' writes none", path="output.uri"
+    )
+    kvstore: str | None = argument(
+        None,
+        "MXNet's parameter server alone: dist_sync (if not given) waits for every worker's gradients at each "
+        "step, dist_async for none, dist_device_sync adds up those of a worker's GPUs on a GPU first",
+        path=EXTRA_ARGS,
+        choices=KVSTORES,
+    )
+    checkpoint: str = argument("", "s3://bucket/prefix or a folder to save to and resume from", path="checkpoint.uri")
+    checkpoint_every: float | None = argument(
+        None,
+        "seconds between checkpoints, or auto: what loses least work, by how long saving takes",
+        path="checkpoint.every",
+    )
+    checkpoint_keep: int = argument(3, "how many checkpoints stay", path="checkpoint.keep", minimum=1)
+    checkpoint_max_age: float = argument(
+        1800.0,
+        "seconds for which saving may fail, until the run stops, to go on from its last checkpoint",
+        path="checkpoint.maxAge",
+    )
+    checkpoint_at_end: bool = argument(
+        False, "save the last state too, so that more epochs can follow", path=EXTRA_ARGS
+    )
+    resume: str = argument(
+        "auto", "never: begin anew, but for restarts of this job", path="checkpoint.resume", choices=RESUMES
+    )
+    max_bad_steps: int = argument(
+        10, "steps in a row that may be left out because the loss or a gradient is no finite number", minimum=0
+    )
+    max_bad_share: float = argument(
+        0.001, "share of the samples that may be left out because their image is damaged", path="data.maxBadShare"
+    )
+    deterministic: bool = argument(
+        False,
+        "the same values give the same weights, bit by bit, at the same size, however often interrupted; slower",
+        path=EXTRA_ARGS,
+    )
 
     def __post_init__(self) -> None:
         """Raise ArgumentError, with the chart value's path, if a value is invalid or two do not go together."""
@@ -66,36 +105,27 @@ class Config:
             raise ArgumentError(
                 f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function, a model of your own"
             )
-        _require_at_least("trainer.batchSize", self.batch_size, 1)
-        _require_at_least("trainer.logEvery", self.log_every, 1)
-        _require_at_least("trainer.warmup", self.warmup, 0)
-        _require_at_least("trainer.seed", self.seed, 0)
-        _require_at_least("trainer.maxBadSteps", self.max_bad_steps, 0)
+        for each in fields(self):
+            value, minimum = getattr(self, each.name), each.metadata["minimum"]
+            if minimum > -math.inf and value is not None and value < minimum:
+                raise ArgumentError(f"{_path_of(each)}: {value} is below {minimum}; give {minimum} or more")
         if not 0 <= self.max_bad_share <= 1:
             raise ArgumentError(f"data.maxBadShare: {self.max_bad_share} is no share; give 0 to 1, such as 0.001")
-        for flag, value in (("--image-size", self.image_size), ("--classes", self.classes)):
-            if value is not None:
-                _require_at_least(f"trainer.extraArgs: {flag}", value, 1)
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ArgumentError(
                 f"trainer.learningRate: {self.learning_rate} is no rate; give a number above 0, such as 0.1"
             )
         self._check_length()
-        if not (self.is_synthetic or _is_uri(self.data)):
-            raise ArgumentError(f"data.uri: {self.data!r} is neither s3://bucket/prefix nor an absolute folder")
-        if self.output and not _is_uri(self.output):
-            raise ArgumentError(f"output.uri: {self.output!r} is neither s3://bucket/prefix nor an absolute folder")
-        if self.checkpoint and not _is_uri(self.checkpoint):
-            raise ArgumentError(
-                f"checkpoint.uri: {self.checkpoint!r} is neither s3://bucket/prefix nor an absolute folder"
-            )
+        places = (("data", self.data, SYNTHETIC), ("output", self.output, ""), ("checkpoint", self.checkpoint, ""))
+        for name, uri, none in places:
+            if uri != none and not _is_uri(uri):
+                raise ArgumentError(f"{name}.uri: {uri!r} is neither s3://bucket/prefix nor an absolute folder")
         if self.checkpoint_every is not None and not (
             math.isfinite(self.checkpoint_every) and self.checkpoint_every > 0
         ):
             raise ArgumentError(f"checkpoint.every: {self.checkpoint_every:g} seconds; give more than 0, or auto")
         if not self.checkpoint_max_age > 0:
             raise ArgumentError(f"checkpoint.maxAge: {self.checkpoint_max_age:g} seconds; give more than 0")
-        _require_at_least("checkpoint.keep", self.checkpoint_keep, 1)
         if self.kvstore and (self.framework, self.strategy) != ("mxnet", "parameter-server"):
             raise ArgumentError(
                 f"trainer.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is {self.framework}'s "
@@ -107,11 +137,7 @@ class Config:
             raise ArgumentError(
                 f"trainer.steps: {self.steps} steps and {self.epochs} trainer.epochs are both set; set one"
             )
-        if self.steps is not None:
-            _require_at_least("trainer.steps", self.steps, 1)
-        elif self.epochs is not None:
-            _require_at_least("trainer.epochs", self.epochs, 1)
-        else:
+        if self.steps is None and self.epochs is None:
             raise ArgumentError("trainer.steps: neither trainer.steps nor trainer.epochs is set; set one")
         if self.is_synthetic and self.epochs is not None:
             raise ArgumentError(
@@ -138,79 +164,16 @@ class _Parser(argparse.ArgumentParser):
         found = re.fullmatch(r"argument --([a-z-]+): (.*)", message)
         if found is None:
             raise ArgumentError(f"trainer.extraArgs: {message}")
-        raise ArgumentError(f"{_value_path(found[1])}: {found[2]}")
+        [given] = [each for each in fields(Config) if _flag(each) == f"--{found[1]}"]
+        raise ArgumentError(f"{_path_of(given)}: {found[2]}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="distrain_trainer", allow_abbrev=False, description="Train a model, one process per rank.")
-    add = parser.add_argument
-    add("--framework", choices=FRAMEWORKS, default=Config.framework)
-    add("--strategy", choices=STRATEGIES, default=Config.strategy, help="how ranks exchange gradients")
-    add("--model", default=Config.model, help=f"{', '.join(MODELS)}, or module:function, which makes one of your own")
-    add("--batch-size", type=int, default=Config.batch_size, help="samples per rank and step")
-    add("--steps", type=int, help="train this many steps; or give --epochs")
-    add("--epochs", type=int, help="go through the data this many times")
-    add("--precision", choices=PRECISIONS, default=Config.precision, help="fp16 and bf16 need a GPU")
-    add("--optimizer", choices=OPTIMIZERS, default=Config.optimizer, help="sgd has momentum 0.9")
-    add(
-        "--learning-rate",
-        type=float,
-        default=Config.learning_rate,
-        help="for a global batch of 256; scaled to the real one",
-    )
-    add("--warmup", type=int, default=Config.warmup, help="steps over which the learning rate rises from 0")
-    add("--seed", type=int, default=Config.seed)
-    add("--log-every", type=int, default=Config.log_every, help="steps between two log lines")
-    add(
-        "--data",
-        default=Config.data,
-        help="synthetic, or s3://bucket/prefix or a folder of idx files, images or shards",
-    )
-    add("--image-size", type=int, help="scale and crop images to so many pixels each way, for training at random")
-    add("--classes", type=int, help="the number of classes, where the data does not tell or should have more")
-    add(
-        "--output",
-        default=Config.output,
-        help="s3://bucket/prefix or a folder for the model, log and results; '' writes none",
-    )
-    add(
-        "--kvstore",
-        choices=KVSTORES,
-        help="MXNet's parameter server alone: dist_sync (if not given) waits for every worker's gradients at each "
-        "step, dist_async for none, dist_device_sync adds up those of a worker's GPUs on a GPU first",
-    )
-    add("--checkpoint", default=Config.checkpoint, help="s3://bucket/prefix or a folder to save to and resume from")
-    add(
-        "--checkpoint-every",
-        type=_seconds,
-        help="seconds between checkpoints, or auto: what loses least work, by how long saving takes",
-    )
-    add("--checkpoint-keep", type=int, default=Config.checkpoint_keep, help="how many checkpoints stay")
-    add(
-        "--checkpoint-max-age",
-        type=float,
-        default=Config.checkpoint_max_age,
-        help="seconds for which saving may fail, until the run stops, to go on from its last checkpoint",
-    )
-    add("--checkpoint-at-end", action="store_true", help="save the last state too, so that more epochs can follow")
-    add("--resume", choices=RESUMES, default=Config.resume, help="never: begin anew, but for restarts of this job")
-    add(
-        "--max-bad-steps",
-        type=int,
-        default=Config.max_bad_steps,
-        help="steps in a row that may be left out because the loss or a gradient is no finite number",
-    )
-    add(
-        "--max-bad-share",
-        type=float,
-        default=Config.max_bad_share,
-        help="share of the samples that may be left out because their image is damaged",
-    )
-    add(
-        "--deterministic",
-        action="store_true",
-        help="the same values give the same weights, bit by bit, at the same size, however often interrupted; slower",
-    )
+    for each in fields(Config):
+        told: dict[str, Any] = {"default": each.default, "help": each.metadata["help"]}
+        told |= TYPES.get(each.type) or {"choices": each.metadata["choices"]}
+        parser.add_argument(_flag(each), **told)
     return parser
 
 
@@ -221,26 +184,27 @@ def _seconds(text: str) -> float | None:
         raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number of seconds") from None
 
 
-def _value_path(flag: str) -> str:
-    if flag in ("kvstore", "deterministic", "checkpoint-at-end"):
-        return f"trainer.extraArgs: --{flag}"
-    if flag in CHECKPOINT_PATHS:
-        return CHECKPOINT_PATHS[flag]
-    if flag == "max-bad-share":
-        return "data.maxBadShare"
-    if flag in ("framework", "strategy"):
-        return flag
-    if flag in ("data", "output"):
-        return f"{flag}.uri"
-    if flag in ("image-size", "classes"):
-        return f"trainer.extraArgs: --{flag}"
-    first, *rest = flag.split("-")
-    return "trainer." + first + "".join(word.capitalize() for word in rest)
+# How the parser reads a field of each type other than text.
+TYPES: dict[Any, dict[str, Any]] = {
+    "int": {"type": int},
+    "int | None": {"type": int},
+    "float": {"type": float},
+    "float | None": {"type": _seconds},
+    "bool": {"action": "store_true"},
+}
 
 
-def _require_at_least(path: str, value: int, minimum: int) -> None:
-    if value < minimum:
-        raise ArgumentError(f"{path}: {value} is below {minimum}; give {minimum} or more")
+def _flag(argument: Field[Any]) -> str:
+    return f"--{argument.name.replace('_', '-')}"
+
+
+def _path_of(argument: Field[Any]) -> str:
+    """Return the path of the argument's value in the chart."""
+    path = argument.metadata["path"]
+    if path == EXTRA_ARGS:
+        return f"{EXTRA_ARGS}: {_flag(argument)}"
+    first, *rest = argument.name.split("_")
+    return path or "trainer." + first + "".join(word.capitalize() for word in rest)
 
 
 def _is_uri(uri: str) -> bool:
