@@ -77,7 +77,7 @@ def code_hash() -> str:
     """Return the hash of all that decides what comes out."""
     files = [*(REPOSITORY / "trainer").rglob("*"), *(CHART / "files").iterdir()]
     files += [TESTS / "chaos.py", TESTS / "fixtures" / "faults.py"]
-    files += [SCRIPTS / name for name in ("killed.py", "mxjob.py", "tfjob.py")]
+    files += [SCRIPTS / "jobs" / name for name in ("killed.py", "mxjob.py", "tfjob.py")]
     parts = [path.read_bytes() for path in sorted(files) if path.is_file() and "__pycache__" not in path.parts]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 

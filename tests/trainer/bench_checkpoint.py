@@ -53,7 +53,7 @@ def run(name: str, folder: Path, steps: int) -> Run:
     program = PROGRAMS[name]
     arguments = [*program.arguments, f"--model=large:{NETS[program.framework]}", f"--steps={steps}", *ARGUMENTS]
     mounts = {
-        SCRIPTS / "held_up.py": "/held_up.py",
+        SCRIPTS / "state/held_up.py": "/held_up.py",
         USER_MODELS_FOLDER / "large.py": "/models/large.py",
         folder: "/out",
     }

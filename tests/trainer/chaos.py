@@ -16,6 +16,7 @@ from lab.s3.proxy import Fault, proxy_before
 from lab.s3.server import Server
 from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Run, run_in_image
 from tests.trainer.fixtures import saved_state
+from tests.trainer.programs.jobs.killed import Kill
 
 BATCH_SIZE = 32
 # The most steps that a kill takes (after a start ten steps are not logged), and the steps of the run besides.
@@ -107,20 +108,6 @@ def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Itera
 
 
 @dataclass(frozen=True)
-class Kill:
-    """A kill, as killed.py reports it."""
-
-    victim: str
-    lines: int
-    share: float
-    at: float
-    last_step: int
-    step_seconds: float
-    resumed_step: int | None
-    seconds_to_step: float | None
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The outcome of a training. `state` holds the type, shape and digest of each array of the last checkpoint."""
 
@@ -162,7 +149,7 @@ def train(
         ["python3", "/killed.py", json.dumps(plan), str(case.ranks), *command],
         digits,
         env={**AS_IN_THE_CHART, **place.env},
-        mounts={SCRIPTS / "killed.py": "/killed.py", CHART / "files": "/opt/distrain/bin", folder: "/out"},
+        mounts={SCRIPTS / "jobs/killed.py": "/killed.py", CHART / "files": "/opt/distrain/bin", folder: "/out"},
         timeout=120 + 60 * (len(plan) + 1),
     )
     if run.returncode:

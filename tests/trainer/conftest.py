@@ -19,6 +19,7 @@ from tests.matrix import leave_each_to_one
 DIGITS_IN_IMAGE = "/data/digits"
 # Without these, programs warn on stderr: torchrun sets one thread per rank, and gloo looks up this host's name.
 OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+# Programs that run inside the images: alone (jobs) or as the ranks of a run.
 SCRIPTS = Path(__file__).parent / "programs"
 USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
 
@@ -156,7 +157,7 @@ def run_in_image(
     mounts: Mapping[Path, str] | None,
     timeout: int,
 ) -> Run:
-    starters = {SCRIPTS / name: f"/{name}" for name in ("tfjob.py", "mxjob.py")}
+    starters = {SCRIPTS / "jobs" / name: f"/{name}" for name in ("tfjob.py", "mxjob.py")}
     return images.run_trainer(
         framework,
         command,

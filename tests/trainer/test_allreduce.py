@@ -83,7 +83,7 @@ def test_two_ranks_agree_and_rank_0_prints_the_table(mpirun: Mpirun) -> None:
 
 
 def test_wrong_sum_of_one_rank_fails_the_whole(mpirun: Mpirun) -> None:
-    script = {SCRIPTS / "wrong_on_rank_1.py": "/wrong.py"}
+    script = {SCRIPTS / "faults/wrong_on_rank_1.py": "/wrong.py"}
 
     run = mpirun("python3", "/wrong.py", "--backend=horovod", "--sizes=512,1Ki", mounts=script)
 

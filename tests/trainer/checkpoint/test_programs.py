@@ -21,7 +21,7 @@ def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: st
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     options = ["--checkpoint", "/out/checkpoints", "--checkpoint-every", "0.1", "--output", "/out", *arguments]
-    mounts = {SCRIPTS / "interrupted.py": "/interrupted.py", folder: "/out"}
+    mounts = {SCRIPTS / "jobs/interrupted.py": "/interrupted.py", folder: "/out"}
 
     def starter(ranks: int) -> list[str]:
         return ["python3", "/interrupted.py", plan, *program.program.starter(ranks)]
@@ -75,7 +75,7 @@ def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     tmp_path.chmod(0o777)
     places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome")
     train = functools.partial(program, f"--data={DIGITS_IN_IMAGE}", "--steps=3", *places)
-    mounts = {SCRIPTS / "stopped_while_testing.py": "/stopped_while_testing.py", tmp_path: "/out"}
+    mounts = {SCRIPTS / "faults/stopped_while_testing.py": "/stopped_while_testing.py", tmp_path: "/out"}
 
     stopped = train(script="/stopped_while_testing.py", mounts=mounts)
     written = [*(tmp_path / "outcome").glob("model.*")]

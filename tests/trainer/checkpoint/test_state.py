@@ -51,7 +51,7 @@ def train(
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", f"--optimizer={optimizer}")
-    mounts = {SCRIPTS / name: f"/{name}" for name in (script, "live_state.py", *WALKERS)}
+    mounts = {SCRIPTS / "state" / name: f"/{name}" for name in (script, "live_state.py", *WALKERS)}
     mounts |= {folder: "/out", USER_MODELS_FOLDER: "/models"}
     environment = {"STOP_AFTER": str(stop_after), "PYTHONPATH": "/models"}
     return program(*ARGUMENTS, *places, *more, ranks=ranks, env=environment, mounts=mounts, script=f"/{script}")

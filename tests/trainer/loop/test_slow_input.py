@@ -23,7 +23,7 @@ def test_rank_that_waits_for_its_input_is_waited_for_by_all(program: ProgramInIm
     run = program(
         *("--steps=12", "--batch-size=2", "--log-every=1", "--checkpoint=/tmp/checkpoints"),
         script="/slow.py",
-        mounts={SCRIPTS / "slow_input.py": "/slow.py"},
+        mounts={SCRIPTS / "faults/slow_input.py": "/slow.py"},
     )
 
     assert run.returncode == 0, run.stdout + run.stderr

@@ -26,7 +26,7 @@ def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: Pr
         *(*LEARNS, "--epochs", "4", "--learning-rate", "0.1"),
         script="/bad_batch.py",
         env=WITH_MODEL,
-        mounts={**MODEL, SCRIPTS / "bad_batch.py": "/bad_batch.py"},
+        mounts={**MODEL, SCRIPTS / "faults/bad_batch.py": "/bad_batch.py"},
     )
 
     assert run.returncode == 0, run.stdout + run.stderr
@@ -67,7 +67,7 @@ def means_of_ranks(program: ProgramInImage, data: Path, folder: Path, length: st
         *("--data=/three", "--model=normalized:net", "--batch-size=1", "--learning-rate=1e-30", length),
         script="/shown.py",
         env=WITH_MODEL,
-        mounts={**MODEL, SCRIPTS / "shown_statistics.py": "/shown.py", data: "/three", out: "/out"},
+        mounts={**MODEL, SCRIPTS / "weights/shown_statistics.py": "/shown.py", data: "/three", out: "/out"},
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return [list(np.load(path).values()) for path in sorted(out.iterdir())]

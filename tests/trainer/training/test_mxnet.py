@@ -20,6 +20,24 @@ from tests.trainer.conftest import (
 )
 
 DIGITS = ("--data", DIGITS_IN_IMAGE, "--batch-size", "32")
+# Broadcasts several values from rank 0, one after the other.
+SHARES = """
+import horovod.mxnet as hvd
+from distrain_trainer.mxnet.horovod import process_group
+hvd.init()
+ranks = process_group()
+for number in range(50):
+    assert ranks.broadcast(bytes([number]) * 10**6 if ranks.rank == 0 else None) == bytes([number]) * 10**6
+print("all the same")
+"""
+# Prints the number of trainable parameters of each included model.
+COUNT_PARAMETERS = """
+from distrain_trainer.models import MODELS
+from distrain_trainer.mxnet.models import build
+for name, described in MODELS.items():
+    parameters = build(name, shape=described.shape, classes=described.classes).collect_params().values()
+    print(name, sum(each.data().size for each in parameters if each.grad_req != "null"))
+"""
 LEARN = ("--epochs", "20", "--optimizer", "adam", "--learning-rate", "0.01", "--warmup", "20")
 
 
@@ -32,7 +50,7 @@ def weights_of(program: ProgramInImage, folder: Path, *arguments: str, ranks: in
     """Train and return each rank's weights."""
     folder.mkdir()
     folder.chmod(0o777)
-    mounts = {SCRIPTS / "weights_after_steps.py": "/weights.py", folder: "/out"}
+    mounts = {SCRIPTS / "weights/weights_after_steps.py": "/weights.py", folder: "/out"}
     run = program(*arguments, "--data", DIGITS_IN_IMAGE, ranks=ranks, script="/weights.py", mounts=mounts)
     assert run.returncode == 0, run.stderr
     return [list(np.load(folder / f"{rank}.npz").values()) for rank in range(ranks)]
@@ -75,10 +93,10 @@ def test_digits_are_learnt_with_every_kind_of_store(
 def test_values_shared_one_after_the_other_all_reach_the_other_ranks(digits: Path) -> None:
     run = run_in_image(
         "mxnet",
-        [*mpirun_of(3), "/shares.py"],
+        [*mpirun_of(3), "-c", SHARES],
         digits,
         env=None,
-        mounts={SCRIPTS / "shares.py": "/shares.py"},
+        mounts=None,
         timeout=60,
     )
 
@@ -93,7 +111,7 @@ def test_lost_worker_ends_scheduler_servers_and_workers_by_themselves(kvstore: P
         *(*DIGITS, "--epochs", "1"),
         script="/fails.py",
         starter=lambda ranks: mxjob_of(3, servers=2, after_failure="wait"),
-        mounts={SCRIPTS / "fails_on_rank_1.py": "/fails.py"},
+        mounts={SCRIPTS / "faults/fails_on_rank_1.py": "/fails.py"},
     )
 
     assert run.returncode == 2, run.stderr
@@ -111,13 +129,7 @@ def test_parameter_server_without_an_operator_is_refused_in_one_line(kvstore: Pr
 
 
 def test_models_have_their_published_parameters(digits: Path) -> None:
-    count = (
-        "from distrain_trainer.models import MODELS\n"
-        "from distrain_trainer.mxnet.models import build, count_parameters\n"
-        "for name, described in MODELS.items():\n"
-        "    print(name, count_parameters(build(name, shape=described.shape, classes=described.classes)))"
-    )
-    run = run_in_image("mxnet", ["python3", "-c", count], digits, env=None, mounts=None, timeout=120)
+    run = run_in_image("mxnet", ["python3", "-c", COUNT_PARAMETERS], digits, env=None, mounts=None, timeout=120)
 
     expected = [f"{name} {described.parameters['mxnet']}" for name, described in MODELS.items()]
     assert run.stdout.splitlines() == expected, run.stderr

@@ -25,7 +25,7 @@ def without_operator(workers: int) -> list[str]:
 
 
 def run_until_one_ends(program: ProgramInImage, which: str) -> Run:
-    script = {SCRIPTS / "ends_suddenly.py": "/ends.py"}
+    script = {SCRIPTS / "faults/ends_suddenly.py": "/ends.py"}
     # The script imports TensorFlow before the trainer can reduce its logging.
     env = {"ENDS_SUDDENLY": which, "TF_CPP_MIN_LOG_LEVEL": "2"}
     return program(*ENDLESS, script="/ends.py", starter=without_operator, env=env, mounts=script)

@@ -162,7 +162,7 @@ def weights_after(
     arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "3", "--batch-size", str(batch_size), "--optimizer", optimizer]
     learning_rate = ["--learning-rate", "0.01"]
 
-    mounts = {SCRIPTS / "pytorch_weights.py": "/weights.py", folder: "/out"}
+    mounts = {SCRIPTS / "weights/pytorch_weights.py": "/weights.py", folder: "/out"}
     run = program(*arguments, *learning_rate, ranks=ranks, script="/weights.py", mounts=mounts)
 
     assert run.returncode == 0, run.stderr

@@ -97,7 +97,9 @@ def test_digits_from_s3_are_learnt_and_the_outcome_is_in_s3(
 
 
 def test_ranks_start_alike_and_end_with_equal_weights(mpirun: Mpirun) -> None:
-    run = mpirun("python3", "/weights_of_ranks.py", mounts={SCRIPTS / "weights_of_ranks.py": "/weights_of_ranks.py"})
+    run = mpirun(
+        "python3", "/weights_of_ranks.py", mounts={SCRIPTS / "weights/weights_of_ranks.py": "/weights_of_ranks.py"}
+    )
 
     assert run.returncode == 0, run.stderr
     first, second = json.loads(run.stdout.splitlines()[-1])
@@ -115,7 +117,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
         folder.mkdir()
         folder.chmod(0o777)
         arguments = f"--data {DIGITS_IN_IMAGE} --steps 3 --batch-size {batch_size} --learning-rate 0.01"
-        mounts = {SCRIPTS / "tensorflow_weights.py": "/weights.py", folder: "/out"}
+        mounts = {SCRIPTS / "weights/tensorflow_weights.py": "/weights.py", folder: "/out"}
         env = {"TF_CPP_MIN_LOG_LEVEL": "2"}
         options = [*arguments.split(), "--optimizer", optimizer]
         run = horovod(*options, ranks=ranks, script="/weights.py", mounts=mounts, env=env)

@@ -44,12 +44,6 @@ def to_model(images: Any, device: Any) -> Any:
     return mx.nd.array(images, ctx=device).transpose((0, 3, 1, 2))
 
 
-def count_parameters(model: Any) -> int:
-    """Count the trainable parameters."""
-    trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
-    return sum(each.data().size for each in trained)
-
-
 def _included(model: Model, classes: int) -> Any:
     if model.gluon:
         return getattr(vision, model.gluon)(classes=classes)
