@@ -9,6 +9,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from distrain_trainer.mxnet import private
 from distrain_trainer.mxnet.server_optimizer import Keys
 
 
@@ -50,10 +51,10 @@ class Collectives:
         before, after = (mx.nd.zeros(len(values), dtype="float64") for _ in range(2))
         self._store.pull(key, out=before)
         before.wait_to_read()
-        self._store._barrier()  # Distributed: all workers have read the value before.
+        private.barrier(self._store)  # Distributed: all workers have read the value before.
         self._store.pushpull(key, mx.nd.array(values, dtype="float64"), out=after)
         after.wait_to_read()
-        self._store._barrier()  # Distributed: all workers have pushed.
+        private.barrier(self._store)  # Distributed: all workers have pushed.
         self._store.pull(key, out=after)
         return after.asnumpy() - before.asnumpy()
 
@@ -67,7 +68,7 @@ class Collectives:
         self._store.init(key, received)
         self._store.push(key, mx.nd.array(content) if sends else mx.nd.zeros(length))
         mx.nd.waitall()
-        self._store._barrier()  # Distributed: the sender has pushed the value.
+        private.barrier(self._store)  # Distributed: the sender has pushed the value.
         self._store.pull(key, out=received)
         return pickle.loads(received.asnumpy().astype(np.uint8).tobytes())
 

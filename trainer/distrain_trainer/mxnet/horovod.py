@@ -23,6 +23,7 @@ from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
 from distrain_trainer.loop.run import ProcessGroup, Run
 from distrain_trainer.mxnet import models
+from distrain_trainer.mxnet.private import loss_scaler_of
 from distrain_trainer.mxnet.state import GluonState
 from distrain_trainer.mxnet.training import (
     Statistics,
@@ -169,7 +170,7 @@ def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Cal
         # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
         is_left_out = not are_finite([each.grad() for each in trained])
         # With an fp16 loss scale above 1, the scale caused the overflow: the trainer skips the step and lowers it.
-        is_scale = is_half and trainer._amp_loss_scaler.loss_scale > 1
+        is_scale = is_half and loss_scaler_of(trainer).loss_scale > 1
         if is_half or not is_left_out:
             # 1 instead of the batch size: the samples' weights have turned the sum into a mean already.
             trainer.update(1)

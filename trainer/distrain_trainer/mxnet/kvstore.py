@@ -22,7 +22,7 @@ from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import ProcessGroup, Run
-from distrain_trainer.mxnet import models
+from distrain_trainer.mxnet import models, private
 from distrain_trainer.mxnet.barrier import Barrier
 from distrain_trainer.mxnet.collectives import Collectives
 from distrain_trainer.mxnet.server import JobEnvironment
@@ -99,7 +99,7 @@ def main(config: Config, dataset: Dataset) -> None:
         write_outcome(config.output, results, log, model="model.params", save=saver(model))
     run.finish()
     # Distributed: wait, so that no worker exits with success before worker 0 has written the model.
-    worker.store._barrier()
+    private.barrier(worker.store)
     channel.leave()
 
 
@@ -128,7 +128,7 @@ def open_collectives(config: Config, worker: Worker, keys: Keys) -> Collectives:
     if worker.index == 0:  # Distributed: one worker sends the optimizer to the servers.
         sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS)
         worker.store.set_optimizer(sums)
-    worker.store._barrier()  # Distributed: from here on the servers have the optimizer.
+    private.barrier(worker.store)  # Distributed: from here on the servers have the optimizer.
     return Collectives(worker.store, keys, index=worker.index)
 
 
@@ -149,7 +149,7 @@ def share_start(config: Config, state: ServersState, worker: Worker, loss_scale:
             config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, keys=state.keys, begin_num_update=updates
         )
         store.set_optimizer(optimizer)
-    store._barrier()  # Distributed: from here on the servers treat pushed arrays as gradients.
+    private.barrier(store)  # Distributed: from here on the servers treat pushed arrays as gradients.
     state.put_optimizer()  # Distributed
 
 
@@ -228,7 +228,7 @@ def make_train_step(
 def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
     """Pull the weights that the servers hold after every worker's last step."""
     mx.nd.waitall()
-    worker.store._barrier()  # Distributed
+    private.barrier(worker.store)  # Distributed
     for key, parameter in enumerate(parameters):
         worker.store.pull(key, out=parameter.list_data())  # Distributed
 

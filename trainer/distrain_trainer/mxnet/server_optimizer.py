@@ -8,6 +8,7 @@ from typing import Any
 import mxnet as mx
 
 from distrain_trainer.config import Config
+from distrain_trainer.mxnet.private import count_update
 from distrain_trainer.mxnet.training import are_finite, make_optimizer
 from distrain_trainer.schedule import learning_rate
 
@@ -94,7 +95,7 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
             self.inner.update_multi_precision(index, weight, grad, state)
         else:
             # The step is left out: count the update, and change no weight.
-            self.inner._update_count(index)
+            count_update(self.inner, index)
 
 
 class Schedule(mx.lr_scheduler.LRScheduler):  # type: ignore[misc]

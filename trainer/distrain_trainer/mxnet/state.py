@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from typing import Any
 
 import mxnet as mx
 import numpy as np
-from mxnet.base import _LIB, check_call
 
-from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields
+from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields, subset
+from distrain_trainer.mxnet import private
 from distrain_trainer.mxnet.server_optimizer import Keys
-
-# The attributes of the loss scaler (fp16) that change during the training.
-SCALES = ("loss_scale", "next_loss_scale", "unskipped")
 
 
 class GluonState:
@@ -24,8 +20,8 @@ class GluonState:
         self._parameters = named(model)
         self._trainer = trainer
         names = {id(parameter): name for name, parameter in self._parameters.items()}
-        self._keys = {names[id(parameter)]: key for key, parameter in enumerate(trainer._params)}
-        self._scaler = getattr(trainer, "_amp_loss_scaler", None)
+        self._keys = {names[id(parameter)]: key for key, parameter in trainer.optimizer.param_dict.items()}
+        self._scaler = private.loss_scaler_of(trainer)
 
     def fields(self) -> Fields:
         fields = {name: field_of(name, array) for name, array in self._arrays().items()}
@@ -45,35 +41,31 @@ class GluonState:
     def load(self, arrays: Arrays) -> None:
         for name, parameter in self._parameters.items():
             parameter.set_data(to_mxnet(arrays[f"model.{name}"]))
-        updater = self._updater()
+        updater, optimizer = private.updater_of(self._trainer), self._trainer.optimizer
         for name, key in self._keys.items():
             parameter = self._parameters[name]
             # A run that has left out every step so far has no optimizer state yet.
             if parameter.grad_req != "null" and f"optimizer.{name}.0" in arrays:
-                updater.states[key] = self._trainer.optimizer.create_state_multi_precision(key, parameter.data())
+                updater.states[key] = optimizer.create_state_multi_precision(key, parameter.data())
                 updater.states_synced[key] = True
         for name, array in self._optimizer_arrays().items():
             array[:] = to_mxnet(arrays[name])
-        start_updates_at(self._trainer.optimizer, int(arrays["updates"]))
-        for name in SCALES if self._scaler else ():
-            if f"scaler.{name}" in arrays:  # Only checkpoints of fp16 runs have a loss scaler.
-                setattr(self._scaler, f"_{name}", arrays[f"scaler.{name}"].item())
+        # Adam and the learning rate schedule depend on the count of updates.
+        optimizer.begin_num_update = optimizer.num_update = int(arrays["updates"])
+        if self._scaler:  # Only checkpoints of fp16 runs have a loss scaler.
+            private.set_scales(self._scaler, {name: each.item() for name, each in subset(arrays, "scaler.").items()})
 
     def former(self, content: bytes) -> Arrays:
         names = dict(enumerate(self._parameters))
         keys = {key: name for name, key in self._keys.items()}
         return read_former(content, names, keys)
 
-    def _updater(self) -> Any:
-        [updater] = self._trainer._updaters
-        return updater
-
     def _arrays(self) -> dict[str, Any]:
         model = {f"model.{name}": parameter.data() for name, parameter in self._parameters.items()}
         return model | self._optimizer_arrays()
 
     def _optimizer_arrays(self) -> dict[str, Any]:
-        states = self._updater().states
+        states = private.updater_of(self._trainer).states
         return {
             f"optimizer.{name}.{number}": array
             for name, key in self._keys.items()
@@ -81,13 +73,14 @@ class GluonState:
         }
 
     def _numbers(self) -> dict[str, float]:
-        scales = {f"scaler.{name}": getattr(self._scaler, f"_{name}") for name in SCALES if self._scaler}
-        return {"updates": self._trainer.optimizer.num_update, **scales}
+        scales = private.scales_of(self._scaler) if self._scaler else {}
+        updates = {"updates": self._trainer.optimizer.num_update}
+        return updates | {f"scaler.{name}": number for name, number in scales.items()}
 
 
 def named(model: Any) -> dict[str, Any]:
-    """Map paths in the model, as in the files of Gluon's save_parameters, to parameters."""
-    places = {id(parameter): place for place, parameter in model._collect_params_with_prefix().items()}
+    """Map paths in the model to parameters. A parameter outside of the model's blocks has its own name."""
+    places = {id(parameter): place for place, parameter in private.parameters_by_path(model).items()}
     return {places.get(id(each), name): each for name, each in model.collect_params().items()}
 
 
@@ -101,19 +94,9 @@ def copy_to_host(array: Any, place: Any) -> None:
     Between host memory NumPy copies, as MXNet takes 1.05 to 1.7 times as long.
     """
     if array.context.device_type == "cpu":
-        place[...] = view(array).view(place.dtype).reshape(place.shape)
+        place[...] = private.view(array).view(place.dtype).reshape(place.shape)
     else:
-        pointer = place.ctypes.data_as(ctypes.c_void_p)
-        check_call(_LIB.MXNDArraySyncCopyToCPU(array.handle, pointer, ctypes.c_size_t(place.size)))
-
-
-def view(array: Any) -> Any:
-    """Return the bytes of an array of the host, once it is computed. They share the array's memory."""
-    array.wait_to_read()
-    pointer = ctypes.c_void_p()
-    check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
-    size = array.size * np.dtype(array.dtype).itemsize
-    return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(ctypes.c_uint8)), shape=(size,))
+        private.copy_from_gpu(array, place)
 
 
 def to_mxnet(array: Any) -> Any:
@@ -125,12 +108,6 @@ def parts_of(state: Any) -> list[Any]:
     if state is None:
         return []
     return [part for each in state for part in parts_of(each)] if isinstance(state, (list, tuple)) else [state]
-
-
-def start_updates_at(optimizer: Any, updates: int) -> None:
-    """Set an optimizer's count of updates, on which Adam and the learning rate schedule depend."""
-    optimizer.begin_num_update = optimizer.num_update = updates
-    optimizer._index_update_count.clear()
 
 
 def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, str]) -> Arrays:
@@ -212,7 +189,7 @@ class ServersState:
             self._store.init(weight, nothing)
             self._store.push(weight, parameter.list_data()[0].copyto(mx.cpu()) if is_mine else nothing)
         mx.nd.waitall()
-        self._store._barrier()  # Distributed
+        private.barrier(self._store)  # Distributed
         for weight, parameter in enumerate(self.trained):
             self._store.pull(weight, out=parameter.list_data())
 
@@ -224,5 +201,5 @@ class ServersState:
                 self._store.init(key, nothing)
                 self._store.push(key, to_mxnet(self.loaded[path]) if path in self.loaded else nothing)
         mx.nd.waitall()
-        self._store._barrier()  # Distributed
+        private.barrier(self._store)  # Distributed
         self.loaded = {}

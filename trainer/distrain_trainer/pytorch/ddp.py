@@ -172,6 +172,7 @@ def share_uncommon_tensors(model: Any) -> None:
         for name, tensor in tensors.items()
         if tensor.dtype in UNKNOWN_TYPES or without_repeats(tensor) is not tensor
     }
+    # PyTorch has no public way to name what DistributedDataParallel should ignore.
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(uncommon))  # Distributed
     take_from_rank_0(uncommon, broadcast)
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields
+from distrain_trainer.tensorflow.private import loss_scale_of, to_host
 
 
 class KerasState:
@@ -24,7 +25,7 @@ class KerasState:
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
             # LossScaleOptimizer.variables lists only those of the inner optimizer.
-            scale = {"scale": optimizer._loss_scale.current_loss_scale, "scale-steps": optimizer.dynamic_counter}
+            scale = {"scale": loss_scale_of(optimizer), "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
             numbered |= scale
         self._former = former_names(numbered, self._variables)
@@ -78,11 +79,6 @@ def model_fields(model: Any) -> dict[str, Field]:
 
 def field_of(name: str, variable: Any) -> Field:
     return Field.of(name, variable.dtype.base_dtype.name, variable.shape)
-
-
-def to_host(variable: Any) -> Any:
-    """Return a variable's value as an array, without a copy if the variable is in host memory."""
-    return variable.read_value()._numpy()
 
 
 def to_variable(array: Any, dtype: Any) -> Any:

@@ -14,6 +14,7 @@ from distrain_trainer.errors import DeviceError
 from distrain_trainer.gpus import require_gpus
 from distrain_trainer.log import Log
 from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.tensorflow.private import generators_of
 
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
@@ -69,9 +70,7 @@ def seed(config: Config, *, rank: int) -> None:
 
 def seeder(config: Config, model: Any, *, rank: int) -> Callable[[int], None]:
     """Return a function of `samples` that seeds layers such as dropout for the step after so many samples."""
-    own: list[Any] = [getattr(layer, "_random_generator", None) for layer in model.submodules]
-    made = [getattr(each, "_generator", None) for each in own]
-    generators = [each for each in (*made, tf.random.get_global_generator()) if each is not None]
+    generators = [*generators_of(model), tf.random.get_global_generator()]
 
     def seed_step(samples: int) -> None:
         state = np.array([0, 0, step_seed(config, rank=rank, samples=samples)])

@@ -1,0 +1,67 @@
+"""Reach into private names of MXNet 1.9, where it has no public way. No other module does.
+
+MXNet gets no more releases, so these names stay as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from mxnet.base import _LIB, check_call
+
+# The attributes of the loss scaler (fp16) that change during the training. Only loss_scale can be read publicly.
+SCALES = ("loss_scale", "next_loss_scale", "unskipped")
+
+
+def barrier(store: Any) -> None:
+    """Wait until every worker of a KVStore has called this. MXNet's own documentation names `_barrier` for it."""
+    store._barrier()
+
+
+def parameters_by_path(model: Any) -> dict[str, Any]:
+    """Map paths in the model, as in the files of Gluon's save_parameters, to parameters."""
+    return dict(model._collect_params_with_prefix())
+
+
+def updater_of(trainer: Any) -> Any:
+    """Return what holds the optimizer's state of a trainer with one device. save_states only writes it to a file."""
+    [updater] = trainer._updaters
+    return updater
+
+
+def count_update(optimizer: Any, index: int) -> None:
+    """Count an update of a weight without making it."""
+    optimizer._update_count(index)
+
+
+def loss_scaler_of(trainer: Any) -> Any:
+    """Return the loss scaler that amp.init_trainer has given to a trainer, or None."""
+    return getattr(trainer, "_amp_loss_scaler", None)
+
+
+def scales_of(scaler: Any) -> dict[str, float]:
+    return {name: getattr(scaler, f"_{name}") for name in SCALES}
+
+
+def set_scales(scaler: Any, scales: Mapping[str, float]) -> None:
+    for name in SCALES:
+        if name in scales:
+            setattr(scaler, f"_{name}", scales[name])
+
+
+def copy_from_gpu(array: Any, place: Any) -> None:
+    """Copy an array into host memory. asnumpy would allocate new memory."""
+    pointer = place.ctypes.data_as(ctypes.c_void_p)
+    check_call(_LIB.MXNDArraySyncCopyToCPU(array.handle, pointer, ctypes.c_size_t(place.size)))
+
+
+def view(array: Any) -> Any:
+    """Return the bytes of an array of the host, once it is computed. They share the array's memory."""
+    array.wait_to_read()
+    pointer = ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
+    size = array.size * np.dtype(array.dtype).itemsize
+    return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(ctypes.c_uint8)), shape=(size,))
