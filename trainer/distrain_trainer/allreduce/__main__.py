@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distrain_trainer.allreduce.backend import Backend
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
 # The module for each backend, by the framework in the image.
@@ -39,23 +40,6 @@ class SumError(TrainerError):
     """The ranks' sum is wrong."""
 
     exit_code = 1
-
-
-class Backend(Protocol):
-    """A framework's all-reduce, on tensors on the device that the framework trains on."""
-
-    rank: int
-    size: int
-
-    def put(self, array: NDArray[np.float32]) -> object:
-        """Copy an array to a tensor of the framework, on the device that it trains on."""
-
-    def all_reduce(self, tensor: object) -> object:
-        """Return the sum over all ranks, after it is complete. Do not change `tensor`."""
-
-    def get(self, tensor: object) -> NDArray[np.float32]: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)

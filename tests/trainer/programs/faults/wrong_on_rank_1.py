@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import Any
 
 from distrain_trainer.allreduce import __main__ as allreduce
 from distrain_trainer.allreduce import horovod_tensorflow
+from distrain_trainer.allreduce.backend import Backend
+
+connect = horovod_tensorflow.connect
 
 
-class Wrong(horovod_tensorflow.Horovod):
-    def get(self, tensor: Any) -> Any:
-        array = super().get(tensor).copy()
-        if self.rank == 1 and array.size == 256:
+def wrong() -> Backend:
+    right = connect()
+
+    def get(tensor: Any) -> Any:
+        array = right.get(tensor).copy()
+        if right.rank == 1 and array.size == 256:
             array[7] += 1
         return array
 
+    return dataclasses.replace(right, get=get)
 
-setattr(horovod_tensorflow, "connect", Wrong)  # noqa: B010
+
+setattr(horovod_tensorflow, "connect", wrong)  # noqa: B010
 allreduce.main(sys.argv[1:])
