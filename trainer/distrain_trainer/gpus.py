@@ -1,4 +1,4 @@
-"""Check that a rank sees the GPUs that its pod requests, so that no job silently trains on CPUs."""
+"""Check that a rank sees the GPUs that its pod requests, so that no job silently trains on CPUs or in fp32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
+from distrain_trainer.config import Config
 from distrain_trainer.errors import DeviceError, rank_from_environment, task_from_environment
+from distrain_trainer.log import Log
 
 # The chart sets this variable to workers.gpus in pods that request GPUs.
 ASKED = "DISTRAIN_GPUS"
@@ -58,6 +60,20 @@ def asked_for(environment: Mapping[str, str]) -> int:
             f"workers.gpus: {ASKED} is {text!r}, and not a number of GPUs; take it out of env: the chart sets it"
         )
     return int(text)
+
+
+def require_gpu_of_rank(local_rank: int, *, local_ranks: int, visible: int) -> None:
+    """Raise DeviceError if a worker has more ranks than GPUs, so that this rank has none."""
+    if local_rank >= visible:
+        raise DeviceError(
+            f"workers.gpus: this worker runs {local_ranks} ranks and sees {visible} GPUs; make them equal"
+        )
+
+
+def tell_precision(config: Config, log: Log, *, has_gpu: bool) -> None:
+    """Log a line if the requested precision is not used because no GPU is visible."""
+    if config.precision != "fp32" and not has_gpu:
+        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
 
 
 def speaks() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from distrain_trainer.log import Log
@@ -63,20 +63,20 @@ class Results:
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
-def write_outcome(uri: str, results: Results, log: Log, *, model: str, save: Callable[[Path], None]) -> None:
-    """Write a run's outcome below `uri`. `save` writes the model to a local path, whose file name is `model`.
+def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
+    """Write a run's outcome below `uri`. `save` writes the model to a local path with the name of its file.
 
     Raises StorageError if a file cannot be written.
     """
     # Writing worked at the start, so retry refusals too: the permission may come back.
     store = open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / model
+        path = Path(folder) / results.model_file
         save(path)
-        store.write(model, path.read_bytes())
+        store.write(path.name, path.read_bytes())
     # Write results.json after the model, which it names.
-    store.write(RESULTS, replace(results, model_file=model).to_json().encode())
-    log.print(f"{model}, results.json and log.txt are in {uri}")
+    store.write(RESULTS, results.to_json().encode())
+    log.print(f"{path.name}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
 
 

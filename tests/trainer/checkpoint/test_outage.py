@@ -112,7 +112,8 @@ def test_end_of_a_run_does_not_wait_for_ever_for_head(is_stopped: bool, tmp_path
     os.mkfifo(tmp_path / "HEAD")
 
     if is_stopped:
-        assert run._let_go().endswith("/HEAD has not returned for 0 s")
+        assert run.writer
+        assert run._leave(run.writer).endswith("/HEAD has not returned for 0 s")
         return
     with pytest.raises(
         UnavailableError,

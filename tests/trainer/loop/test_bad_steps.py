@@ -11,7 +11,6 @@ import pytest
 
 from distrain_trainer.checkpoint.files import place
 from distrain_trainer.errors import DivergedError, StoppedError
-from distrain_trainer.log import Log
 from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
@@ -24,7 +23,7 @@ class Training:
 
     def __init__(self, folder: Path) -> None:
         self.run = begin(folder, epochs=None, steps=100, checkpoint_every=0.001, checkpoint_keep=1)
-        self._progress = Progress.start(self.run.config, 100, Log(speaks=True), self.run)
+        self._progress = Progress.start(self.run)
 
     def step(self, loss: float) -> None:
         step = SimpleNamespace(samples=10, global_samples=10)
@@ -89,7 +88,7 @@ def test_checkpoints_are_saved_again_after_a_good_step(tmp_path: Path) -> None:
 
 def test_run_whose_last_steps_are_bad_has_diverged(tmp_path: Path) -> None:
     run = begin(tmp_path, epochs=None, steps=3)
-    progress = Progress.start(run.config, 3, Log(speaks=True), run)
+    progress = Progress.start(run)
     step = SimpleNamespace(samples=10, global_samples=10)
     run.watchdog.stop()
     for loss in (1.0, math.nan):

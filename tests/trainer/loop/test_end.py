@@ -8,7 +8,8 @@ import pytest
 
 from distrain_trainer.errors import StoppedError
 from distrain_trainer.loop import stop_flag
-from distrain_trainer.loop.run import ProcessGroup, Run
+from distrain_trainer.loop.process_group import ProcessGroup
+from distrain_trainer.loop.run import Run
 from tests.trainer.fixtures.counter_run import begin, make_step
 
 

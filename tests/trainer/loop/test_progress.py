@@ -13,7 +13,6 @@ import pytest
 
 from distrain_trainer import results
 from distrain_trainer.errors import DivergedError
-from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.progress_line import PREFIX
 from tests.trainer.fixtures.counter_run import begin
@@ -23,7 +22,7 @@ NAN = math.nan
 
 def progress_of(folder: Path, losses: Sequence[float], **values: Any) -> Progress:
     run = begin(folder, epochs=None, steps=len(losses), log_every=1, **values)
-    progress = Progress.start(run.config, len(losses), Log(speaks=True), run)
+    progress = Progress.start(run)
     run.watchdog.stop()
     for loss in losses:
         progress.add(SimpleNamespace(samples=10, global_samples=10), loss=loss, seconds=1.0, mean=lambda value: value)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.progress_line import PREFIX
 from distrain_trainer.loop.run import Run
@@ -25,11 +24,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def train(run: Run, clock: SimpleNamespace, *, steps: int, seconds: float, loss: float = 0.5) -> None:
+def train(run: Run, clock: SimpleNamespace, *, seconds: float, loss: float = 0.5) -> None:
     """Make steps that take `seconds` each on the fake clock, of which a step itself computes for one second."""
-    progress = Progress.start(run.config, steps, Log(speaks=True), run)
+    progress = Progress.start(run)
     run.watchdog.stop()
-    for _ in range(run.position.step, steps):
+    for _ in range(run.position.step, run.steps):
         clock.now += seconds
         progress.add(BATCH, loss=loss, seconds=1.0, mean=lambda value: value)
         run.position = run.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
@@ -44,7 +43,7 @@ def test_line_says_how_far_the_run_is(
 ) -> None:
     run = begin(tmp_path, epochs=2, log_every=5)
 
-    train(run, clock, steps=20, seconds=2.0)
+    train(run, clock, seconds=2.0)
 
     first, second, *_, last = lines(capsys)
     assert last.pop("unix_seconds") > 1_700_000_000
@@ -68,7 +67,7 @@ def test_line_says_how_far_the_run_is(
 def test_line_follows_each_logged_step(
     tmp_path: Path, clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(begin(tmp_path, log_every=5), clock, steps=20, seconds=2.0)
+    train(begin(tmp_path, epochs=2, log_every=5), clock, seconds=2.0)
 
     shown = capsys.readouterr().out.splitlines()
     logged = [number for number, line in enumerate(shown) if "images/sec" in line]
@@ -79,9 +78,9 @@ def test_line_follows_each_logged_step(
 def test_line_names_the_newest_checkpoint(
     tmp_path: Path, clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = begin(tmp_path)
+    run = begin(tmp_path, epochs=None, steps=3)
     save_step(run)
 
-    train(run, clock, steps=3, seconds=1.0)
+    train(run, clock, seconds=1.0)
 
     assert [(line["checkpoint"], line["checkpoint_samples"]) for line in lines(capsys)][-1] == ("1-10", 10)

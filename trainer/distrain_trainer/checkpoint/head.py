@@ -7,8 +7,9 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from distrain_trainer.checkpoint.completion import End
 from distrain_trainer.checkpoint.files import place
+from distrain_trainer.checkpoint.manifest import Subject
+from distrain_trainer.data.position import Position
 from distrain_trainer.errors import StorageError
 from distrain_trainer.storage import Store
 
@@ -29,6 +30,27 @@ class Holder:
 
     def shares_pods(self, pods: tuple[str, ...]) -> bool:
         return bool({*self.pods} & {*pods})
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a run finished: the last step, the samples seen, the subject's digest, and data.uri.
+
+    `data` is None in runs of earlier trainers, which did not record it.
+    """
+
+    step: int
+    samples: int
+    subject: str
+    data: str | None = None
+
+    @classmethod
+    def of(cls, position: Position, subject: Subject, data: str) -> End:
+        return cls(position.step, position.samples, subject.digest(), data)
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any] | None) -> End | None:
+        return None if told is None else cls(told["step"], told["samples"], told["subject"], told.get("data"))
 
 
 @dataclass(frozen=True)

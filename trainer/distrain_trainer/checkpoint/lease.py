@@ -14,8 +14,7 @@ from typing import Any
 
 from distrain_trainer.checkpoint import files
 from distrain_trainer.checkpoint import head as heads
-from distrain_trainer.checkpoint.completion import End
-from distrain_trainer.checkpoint.head import FINISHED, TRAINING, Head, Holder
+from distrain_trainer.checkpoint.head import FINISHED, TRAINING, End, Head, Holder
 from distrain_trainer.errors import (
     ConflictError,
     FencedError,

@@ -51,6 +51,9 @@ class Subject:
     epoch_samples: int | None
     shapes: Shapes
 
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Manifest:

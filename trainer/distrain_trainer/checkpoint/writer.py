@@ -16,6 +16,7 @@ from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, interval
 from distrain_trainer.checkpoint.lease import Lease
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
 from distrain_trainer.checkpoint.outage import Outage
+from distrain_trainer.config import Config
 from distrain_trainer.data.position import Position
 from distrain_trainer.errors import FencedError, StorageError, UnavailableError
 from distrain_trainer.results import LoggedStep
@@ -53,11 +54,8 @@ class Writer:
     There is one buffer, so a snapshot can be taken only while no earlier one is being written.
     """
 
-    def __init__(
-        self, lease: Lease, buffer: Buffer, *, keep: int, every: float | None, ranks: int, max_age: float = math.inf
-    ) -> None:
-        self._lease, self._buffer, self._keep, self._every, self._ranks = lease, buffer, keep, every, ranks
-        self._max_age = max_age
+    def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int) -> None:
+        self.lease, self._buffer, self._config, self._ranks = lease, buffer, config, ranks
         self._given: Snapshot | None = None
         # A snapshot in the buffer that is not yet given to the thread.
         self._held: Snapshot | None = None
@@ -75,10 +73,15 @@ class Writer:
         self.seconds_left = math.inf
         """The training's, as far as it can be told."""
         self.lines: deque[str] = deque()
-        self._due = time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
+        self._due = self._due_without_cost()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
+
+    def _due_without_cost(self) -> float:
+        """Return when the next checkpoint is due if the cost of saving is unknown, at the start and after a failure."""
+        every = self._config.checkpoint_every
+        return time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
 
     def is_due(self) -> bool:
         """Return whether a checkpoint is due and none is held or being written."""
@@ -112,7 +115,8 @@ class Writer:
         if is_good:
             self._taken = time.monotonic() - self._stall  # The step in between is no part of the checkpoint's cost.
             self._give()
-        self._held = None
+        else:
+            self._held = None
 
     def _give(self) -> None:
         """Give the held snapshot to the thread."""
@@ -126,8 +130,8 @@ class Writer:
         is_taken = self._try_again(samples)
         while self.saved_samples != samples:
             is_taken = is_taken or self.save(take, wait=0.1)
-            if self._lease.is_fenced:
-                return self._lease.fenced_by
+            if self.lease.is_fenced:
+                return self.lease.fenced_by
             if self._is_hopeless(samples, begun):
                 return "" if self._samples_in_head == samples else self.outage.reason
             with self._change:
@@ -155,7 +159,7 @@ class Writer:
 
     @property
     def _hangs(self) -> bool:
-        return self.outage.silence > self._max_age
+        return self.outage.silence > self._config.checkpoint_max_age
 
     def close(self) -> None:
         """Stop the thread, and wait for its current write: exiting during a write may abort the process.
@@ -197,17 +201,17 @@ class Writer:
             return not self._is_closed
 
     def _write(self, snapshot: Snapshot) -> None:
-        checkpoint, store = snapshot.checkpoint(self._lease.head.generation, self._buffer), self._lease.store
+        checkpoint, store = snapshot.checkpoint(self.lease.head.generation, self._buffer), self.lease.store
         tell = self.outage.note
         try:
             # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
             tell(f"writing {store.path(FILE)}")
-            self._lease.change()
+            self.lease.change()
             files.write(store, checkpoint, self._buffer, tell)
             tell(f"writing {store.path(FILE)}")
-            self._lease.change(checkpoint=checkpoint.name)
+            self.lease.change(checkpoint=checkpoint.name)
             self._samples_in_head = snapshot.position.samples
-            files.prune(store, keep=self._keep, current=checkpoint.name, tell=tell)
+            files.prune(store, keep=self._config.checkpoint_keep, current=checkpoint.name, tell=tell)
         except StorageError as error:
             # A server that does not answer cannot delete files either.
             if not isinstance(error, UnavailableError):
@@ -222,12 +226,12 @@ class Writer:
             self.outage.add(snapshot.position.step, reason)
             self._failed = (snapshot.position.samples, time.monotonic())
             self._is_busy = False
-            self._due = time.monotonic() + (SECONDS_TO_FIRST if self._every is None else self._every)
+            self._due = self._due_without_cost()
             self._change.notify_all()
 
     def _succeed(self, snapshot: Snapshot) -> None:
         position, seconds = snapshot.position, time.monotonic() - self._taken
-        name = files.name_of(self._lease.head.generation, position.samples)
+        name = files.name_of(self.lease.head.generation, position.samples)
         with self._change:
             self._given = None
             self.lines.append(
@@ -240,7 +244,7 @@ class Writer:
 
     def _plan_next(self, seconds: float) -> str:
         """Set the time of the next checkpoint, from the cost of the last one. Return a text about it for the log."""
-        following = interval(self._every, stall=self._stall, write=seconds, ranks=self._ranks)
+        following = interval(self._config.checkpoint_every, stall=self._stall, write=seconds, ranks=self._ranks)
         wait = max(0.0, following.seconds - seconds)
         self._due = time.monotonic() + wait
         if wait >= self.seconds_left:

@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -38,19 +39,17 @@ class AbortChannel:
 
     def leave(self) -> None:
         """Tell the other side that this process ends because the training is over, not because it failed."""
-        self.is_over = True
-        for connection in self.connections:
-            try:
-                connection.sendall(GOODBYE)
-            except OSError:  # The other process has left already.
-                continue
+        self._tell(GOODBYE)
 
     def stop(self) -> None:
         """Tell the other side that the run stops as requested, so that every process stops."""
+        self._tell(STOPPED)
+
+    def _tell(self, word: bytes) -> None:
         self.is_over = True
         for connection in self.connections:
-            with contextlib.suppress(OSError):
-                connection.sendall(STOPPED)
+            with contextlib.suppress(OSError):  # The other process has left already.
+                connection.sendall(word)
 
 
 def listen(port: int) -> AbortChannel:
@@ -139,5 +138,5 @@ def _keep_alive(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _start(function: object, *arguments: object) -> None:
-    threading.Thread(target=function, args=arguments, daemon=True).start()  # type: ignore[arg-type]
+def _start(function: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=function, args=arguments, daemon=True).start()

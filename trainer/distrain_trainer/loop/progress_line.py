@@ -6,33 +6,17 @@ import json
 import math
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 PREFIX = "distrain-progress: "
 # The remaining time is estimated from this many of the last lines.
 LINES_OF_THROUGHPUT = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProgressLine:
-    """The fields of the line; docs/training.md explains each. None means unknown."""
-
-    step: int
-    steps: int
-    epoch: float | None
-    epochs: int | None
-    samples: int
-    images_per_second: float
-    images_per_second_mean: float
-    loss: float | None
-    eta_seconds: int
-    checkpoint: str | None
-    checkpoint_samples: int | None
-    world_size: int
-    unix_seconds: int
-
-    def text(self) -> str:
-        return PREFIX + json.dumps(asdict(self))
+def text(figures: Mapping[str, float | str | None]) -> str:
+    """Return the line. docs/training.md explains each figure. None means unknown."""
+    return PREFIX + json.dumps(figures)
 
 
 @dataclass

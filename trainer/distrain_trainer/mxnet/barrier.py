@@ -14,8 +14,8 @@ from distrain_trainer.mxnet.collectives import Collectives
 class Barrier:
     """Stop all workers after the same step, so that the servers hold the state after that step."""
 
-    def __init__(self, collectives: Collectives, store: Any, run: Run, steps: int) -> None:
-        self._collectives, self._store, self._run, self._steps = collectives, store, run, steps
+    def __init__(self, collectives: Collectives, store: Any, run: Run) -> None:
+        self._collectives, self._store, self._run = collectives, store, run
         self._seen = collectives.read_flag()
         self._step: int | None = None
         self._asked = 0
@@ -28,15 +28,15 @@ class Barrier:
         """
         if self._step is None:
             wants = bool(self._run.asked) or self._run.is_due
-            if step == self._steps or self._collectives.update_flag(raise_it=wants) != self._seen:
+            if step == self._run.steps or self._collectives.update_flag(raise_it=wants) != self._seen:
                 self._agree_on_step(step)
         is_at_barrier = step == self._step
         if is_at_barrier:
             mx.nd.waitall()
             private.barrier(self._store)  # Distributed: the servers now hold every worker's step.
-        asked = self._asked if is_at_barrier and step < self._steps else 0
-        self._run.made_step(samples, asked=asked, may_save=is_at_barrier and step < self._steps)
-        if is_at_barrier and step < self._steps:
+        asked = self._asked if is_at_barrier and step < self._run.steps else 0
+        self._run.made_step(samples, asked=asked, may_save=is_at_barrier and step < self._run.steps)
+        if is_at_barrier and step < self._run.steps:
             private.barrier(self._store)  # Distributed: worker 0 has copied the state by now.
             self._step = None
 

@@ -5,9 +5,8 @@ Each line that exists only because the training is distributed is marked `# Dist
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +15,14 @@ import mxnet as mx
 from mxnet.contrib import amp
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
-from distrain_trainer.errors import DeviceError
+from distrain_trainer.data import Batch, Dataset, evaluation_batches
+from distrain_trainer.gpus import require_gpu_of_rank
 from distrain_trainer.log import Log
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
-from distrain_trainer.loop.run import ProcessGroup, Run
+from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.steps import make_steps
 from distrain_trainer.mxnet import models
 from distrain_trainer.mxnet.private import loss_scaler_of
 from distrain_trainer.mxnet.state import GluonState
@@ -34,10 +35,7 @@ from distrain_trainer.mxnet.training import (
     make_optimizer,
     require_asked_gpus,
     saver,
-    seed_step,
 )
-from distrain_trainer.results import write_outcome
-from distrain_trainer.schedule import learning_rate
 
 
 def main(config: Config, dataset: Dataset) -> None:
@@ -59,24 +57,19 @@ def main(config: Config, dataset: Dataset) -> None:
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, GluonState(model, trainer), process_group(), log)
 
-    progress = train(config, dataset, model, trainer, run, device=device, is_half=is_half)
+    progress = train(dataset, model, trainer, run, device=device, is_half=is_half)
     run.save_end()
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
     accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
-
-    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
-        write_outcome(config.output, results, log, model="model.params", save=saver(model))
-    run.finish()
+    progress.finish(accuracy, model="model.params", save=saver(model))
     # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
 
 
 def process_group() -> ProcessGroup:
-    # Distributed: give names. Horovod's default is the name of the value's type, which may differ between ranks.
-    return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
+    return dataclasses.replace(ProcessGroup.of_horovod(hvd), broadcast=broadcast)  # Distributed
 
 
 def broadcast(value: Any) -> Any:
@@ -93,10 +86,7 @@ def choose_device() -> Any:
     gpus = mx.context.num_gpus()
     if not gpus:
         return mx.cpu()
-    if hvd.local_rank() >= gpus:
-        raise DeviceError(
-            f"workers.gpus: this worker runs {hvd.local_size()} ranks and sees {gpus} GPUs; make them equal"
-        )
+    require_gpu_of_rank(hvd.local_rank(), local_ranks=hvd.local_size(), visible=gpus)
     return mx.gpu(hvd.local_rank())  # Distributed: each rank of a machine takes a GPU of its own.
 
 
@@ -113,34 +103,18 @@ def share_start(model: Any) -> None:
     hvd.broadcast_parameters(model.collect_params(), root_rank=0)
 
 
-def train(
-    config: Config,
-    dataset: Dataset,
-    model: Any,
-    trainer: Any,
-    run: Run,
-    *,
-    device: Any,
-    is_half: bool = False,
-) -> Progress:
+def train(dataset: Dataset, model: Any, trainer: Any, run: Run, *, device: Any, is_half: bool = False) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step = make_train_step(model, trainer, device, is_half)
-    steps = count_steps(config, dataset, ranks=hvd.size(), start=run.position)
-    # Distributed: each rank trains on its own part of the samples.
-    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size(), start=run.position)
-    progress = Progress.start(config, steps, run.log, run)
-    for step in range(run.position.step, steps):
-        started = time.perf_counter()
-        batch = run.watchdog.next(batches)
-        seed_step(config, rank=hvd.rank(), samples=run.position.samples)
-        # Distributed: the learning rate grows with the number of ranks, as the global batch does.
-        trainer.set_learning_rate(learning_rate(config, step=step, ranks=hvd.size()))
+
+    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
+        mx.random.seed(seed)
+        trainer.set_learning_rate(rate)
         # Distributed: all ranks stop at the same step.
-        asked = hvd.allreduce(mx.nd.array([run.asked]), op=hvd.Max, name="asked")
-        loss = train_step(batch)
-        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
-        run.made_step(batch.global_samples, asked=int(asked.asscalar()))
-    return progress
+        largest = hvd.allreduce(mx.nd.array([asked]), op=hvd.Max, name="asked")
+        return train_step(batch), lambda: int(largest.asscalar())
+
+    return make_steps(run, dataset, make_step, mean=mean_over_ranks)
 
 
 def mean_over_ranks(loss: float) -> float:

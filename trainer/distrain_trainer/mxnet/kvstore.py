@@ -17,11 +17,13 @@ from typing import Any
 import mxnet as mx
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, count_steps, evaluation_batches, train_batches
+from distrain_trainer.data import Batch, Dataset, evaluation_batches, train_batches
 from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.run import ProcessGroup, Run
+from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.loop.run import Run
 from distrain_trainer.mxnet import models, private
 from distrain_trainer.mxnet.barrier import Barrier
 from distrain_trainer.mxnet.collectives import Collectives
@@ -36,9 +38,7 @@ from distrain_trainer.mxnet.training import (
     make_loss,
     require_asked_gpus,
     saver,
-    seed_step,
 )
-from distrain_trainer.results import write_outcome
 
 # fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
 FP16_LOSS_SCALE = 128
@@ -80,7 +80,7 @@ def main(config: Config, dataset: Dataset) -> None:
         run = Run.begin(config, dataset, state, process_group(worker, collectives), log)
         share_start(config, state, worker, loss_scale, run)
         progress = train(
-            config, dataset, model, state.trained, run, worker=worker, collectives=collectives, loss_scale=loss_scale
+            dataset, model, state.trained, run, worker=worker, collectives=collectives, loss_scale=loss_scale
         )
         take_final_weights(state.trained, worker)
         run.save_end()
@@ -93,11 +93,7 @@ def main(config: Config, dataset: Dataset) -> None:
     except StoppedError:
         channel.stop()  # Distributed: the scheduler and the servers stop as well.
         raise
-    results = progress.end(config, world_size=worker.ranks, accuracy=accuracy)
-
-    if config.output and worker.index == 0:  # Distributed: the workers' models are equal, so worker 0 writes its own.
-        write_outcome(config.output, results, log, model="model.params", save=saver(model))
-    run.finish()
+    progress.finish(accuracy, model="model.params", save=saver(model))
     # Distributed: wait, so that no worker exits with success before worker 0 has written the model.
     private.barrier(worker.store)
     channel.leave()
@@ -154,7 +150,6 @@ def share_start(config: Config, state: ServersState, worker: Worker, loss_scale:
 
 
 def train(
-    config: Config,
     dataset: Dataset,
     model: Any,
     parameters: Sequence[Any],
@@ -166,17 +161,18 @@ def train(
 ) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step = make_train_step(model, parameters, worker, loss_scale)
-    steps = count_steps(config, dataset, ranks=worker.ranks, start=run.position)
     # Distributed: each rank trains on its own part of the samples.
     parts = [
-        train_batches(config, dataset, rank=rank, ranks=worker.ranks, start=run.position) for rank in worker.own_ranks
+        train_batches(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
+        for rank in worker.own_ranks
     ]
-    progress = Progress.start(config, steps, run.log, run)
-    barrier = Barrier(collectives, worker.store, run, steps)
-    for step in range(run.position.step, steps):
+    progress = Progress.start(run)
+    barrier = Barrier(collectives, worker.store, run)
+    for step in range(run.position.step, run.steps):
         started = time.perf_counter()
         batches = [run.watchdog.next(part) for part in parts]
-        seed_step(config, rank=worker.index, samples=run.position.samples)
+        # Distributed: dropout differs between workers.
+        mx.random.seed(step_seed(run.config, rank=worker.index, samples=run.position.samples))
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
         progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, collectives))

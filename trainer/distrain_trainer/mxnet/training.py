@@ -11,9 +11,8 @@ from mxnet.contrib import amp
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch
-from distrain_trainer.gpus import require_gpus
+from distrain_trainer.gpus import require_gpus, tell_precision
 from distrain_trainer.log import Log
-from distrain_trainer.loop.randomness import step_seed
 from distrain_trainer.mxnet.models import to_model
 
 
@@ -27,21 +26,15 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
 
     Call this before the model is built, as it patches MXNet's operators.
     """
-    if config.precision == "fp32":
-        return False
-    if device.device_type != "gpu":
-        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
+    has_gpu = device.device_type == "gpu"
+    tell_precision(config, log, has_gpu=has_gpu)
+    if config.precision == "fp32" or not has_gpu:
         return False
     if config.precision == "bf16":
         log.print("trainer.precision: MXNet has no bf16 on GPUs; training in fp32. Set fp16")
         return False
     amp.init()
     return True
-
-
-def seed_step(config: Config, *, rank: int, samples: int) -> None:
-    """Seed layers such as dropout for the step that begins after `samples` samples of all ranks."""
-    mx.random.seed(step_seed(config, rank=rank, samples=samples))
 
 
 def make_optimizer(config: Config, **options: Any) -> Any:

@@ -17,17 +17,17 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, evaluation_batches
+from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError, termination_requested_within
 from distrain_trainer.log import Log
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.run import ProcessGroup, Run
+from distrain_trainer.loop.run import Run
 from distrain_trainer.pytorch.state import TorchState
-from distrain_trainer.pytorch.statistics import Statistics, without_repeats
+from distrain_trainer.pytorch.statistics import without_repeats
 from distrain_trainer.pytorch.training import (
-    MODEL_FILE,
     Computer,
-    change_weights,
+    OfRanks,
     make_deterministic,
     make_optimizer,
     require_asked_gpus,
@@ -35,7 +35,6 @@ from distrain_trainer.pytorch.training import (
     save,
     take_from_rank_0,
 )
-from distrain_trainer.results import write_outcome
 
 # Types that gloo and NCCL cannot broadcast.
 UNKNOWN_TYPES = (torch.int16, torch.uint16, torch.uint32, torch.uint64)
@@ -74,17 +73,13 @@ def main(config: Config, dataset: Dataset) -> None:
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
 
-    progress = train(config, dataset, computer, model, optimizer, scaler, run)
+    progress = train(dataset, computer, model, optimizer, scaler, run)
     run.save_end()
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     take_from_rank_0(dict(model.named_buffers()), broadcast)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    results = progress.end(config, world_size=dist.get_world_size(), accuracy=accuracy)
-
-    if config.output and dist.get_rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
-        write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
-    run.finish()
+    progress.finish(accuracy, model="model.pt", save=functools.partial(save, model))
     dist.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     dist.destroy_process_group()  # Distributed
 
@@ -134,31 +129,14 @@ def choose_computer(config: Config, log: Log) -> Computer:
     return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks)
 
 
-def train(
-    config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
-) -> Progress:
+def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     share_uncommon_tensors(model)  # Distributed
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
     # it keeps the buckets, so a resumed run computes the same bits.
-    replica = DistributedDataParallel(model, find_unused_parameters=config.deterministic)
-    train_step = make_train_step(computer, replica, optimizer, scaler)
-    return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
-
-
-def make_train_step(computer: Computer, replica: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
-    """Return the function that makes one step with a batch and returns this rank's loss, as change_weights does."""
-    statistics = Statistics(replica)
-
-    def train_step(batch: Batch) -> Any:
-        optimizer.zero_grad()
-        statistics.keep()
-        loss = computer.loss(replica, batch)
-        scaler.scale(loss).backward()  # Distributed: the replica averages the gradients over the ranks meanwhile.
-        return change_weights(optimizer, scaler, statistics, batch, loss.detach())
-
-    return train_step
+    replica = DistributedDataParallel(model, find_unused_parameters=run.config.deterministic)
+    return run_steps(dataset, computer, replica, optimizer, scaler, run, OfRanks(largest_of_ranks, mean_of_ranks))
 
 
 def share_uncommon_tensors(model: Any) -> None:

@@ -5,25 +5,25 @@ mpirun starts the ranks. Each line that exists only because the training is dist
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import horovod.torch as hvd
 import torch
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, evaluation_batches
+from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.log import Log
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
-from distrain_trainer.loop.run import ProcessGroup, Run
+from distrain_trainer.loop.run import Run
 from distrain_trainer.pytorch.state import TorchState
-from distrain_trainer.pytorch.statistics import Statistics
 from distrain_trainer.pytorch.training import (
-    MODEL_FILE,
     Computer,
-    change_weights,
+    OfRanks,
     make_deterministic,
     make_optimizer,
     require_asked_gpus,
@@ -31,7 +31,6 @@ from distrain_trainer.pytorch.training import (
     save,
     take_from_rank_0,
 )
-from distrain_trainer.results import write_outcome
 
 
 def main(config: Config, dataset: Dataset) -> None:
@@ -50,56 +49,36 @@ def main(config: Config, dataset: Dataset) -> None:
     optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
     scaler = computer.scaler()
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), ProcessGroup.of_horovod(hvd), log)
 
-    progress = train(config, dataset, computer, model, optimizer, scaler, run)
+    progress = train(dataset, computer, model, optimizer, scaler, run)
     run.save_end()
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     take_from_rank_0(dict(model.named_buffers()), broadcast)
     accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
-
-    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
-        write_outcome(config.output, results, log, model=MODEL_FILE, save=functools.partial(save, model))
-    run.finish()
+    progress.finish(accuracy, model="model.pt", save=functools.partial(save, model))
     hvd.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
 
 
-def process_group() -> ProcessGroup:
-    # Distributed: give names. Horovod's default is the name of the value's type, which may differ between ranks.
-    broadcast = functools.partial(hvd.broadcast_object, name="value")
-    return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
-
-
-def train(
-    config: Config, dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run
-) -> Progress:
+def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
     take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
-    train_step = make_train_step(computer, model, optimizer, scaler)
-    return run_steps(config, dataset, optimizer, train_step, run, largest=largest_of_ranks, mean=mean_of_ranks)
+    of_ranks = OfRanks(largest_of_ranks, mean_of_ranks, averaged)
+    return run_steps(dataset, computer, model, optimizer, scaler, run, of_ranks)
+
+
+@contextlib.contextmanager
+def averaged(optimizer: Any) -> Iterator[None]:
+    """Wait for the averages of the gradients, and make the optimizer's step in the body of the `with`."""
+    optimizer.synchronize()  # Distributed: the scaler checks the averages for infinities.
+    with optimizer.skip_synchronize():  # Distributed: the averages are there already.
+        yield
 
 
 def broadcast(tensors: dict[str, Any]) -> None:
     hvd.broadcast_parameters(tensors, root_rank=0)  # Distributed
-
-
-def make_train_step(computer: Computer, model: Any, optimizer: Any, scaler: Any) -> Callable[[Batch], Any]:
-    """Return the function that makes one step with a batch and returns this rank's loss, as change_weights does."""
-    statistics = Statistics(model)
-
-    def train_step(batch: Batch) -> Any:
-        optimizer.zero_grad()
-        statistics.keep()
-        loss = computer.loss(model, batch)
-        scaler.scale(loss).backward()
-        optimizer.synchronize()  # Distributed: wait for the averages, which the scaler checks for infinities.
-        with optimizer.skip_synchronize():  # Distributed: the averages are there already.
-            return change_weights(optimizer, scaler, statistics, batch, loss.detach())
-
-    return train_step
 
 
 def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,16 @@ from typing import Any
 import torch
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, count_steps, train_batches
-from distrain_trainer.errors import DeviceError
-from distrain_trainer.gpus import require_gpus
+from distrain_trainer.data import Batch, Dataset
+from distrain_trainer.gpus import require_gpu_of_rank, require_gpus, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import step_seed
 from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.steps import make_steps
 from distrain_trainer.processors import count_processors
 from distrain_trainer.pytorch import models
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
-from distrain_trainer.schedule import learning_rate
 
-MODEL_FILE = "model.pt"
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -43,15 +40,11 @@ class Computer:
         Raises DeviceError if there are more ranks than GPUs.
         """
         gpus = torch.cuda.device_count()
+        tell_precision(config, log, has_gpu=gpus > 0)
         if gpus == 0:
             choose_threads(local_ranks)
-            if config.precision != "fp32":
-                log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
             return cls(torch.device("cpu"), torch.float32)
-        if local_rank >= gpus:
-            raise DeviceError(
-                f"workers.gpus: this worker runs {local_ranks} ranks and sees {gpus} GPUs; make them equal"
-            )
+        require_gpu_of_rank(local_rank, local_ranks=local_ranks, visible=gpus)
         torch.cuda.set_device(local_rank)  # Distributed: each rank of a machine takes a GPU of its own.
         return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision])
 
@@ -145,39 +138,40 @@ def are_finite(optimizer: Any) -> bool:
     return math.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
 
 
-def run_steps(
-    config: Config,
-    dataset: Dataset,
-    optimizer: Any,
-    train_step: Callable[[Batch], Any],
-    run: Run,
-    *,
-    largest: Callable[[int], Callable[[], int]],
-    mean: Callable[[float], float],
-) -> Progress:
-    """Make all remaining steps. Raises DivergedError after too many bad steps, StoppedError on a request to stop.
+@dataclass(frozen=True)
+class OfRanks:
+    """What DistributedDataParallel and Horovod each do in their own way during a step.
 
-    `largest` starts a max-reduction over the ranks, and returns the function that waits for its result.
+    `largest` starts a max-reduction over the ranks, and returns the function that waits for its result. `mean` averages
+    a number. The optimizer's step is made within `averaged(optimizer)`, once the gradients are the ranks' averages.
     """
-    rank, ranks = run.group.rank, run.group.size
-    steps = count_steps(config, dataset, ranks=ranks, start=run.position)
-    # Distributed: each rank trains on its own part of the samples.
-    batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position)
-    progress = Progress.start(config, steps, run.log, run)
-    for step in range(run.position.step, steps):
-        started = time.perf_counter()
-        batch = run.watchdog.next(batches)
+
+    largest: Callable[[int], Callable[[], int]]
+    mean: Callable[[float], float]
+    averaged: Callable[[Any], AbstractContextManager[object]] = nullcontext
+
+
+def run_steps(
+    dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run, of_ranks: OfRanks
+) -> Progress:
+    """Make all remaining steps. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
+    statistics = Statistics(model)
+
+    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
         for group in optimizer.param_groups:
-            # Distributed: the learning rate grows with the number of ranks, as the global batch does.
-            group["lr"] = learning_rate(config, step=step, ranks=ranks)
-        # Distributed: dropout then differs between ranks.
-        torch.manual_seed(step_seed(config, rank=rank, samples=run.position.samples))
-        asked = largest(run.asked)  # Distributed: all ranks stop at the same step.
+            group["lr"] = rate
+        torch.manual_seed(seed)
+        largest_asked = of_ranks.largest(asked)  # Distributed: all ranks stop at the same step.
+        optimizer.zero_grad()
+        statistics.keep()
+        loss = computer.loss(model, batch)
+        scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
+        with of_ranks.averaged(optimizer):
+            loss = change_weights(optimizer, scaler, statistics, batch, loss.detach())
         # float() waits for the GPU. Without it the step would only be queued.
-        loss = float(train_step(batch))
-        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
-        run.made_step(batch.global_samples, asked=asked())
-    return progress
+        return float(loss), largest_asked
+
+    return make_steps(run, dataset, make_step, mean=of_ranks.mean)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked

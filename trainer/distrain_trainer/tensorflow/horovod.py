@@ -5,8 +5,6 @@ Each line that exists only because the training is distributed is marked `# Dist
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,13 +13,14 @@ import numpy as np
 import tensorflow as tf
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, count_steps, train_batches
+from distrain_trainer.data import Batch, Dataset
+from distrain_trainer.gpus import tell_precision
 from distrain_trainer.log import Log
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
-from distrain_trainer.loop.run import ProcessGroup, Run
-from distrain_trainer.results import write_outcome
-from distrain_trainer.schedule import learning_rate
+from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.steps import make_steps
 from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.state import KerasState
 from distrain_trainer.tensorflow.training import (
@@ -35,7 +34,6 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
-    tell_precision,
 )
 
 
@@ -49,32 +47,22 @@ def main(config: Config, dataset: Dataset) -> None:
     log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
     choose_device(local_rank=hvd.local_rank(), local_size=hvd.local_size())
     choose_precision(config)
-    tell_precision(config, log, gpus=has_gpu())
+    tell_precision(config, log, has_gpu=has_gpu())
 
     model, optimizer = build(config, dataset)
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(config, dataset, KerasState(model, optimizer), process_group(), log)
+    run = Run.begin(config, dataset, KerasState(model, optimizer), ProcessGroup.of_horovod(hvd), log)
     if not run.position.samples:  # All ranks have loaded the same checkpoint otherwise.
         share_start(model, optimizer)
 
-    progress = train(config, dataset, model, optimizer, log, run)
+    progress = train(dataset, model, optimizer, run)
     run.save_end()
     share_statistics(model)
     accuracy = evaluate(config, dataset, model) if dataset.tests else None
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    results = progress.end(config, world_size=hvd.size(), accuracy=accuracy)
-
-    if config.output and hvd.rank() == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
-        write_outcome(config.output, results, log, model="model.keras", save=model.save)
-    run.finish()
+    progress.finish(accuracy, model="model.keras", save=model.save)
     # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(tf.zeros([]), name="end")
-
-
-def process_group() -> ProcessGroup:
-    # Distributed: give names. Horovod's default is the name of the value's type, which may differ between ranks.
-    broadcast = functools.partial(hvd.broadcast_object, name="value")
-    return ProcessGroup(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
 
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
@@ -94,25 +82,18 @@ def share_start(model: Any, optimizer: Any) -> None:
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
 
-def train(config: Config, dataset: Dataset, model: Any, optimizer: Any, log: Log, run: Run) -> Progress:
+def train(dataset: Dataset, model: Any, optimizer: Any, run: Run) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    train_step = make_train_step(model, optimizer)
-    seed_step = seeder(config, model, rank=hvd.rank())
-    steps = count_steps(config, dataset, ranks=hvd.size(), start=run.position)
-    # Distributed: each rank trains on its own part of the samples.
-    batches = train_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size(), start=run.position)
-    progress = Progress.start(config, steps, log, run)
-    for step in range(run.position.step, steps):
-        started = time.perf_counter()
-        batch = run.watchdog.next(batches)
-        seed_step(run.position.samples)
-        # Distributed: the learning rate grows with the number of ranks, as the global batch does.
-        optimizer.learning_rate = learning_rate(config, step=step, ranks=hvd.size())
+    train_step, seed_layers = make_train_step(model, optimizer), seeder(model)
+
+    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
+        seed_layers(seed)
+        optimizer.learning_rate = rate
         # float() waits for the GPU. Without it the step would only be queued.
-        loss, asked = map(float, train_step(batch.images, batch.labels, batch.weights, np.float32(run.asked)))
-        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean_over_ranks)
-        run.made_step(batch.global_samples, asked=int(asked))
-    return progress
+        loss, largest = map(float, train_step(batch.images, batch.labels, batch.weights, np.float32(asked)))
+        return loss, lambda: int(largest)
+
+    return make_steps(run, dataset, make_step, mean=mean_over_ranks)
 
 
 def mean_over_ranks(loss: float) -> float:

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -25,11 +26,13 @@ from distrain_trainer.checkpoint.manifest import position_of
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps, train_batches
 from distrain_trainer.errors import FinishedError, StoppedError
+from distrain_trainer.gpus import tell_precision
 from distrain_trainer.log import Log
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.run import ProcessGroup, Run
+from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.stop_flag import StopRequest
-from distrain_trainer.results import write_outcome
 from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.barrier import ChiefBarrier, WorkerBarrier
@@ -46,7 +49,6 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
-    tell_precision,
 )
 
 # fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
@@ -99,24 +101,24 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     weights = SharedWeights(config, model, member)
     member.connect()  # Distributed: waits for every worker and server.
     weights.put()  # Distributed: all start from the chief's weights.
-    tell_precision(config, log, gpus=all(gpus for (gpus,) in member.gather()))
+    tell_precision(config, log, has_gpu=all(gpus for (gpus,) in member.gather()))
     run = resume(config, dataset, weights, member, log)
 
     # Distributed: all workers start at the position that the chief resumed from.
     member.tell_workers(f"train {json.dumps(asdict(run.position))}")
     try:
-        progress = follow(config, dataset, member, log, run)
+        progress = follow(member, run)
         run.save_end()
         accuracy = evaluate(dataset, member, run)
     except StoppedError:
         member.end_all("stop")
         raise
-    results = progress.end(config, world_size=cluster.workers, accuracy=accuracy)
 
-    if config.output:
+    def save(path: Path) -> None:
         weights.pull()  # Distributed: get the trained weights from the servers.
-        write_outcome(config.output, results, log, model="model.keras", save=model.save)
-    run.finish()
+        model.save(path)
+
+    progress.finish(accuracy, model="model.keras", save=save)
     member.end_all()  # Distributed: no process exits with success before the chief has written the model.
 
 
@@ -130,15 +132,14 @@ def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Mem
         raise
 
 
-def follow(config: Config, dataset: Dataset, member: Member, log: Log, run: Run) -> Progress:
+def follow(member: Member, run: Run) -> Progress:
     """Receive the workers' report of each step, log progress, and save checkpoints.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
-    steps = count_steps(config, dataset, ranks=member.cluster.workers, start=run.position)
-    barrier = ChiefBarrier(member, steps)
-    progress = Progress.start(config, steps, log, run)
-    for step in range(run.position.step, steps):
+    barrier = ChiefBarrier(member, run.steps)
+    progress = Progress.start(run)
+    for step in range(run.position.step, run.steps):
         reports = [StepReport(int(own), int(all_), *rest) for own, all_, *rest in barrier.next_reports()]
         loss = fmean(report.loss for report in reports)
         seconds = fmean(report.seconds for report in reports)
@@ -200,7 +201,7 @@ def train(
     """Make this worker's steps from `start` to the end of the run."""
     gradients_of, fields = make_gradients(model), model_fields(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
-    seed_step = seeder(config, model, rank=rank)
+    seed_layers = seeder(model)
     barrier = WorkerBarrier(member, weights)
     # Distributed: each worker has its own part of the samples.
     batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
@@ -210,7 +211,7 @@ def train(
         batch = next(batches)
         weights.pull()  # Distributed: other workers have changed the weights since the last step.
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
-        seed_step(samples)
+        seed_layers(step_seed(config, rank=rank, samples=samples))
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
         if step == start.step:

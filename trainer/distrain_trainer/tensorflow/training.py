@@ -10,10 +10,7 @@ import tensorflow as tf
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
-from distrain_trainer.errors import DeviceError
-from distrain_trainer.gpus import require_gpus
-from distrain_trainer.log import Log
-from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.gpus import require_gpu_of_rank, require_gpus
 from distrain_trainer.tensorflow.private import generators_of
 
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
@@ -29,10 +26,7 @@ def choose_device(*, local_rank: int, local_size: int) -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return
-    if local_rank >= len(gpus):
-        raise DeviceError(
-            f"workers.gpus: this worker runs {local_size} ranks and sees {len(gpus)} GPUs; make them equal"
-        )
+    require_gpu_of_rank(local_rank, local_ranks=local_size, visible=len(gpus))
     gpu = gpus[local_rank]  # Distributed: each rank of a machine takes a GPU of its own.
     tf.config.set_visible_devices(gpu, "GPU")
     tf.config.experimental.set_memory_growth(gpu, True)
@@ -46,12 +40,6 @@ def choose_precision(config: Config) -> None:
     """Train in the requested half precision if this process sees a GPU."""
     if config.precision != "fp32" and has_gpu():
         tf.keras.mixed_precision.set_global_policy(MIXED_PRECISION[config.precision])
-
-
-def tell_precision(config: Config, log: Log, *, gpus: bool) -> None:
-    """Log a line if the requested precision is not used."""
-    if config.precision != "fp32" and not gpus:
-        log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
 
 
 def make_deterministic() -> None:
@@ -68,17 +56,17 @@ def seed(config: Config, *, rank: int) -> None:
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 
 
-def seeder(config: Config, model: Any, *, rank: int) -> Callable[[int], None]:
-    """Return a function of `samples` that seeds layers such as dropout for the step after so many samples."""
+def seeder(model: Any) -> Callable[[int], None]:
+    """Return a function that seeds layers such as dropout, for the next step."""
     generators = [*generators_of(model), tf.random.get_global_generator()]
 
-    def seed_step(samples: int) -> None:
-        state = np.array([0, 0, step_seed(config, rank=rank, samples=samples)])
+    def seed_layers(seed: int) -> None:
+        state = np.array([0, 0, seed])
         for number, generator in enumerate(generators):
             state[1] = number  # Two equal layers would otherwise have equal dropout.
             generator.reset(state)
 
-    return seed_step
+    return seed_layers
 
 
 def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:

@@ -38,14 +38,13 @@ def begin_and_measure(*arguments: Any) -> Run:
 
 
 def make_step_and_measure(run: Run, samples: int, **named: Any) -> None:
-    is_early = run.timer.made < FIRST_SAVE
-    if run.timer.made == STEPS_BEFORE:
+    made = run.position.step - run.resumed_step
+    if made == STEPS_BEFORE:
         usual.append(mebibytes("VmHWM"))
         if run.writer is not None:
             # A real run allocates the buffer in a thread, which has long ended when the first checkpoint is due.
             run.buffer.reserve(plan(run.state.fields())[-1].end)
-    made_step(run, samples, **{**named, "may_save": not is_early})
-    run.timer.made += run.writer is None  # Only rank 0 has a writer, and counts in made_step.
+    made_step(run, samples, **{**named, "may_save": made >= FIRST_SAVE})
 
 
 def finish_and_measure(run: Run) -> None:

@@ -11,6 +11,7 @@ import horovod.tensorflow as hvd
 from distrain_trainer.config import Config
 from distrain_trainer.data import load
 from distrain_trainer.log import Log
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.run import Run
 from distrain_trainer.tensorflow import horovod as program
 from distrain_trainer.tensorflow.state import KerasState
@@ -32,9 +33,9 @@ def main() -> None:
     program.share_start(model, optimizer)
     shared_start = checksum(model.variables)
     log = Log(speaks=False)
-    run = Run.begin(config, dataset, KerasState(model, optimizer), program.process_group(), log)
+    run = Run.begin(config, dataset, KerasState(model, optimizer), ProcessGroup.of_horovod(hvd), log)
     # An epoch has 23 steps. Its last global batch has 29 samples instead of 64.
-    program.train(config, dataset, model, optimizer, log, run)
+    program.train(dataset, model, optimizer, run)
     end = checksum([*model.variables, *optimizer.variables])
     gathered = hvd.allgather_object({"own_start": own_start, "shared_start": shared_start, "end": end})
     if hvd.rank() == 0:

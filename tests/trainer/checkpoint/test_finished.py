@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from distrain_trainer.errors import CheckpointError, FinishedError, StoppedError, Termination, UnavailableError
-from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.run import Run
-from distrain_trainer.results import write_outcome
 from distrain_trainer.storage import S3Store
 from distrain_trainer.storage.body import Body
 from tests.trainer.fixtures.counter_run import begin, make_step, save_step
@@ -23,21 +20,14 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 def finish(folder: Path | str, *, steps: int = 3, **values: Any) -> None:
     """Train until `steps` steps are made, and write the outcome, as the programs do."""
     run = begin(folder, epochs=None, steps=steps, **values)
+    progress = Progress.start(run)
     while run.position.step < steps:
         save_step(run)
-    end(run)
+    progress.finish(None, model="model", save=save)
 
 
 def save(path: Path) -> None:
     path.write_bytes(b"weights")
-
-
-def end(run: Run) -> None:
-    log = Log(speaks=True)
-    results = Progress.start(run.config, run.config.steps or 0, log, run).end(run.config, world_size=1, accuracy=None)
-    if run.config.output:
-        write_outcome(run.config.output, results, log, model="model", save=save)
-    run.finish()
 
 
 def test_same_values_find_the_run_finished_and_touch_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,30 @@
+"""Define what a framework's program gives to a run to save and resume: its state as named arrays."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from distrain_trainer.checkpoint.arrays import Arrays, Fields
+
+
+class State(Protocol):
+    """The state that a framework keeps between steps, as named arrays.
+
+    The names of the model's arrays begin with `model.`. No state of random numbers is saved: each step's seed follows
+    from the run's seed and the samples seen, which are in the manifest.
+    """
+
+    def fields(self) -> Fields:
+        """Return the type and shape of each array. An optimizer may have no arrays before its first step."""
+
+    def wait(self) -> None:
+        """Wait until the last step's computations are complete."""
+
+    def copy(self, into: Arrays) -> None:
+        """Copy each array to the array of the same name in host memory."""
+
+    def load(self, arrays: Arrays) -> None:
+        """Load a saved state. The memory of `arrays` is overwritten by the next `copy`."""
+
+    def former(self, content: bytes) -> Arrays:
+        """Return the arrays of a checkpoint of format 1, which is a file in the framework's own format."""
