@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -109,7 +109,12 @@ def wrong_classes(shape, classes):
 }
 
 
-class Mpirun(Protocol):
+@dataclass(frozen=True)
+class Mpirun:
+    """Run a command in TensorFlow's image, as a number of ranks on this machine."""
+
+    digits: Path
+
     def __call__(
         self,
         *argv: str,
@@ -118,7 +123,8 @@ class Mpirun(Protocol):
         mounts: Mapping[Path, str] | None = None,
         timeout: int = 120,
     ) -> Run:
-        """Run a command as `ranks` ranks on this machine."""
+        command = [*mpirun_of(ranks)[:-1], *argv]
+        return run_in_image("tensorflow", command, self.digits, env=env, mounts=mounts, timeout=timeout)
 
 
 @dataclass(frozen=True)
@@ -189,17 +195,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def mpirun(digits: Path) -> Mpirun:
-    def run(
-        *argv: str,
-        ranks: int = 2,
-        env: Mapping[str, str] | None = None,
-        mounts: Mapping[Path, str] | None = None,
-        timeout: int = 120,
-    ) -> Run:
-        command = [*mpirun_of(ranks)[:-1], *argv]
-        return run_in_image("tensorflow", command, digits, env=env, mounts=mounts, timeout=timeout)
-
-    return run
+    return Mpirun(digits)
 
 
 def tried_by(*names: str) -> pytest.MarkDecorator:

@@ -1,11 +1,15 @@
-"""Fixtures of the checkpoints' tests: how often a holder renews its heartbeat in HEAD."""
+"""Fixtures of the checkpoints' tests: a disk that fails, and how often a holder renews its heartbeat in HEAD."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint import lease as leases
+from distrain_trainer.checkpoint import writer
+from tests.trainer.fixtures.disk import Disk
 
 
 @pytest.fixture
@@ -18,3 +22,10 @@ def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop the heartbeats of all holders, as if their processes had ended."""
     monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 3600)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
+    return Disk(tmp_path, monkeypatch)

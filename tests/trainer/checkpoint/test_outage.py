@@ -22,13 +22,6 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
-    return Disk(tmp_path, monkeypatch)
-
-
-@pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder with its own file system of 128 KiB."""
     folder = tmp_path / "disk"

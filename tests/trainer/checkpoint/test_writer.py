@@ -19,13 +19,6 @@ from tests.trainer.fixtures.counter_run import Counter, begin, make_step, save_s
 from tests.trainer.fixtures.disk import Disk, steps_until, wait_until
 
 
-@pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
-    return Disk(tmp_path, monkeypatch)
-
-
 def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
     disk.may_go_on.clear()
     run = begin(tmp_path, checkpoint_every=0.001)
