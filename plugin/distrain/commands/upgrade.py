@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from distrain import console
 from distrain.commands.change import change, chart_version, current_release, source_of
 from distrain.commands.request import Request
 from distrain.helm.program import Source
@@ -25,6 +26,9 @@ def _reusing(request: Request, current: Current) -> Source:
     options, source = request.options, request.source
     reuses = options.reuse_values or options.reset_then_reuse_values or not source.flags
     if options.reset_values or not reuses:
+        if not (options.reset_values or source.files) and current.revision.values:
+            words = f"the values that {options.name} was installed with are not used, as with `helm upgrade`"
+            console.say(f"warning: {words}; give them with -f, or add --reuse-values")
         return source
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:

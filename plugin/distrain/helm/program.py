@@ -83,7 +83,7 @@ def failure(error: str) -> DistrainError:
     if missing := NO_NAMESPACE.search(words):
         return ValuesError(f'--namespace: there is no namespace "{missing[1]}"; create it, or add --create-namespace')
     if NAME_IN_USE.search(words):
-        return NameInUseError(f"{words}; choose another name")
+        return NameInUseError(f"{words}; another install or upgrade of this release was faster: try again")
     return HelmError(words)
 
 

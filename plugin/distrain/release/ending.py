@@ -8,11 +8,11 @@ user's own rights and no hook.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import EndError
+from distrain.errors import EndError, UnreachableError
 from distrain.kube.resource import Resource
 from distrain.release.changes import named
 from distrain.workload.manifest import INSTANCE_LABEL, templates_of
@@ -23,6 +23,7 @@ SECONDS = 240.0
 SECONDS_BEYOND_GRACE = 60.0
 POLL_SECONDS = 0.5
 SECONDS_BETWEEN_REPORTS = 10.0
+STUCK = "a pod does not end, perhaps on a node that is down"
 
 
 def end(
@@ -34,15 +35,24 @@ def end(
 
     `say` receives a progress line now and then.
     """
-    uids = {resource: cluster.delete_workload(resource, namespace) for resource in resources}
+    uids = _delete(cluster, resources, namespace)
     started = reported = time.monotonic()
-    while left := _left(cluster, uids, namespace):
+    left: Mapping[Resource, kube.Workload | None] = dict.fromkeys(uids)
+    while True:
+        trouble = ""
+        try:
+            left = _left(cluster, uids, namespace)
+        except UnreachableError as error:
+            # The API server may be back in time, and the job is deleted already.
+            trouble = str(error)
+        if not left:
+            return
         now, names = time.monotonic(), listed([named(resource) for resource in left])
         seconds = max([SECONDS, *(grace + SECONDS_BEYOND_GRACE for each in left.values() for grace in _graces(each))])
         if now - started > seconds:
             raise EndError(
-                f"{release}: {names} has not ended in {seconds:g} s: a pod does not end, perhaps on a node that is "
-                f"down; see `kubectl --namespace {namespace} get pods --selector {INSTANCE_LABEL}={release}`"
+                f"{release}: {names} has not ended in {seconds:g} s: {trouble or STUCK}; see "
+                f"`kubectl --namespace {namespace} get pods --selector {INSTANCE_LABEL}={release}`"
             )
         if reported == started or now - reported > SECONDS_BETWEEN_REPORTS:
             say(f"{names}: its pods save and end")
@@ -50,13 +60,30 @@ def end(
         time.sleep(POLL_SECONDS)
 
 
-def _left(cluster: Cluster, uids: dict[Resource, str | None], namespace: str) -> dict[Resource, kube.Workload]:
+def _delete(cluster: Cluster, resources: Sequence[Resource], namespace: str) -> dict[Resource, str]:
+    """Delete the resources and return their uids; raise EndError if only some of them can be deleted."""
+    uids: dict[Resource, str] = {}
+    for resource in resources:
+        try:
+            uid = cluster.delete_workload(resource, namespace)
+        except UnreachableError as error:
+            if not uids:
+                raise
+            raise EndError(*error.messages) from error
+        if uid is not None:
+            uids[resource] = uid
+    return uids
+
+
+def _left(cluster: Cluster, uids: dict[Resource, str], namespace: str) -> dict[Resource, kube.Workload]:
     """Return the resources that still exist; a new one of the same name has another uid."""
-    found = {resource: cluster.workload(resource, namespace) for resource, uid in uids.items() if uid is not None}
+    found = {resource: cluster.workload(resource, namespace) for resource in uids}
     return {resource: each for resource, each in found.items() if each and each.metadata.uid == uids[resource]}
 
 
-def _graces(workload: kube.Workload) -> list[int]:
+def _graces(workload: kube.Workload | None) -> list[int]:
     """Return the grace periods that the workload's pod templates set, in seconds."""
+    if workload is None:
+        return []
     pods = [template.spec for template in templates_of(workload.spec) if template and template.spec]
     return [pod.termination_grace_period_seconds for pod in pods if pod.termination_grace_period_seconds is not None]

@@ -116,24 +116,36 @@ def refuse_traps(planned: Plan, before: Before) -> None:
         raise RefusedError(*_ignored(ignored, where))
     if planned.conflicts:
         raise RefusedError(*_refused_checkpoints(planned))
-    stays = not planned.replaces
-    if not before.is_there and stays and not planned.is_empty:
-        raise RefusedError(
-            f"{where}: {changes.named(before.job.resources[0])} is gone, by its ttlSecondsAfterFinished or by hand; an "
-            f"upgrade would make it again and train from the start. If you want that, `helm uninstall {where}` and "
-            "install it anew"
-        )
-    if before.end and stays and planned.changes:
-        raise RefusedError(
-            f"{where}: its job has {before.end.lower()} already, and an upgrade does not run it again. To run it with "
-            f"these values, install it under another name, or `helm uninstall {where}` first"
-        )
+    if not planned.replaces and not planned.is_empty and (ended := _ended(planned, before)):
+        raise RefusedError(f"{where}: {ended}")
+
+
+def _ended(planned: Plan, before: Before) -> str:
+    """Return that the job does not run any more, and how to run it again; an empty string if it runs or succeeded."""
+    where = planned.release
+    if not before.is_there:
+        job = changes.named(before.job.resources[0])
+        state = f"{job} is gone, by its ttlSecondsAfterFinished or by hand"
+    elif before.end == "Failed" or (before.end and planned.changes):
+        state = f"its job has {before.end.lower()} already, and an upgrade does not run it again"
+    else:
+        return ""
+    return f"{state}. `helm uninstall {where}` and install it anew, under the same name: {_again(before)}"
+
+
+def _again(before: Before) -> str:
+    if before.values.get("command"):
+        return "it runs your command again"
+    obstacle = resume.obstacle(before.values, before.values)
+    return f"it trains from the start, as {obstacle}" if obstacle else "it goes on from its last checkpoint"
 
 
 def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
     """Yield the plan as text, line by line."""
     if planned.is_empty:
         yield f"{planned.release}: nothing changes"
+        if ended := _ended(planned, before):
+            yield f"{planned.release}: {ended}"
         return
     yield f"{planned.release}: revision {planned.revision} -> {planned.revision + 1}"
     yield from (f"  value     {path}: {how}" for path, how in planned.values.items())

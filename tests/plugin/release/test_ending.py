@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import yaml
 from distrain import kube
 from distrain.apiserver.cluster import connect
 from distrain.apiserver.target import Target
-from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError
+from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError, UnreachableError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.kube.resource import Resource
@@ -68,10 +70,10 @@ class Fakes:
     def rollback(self, *_: Any) -> None:
         self.changes.append("rollback")
 
-    def run(self) -> None:
+    def run(self, ends: Sequence[Resource] = (JOB,)) -> None:
         itself: Any = self
         tools = Tools(itself, itself, Interrupts(), self.told.append, self.told.append)
-        upgrade(tools, RELEASE, Operation("abc"), Plan("run1", 3, {}, [], ends=[JOB]), followed=None)
+        upgrade(tools, RELEASE, Operation("abc"), Plan("run1", 3, {}, [], ends=ends), followed=None)
 
 
 def test_old_job_is_gone_before_helm_creates_the_new_one() -> None:
@@ -110,6 +112,56 @@ def test_signal_while_the_job_ends_has_it_made_again_once_it_is_gone(monkeypatch
 
     assert fakes.changes == ["delete run1", "rollback"]
     assert fakes.looks < 0
+
+
+def test_job_is_waited_for_while_the_api_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = Fakes(looks=4)
+    seen = fakes.workload
+
+    def away(*_: object) -> kube.Workload | None:
+        if (found := seen()) and fakes.looks in (1, 2):
+            raise UnreachableError("the API server is shutting down")
+        return found
+
+    monkeypatch.setattr(fakes, "workload", away)
+
+    fakes.run()
+
+    assert fakes.changes == ["delete run1", "upgrade"]
+
+
+@pytest.mark.parametrize(
+    ("is_away_at", "words"),
+    [
+        pytest.param(
+            "workload", r"Job run1-workers has not ended in -1 s: the API server is away; see `kubectl", id="wait"
+        ),
+        pytest.param("delete", r"^the API server is away$", id="second-delete"),
+    ],
+)
+def test_job_that_is_deleted_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch, is_away_at: str, words: str) -> None:
+    fakes = Fakes(looks=10)
+    delete = fakes.delete_workload
+    monkeypatch.setattr(ending, "SECONDS", -1)
+
+    def away(*_: object) -> kube.Workload:
+        raise UnreachableError("the API server is away")
+
+    def delete_or_away(resource: Resource, namespace: str) -> str:
+        return str(away()) if fakes.changes else delete(resource, namespace)
+
+    if is_away_at == "workload":
+        monkeypatch.setattr(fakes, "workload", away)
+    else:
+        monkeypatch.setattr(fakes, "delete_workload", delete_or_away)
+
+    with pytest.raises(EndError) as failed:
+        fakes.run([JOB, Resource("batch/v1", "Job", "run1-workers")])
+
+    assert re.search(words, failed.value.messages[0])
+    assert failed.value.messages[-1].startswith(
+        "run1: its job is deleted; once its pods are gone, `helm rollback run1 3"
+    )
 
 
 def test_job_that_does_not_end_is_reported_as_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,13 +166,13 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
         pytest.param(
             _before(mpi_job(), end="Succeeded"),
             _next(mpi_job(workers=3)),
-            "^run1: its job has succeeded already, and an upgrade does not run it again",
+            "^run1: its job has succeeded already, and an upgrade does not run it again. `helm uninstall run1`",
             id="finished",
         ),
         pytest.param(
             _before(mpi_job(), is_there=False),
             _next(mpi_job(), SERVICE_ACCOUNT),
-            f"^run1: MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand; an upgrade would make it again",
+            f"^run1: MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand. `helm uninstall run1`",
             id="deleted-by-ttl",
         ),
     ],
@@ -218,6 +218,34 @@ def _priced(lost: Training | None, before: Before, **values: Any) -> Plan:
     planned = plan("run1", before, _next(_renamed(mpi_job()), **values))
     cost = Gpus("nvidia.com/gpu", needed=8, free=8, total=16)
     return replace(planned, gpus=cost, freed=freed(planned, before, "nvidia.com/gpu"), lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_there", "words"),
+    [
+        (None, True, None),
+        ("Succeeded", True, None),
+        ("Failed", True, "its job has failed already, and an upgrade does not run it again"),
+        (None, False, f"MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("values", "then"),
+    [
+        ({"checkpoint": {"uri": "s3://runs"}}, "it goes on from its last checkpoint"),
+        ({"checkpoint": {"uri": ""}}, "it trains from the start, as no checkpoint outlives its pods"),
+        ({"command": ["a"]}, "it runs your command again"),
+    ],
+)
+def test_job_that_has_ended_is_not_left_at_nothing_changes(
+    end: str | None, is_there: bool, words: str | None, values: Object, then: str
+) -> None:
+    before = replace(_before(mpi_job(), end=end, is_there=is_there), values=values)
+
+    told = list(lines(plan("run1", before, replace(_next(mpi_job()), values=values)), before, has_trainer=True))
+
+    again = f"run1: {words}. `helm uninstall run1` and install it anew, under the same name: {then}"
+    assert told == ["run1: nothing changes", *([again] if words else [])]
 
 
 S3 = {"uri": "s3://runs", "resume": "auto"}

@@ -278,6 +278,14 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Running) -> No
     assert outcome.err.startswith("distrain: warning: run1 is of chart 0.0.9 and gets chart 0.1.0, with all that has")
 
 
+@pytest.mark.parametrize("flags", [(), ("--reuse-values",), ("--reset-values",)])
+def test_values_that_are_not_reused_are_warned_of(run: Run, running: Running, flags: tuple[str, ...]) -> None:
+    outcome = run("upgrade", "run1", "--set", "trainer.steps=900", "--dry-run", *flags)
+
+    warning = "warning: the values that run1 was installed with are not used, as with `helm upgrade`; give them with -f"
+    assert (warning in outcome.err) is (flags == ())
+
+
 def test_nobody_to_ask_needs_yes(run: Run, running: Running) -> None:
     outcome = run("rescale", "run1", "--workers", "3")
 
