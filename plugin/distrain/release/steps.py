@@ -6,11 +6,20 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
+import msgspec
 from msgspec import Struct
 
 # The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
 STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
+# The line of JSON beside each step line, docs/training.md.
+PROGRESS = re.compile(r"^distrain-progress: (\{.*\})$", re.MULTILINE)
+
+
+class _Progress(Struct):
+    step: int
+    samples: int | None = None
+    checkpoint_samples: int | None = None
 
 
 class Training(Struct, frozen=True):
@@ -32,10 +41,24 @@ class Training(Struct, frozen=True):
 def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
     """Return the last step and the last saved step, from the first log that has either."""
     for log in logs:
-        made, saved = (_last(pattern, log) for pattern in (STEP, SAVED))
+        made, saved = _last(STEP, log), _last(SAVED, log)
+        if saved is None:
+            saved = _saved_by_progress(log)
         if made is not None or saved is not None:
             return made, saved
     return None, None
+
+
+def _saved_by_progress(log: str) -> int | None:
+    """Return the step of the last checkpoint from the line of JSON, which counts samples; steps are taken as equal."""
+    found = PROGRESS.findall(log)
+    try:
+        progress = msgspec.json.decode(found[-1], type=_Progress) if found else None
+    except msgspec.DecodeError:
+        return None
+    if not (progress and progress.samples and progress.checkpoint_samples):
+        return None
+    return progress.step * progress.checkpoint_samples // progress.samples
 
 
 def _last(pattern: re.Pattern[str], log: str) -> int | None:

@@ -424,6 +424,23 @@ def test_last_step_is_read_from_the_trainers_lines() -> None:
     assert last_steps(["resumed from 3-640: step 10, 640 samples, on 3 ranks (before 2)\n"]) == (None, 10)
 
 
+@pytest.mark.parametrize(
+    ("progress", "saved"),
+    [
+        ('{"step": 1000, "samples": 64000, "checkpoint": "1-62080", "checkpoint_samples": 62080}', 970),
+        ('{"step": 1000, "samples": 63999, "checkpoint_samples": 62080}', 970),
+        ('{"step": 1000, "samples": 64000, "checkpoint": null, "checkpoint_samples": null}', None),
+        ('{"step": 1000}', None),
+        ('{"step": "x"}', None),
+        ("{", None),
+    ],
+)
+def test_last_saved_step_of_a_long_log_is_read_from_the_line_for_programs(progress: str, saved: int | None) -> None:
+    log = f"1000\timages/sec: 813.1 +/- 4.6 (jitter = 29.8)\t7.593\ndistrain-progress: {progress}\n"
+
+    assert last_steps([log]) == (1000, saved)
+
+
 def test_time_since_the_start_is_reported_in_its_largest_units() -> None:
     now = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 
