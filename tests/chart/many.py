@@ -44,11 +44,12 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod template, and the Pod Security Standard that it must keep to."""
+    """A pod template, and the Pod Security Standard that it must keep to, as a namespace's labels name it."""
 
     level: str
     spec: dict[str, Any] = field(repr=False)
     metadata: dict[str, Any] = field(repr=False, default_factory=dict)
+    version: str = "latest"
 
 
 def render_many(requests: Iterable[Request]) -> Iterator[dict[str, Rendering]]:
@@ -57,8 +58,8 @@ def render_many(requests: Iterable[Request]) -> Iterator[dict[str, Rendering]]:
         yield {helm: Rendering(**answer[helm]) for helm in BOTH if helm in answer}
 
 
-def violations(pods: Iterable[Pod]) -> Iterator[list[str]]:
-    """Yield the violations that Pod Security admission reports for each pod, in order."""
+def violations(pods: Iterable[Pod]) -> Iterator[str]:
+    """Yield for each pod, in order, the words with which Pod Security admission refuses it, empty if it does not."""
     for answer in _ask(json.dumps({"pods": [vars(pod)]}) for pod in pods):
         yield answer["pods"][0]
 

@@ -1,31 +1,105 @@
-"""PodSecurity: a namespace that enforces `restricted` refuses the containers that some operators add."""
+"""PodSecurity: the pods that a namespace refuses by the Pod Security Standard that its labels enforce.
+
+As k8s.io/pod-security-admission v0.36.2 does it. The API server's configuration can exempt pods, and enforce a level
+where no label does; no API tells so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
-from distrain import kube
+from msgspec import Struct
+from msgspec.structs import replace
+
+from distrain.admission.pod_security_baseline import BASELINE
+from distrain.admission.pod_security_check import Check, Pod
+from distrain.admission.pod_security_restricted import RESTRICTED
 from distrain.admission.refusal import Refusal
 from distrain.kube.selectors import Labels
 from distrain.verdict import Verdict
 from distrain.workload.kinds import INIT_CONTAINERS
-from distrain.workload.manifest import Job
-from distrain.workload.wording import Wording
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import Wording, listed
 
-ENFORCED = "pod-security.kubernetes.io/enforce"
+LEVEL = "pod-security.kubernetes.io/enforce"
+VERSION = f"{LEVEL}-version"
+# From the strictest level on.
+CHECKS: dict[str, Sequence[Check]] = {"restricted": (*BASELINE, *RESTRICTED), "baseline": BASELINE, "privileged": ()}
+
+
+class Standard(Struct, frozen=True):
+    """A level with the checks of Kubernetes 1.`minor`, or with the latest checks."""
+
+    level: str
+    minor: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.level}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
 
 def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each role whose operator adds such a container; `labels` are those of the namespace."""
-    for role in job.roles if labels.get(ENFORCED) == "restricted" else ():
-        added = [each.name for each in role.spec.init_containers or () if _is_unrestricted(each)]
-        if added and role.replicas:
-            words = f'violates PodSecurity "restricted": container {added[0]}'
-            step = f"{say.place(role)}: namespace {namespace} refuses container {added[0]}, which the operator adds."
-            mend = "Take a namespace that enforces baseline, or another kind of job (job.kind, job.apiVersion)."
-            yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} {mend}")
+    """Yield a refusal for each violation by the job's pods; `labels` are those of the namespace."""
+    standard = enforced(labels)
+    roles: dict[str, list[PodRole]] = {}
+    for role in job.roles:
+        if role.replicas and (words := violated(standard, _pod(role))):
+            roles.setdefault(words, []).append(role)
+    for words, refused in roles.items():
+        step = _next_step(standard, _pod(refused[0]), job)
+        yield Refusal(Verdict.IMPOSSIBLE, words, f"{listed([*map(say.place, refused)])}: namespace {namespace} {step}")
 
 
-def _is_unrestricted(container: kube.Container) -> bool:
-    """Tell whether an operator adds the container, without the security context that `restricted` demands."""
-    return container.name in INIT_CONTAINERS and not isinstance(container, kube.TemplateContainer)
+def enforced(labels: Labels) -> Standard:
+    """Return the standard that a namespace with these labels enforces."""
+    # api/helpers.go: PolicyToEvaluate, ParseLevel, ParseVersion
+    level = labels.get(LEVEL, "privileged")
+    version = re.fullmatch(r"v1\.([0-9]|[1-9][0-9]*)", labels.get(VERSION, ""))
+    return Standard(level if level in CHECKS else "restricted", int(version[1]) if version else None)
+
+
+def violated(standard: Standard, pod: Pod) -> str:
+    """Return the API server's words against the pod, empty if it admits the pod."""
+    found = filter(None, (check.judge(pod) for check in _checks(standard)))
+    details = ", ".join(found)
+    return f'violates PodSecurity "{standard}": {details}' if details else ""
+
+
+def _checks(standard: Standard) -> list[Check]:
+    """Return the newest form of each check that the standard has."""
+    # policy/registry.go: populate
+    known = [each for each in CHECKS[standard.level] if standard.minor is None or each.since <= standard.minor]
+    newest = {check.name: check for check in known}
+    replaced = {check.replaces for check in newest.values()}
+    return [check for name, check in newest.items() if name not in replaced]
+
+
+def _pod(role: PodRole) -> Pod:
+    return Pod(role.spec, role.annotations)
+
+
+def _next_step(standard: Standard, pod: Pod, job: Job) -> str:
+    admitting = next(level for level in CHECKS if not violated(Standard(level, standard.minor), pod))
+    if added := _refused_of_operator(standard, pod):
+        head = f"refuses container {listed(added)}, which the operator adds."
+        return f"{head} Take a namespace that enforces {admitting}, or another kind of job (job.kind, job.apiVersion)."
+    head = f"enforces Pod Security {standard}, which refuses these pods."
+    return f"{head} {_change(standard, pod, job)}, or take a namespace that enforces {admitting} (label {LEVEL})."
+
+
+def _refused_of_operator(standard: Standard, pod: Pod) -> list[str]:
+    """Return the names of the containers that the operator adds, if the namespace refuses them."""
+    init = pod.spec.init_containers or ()
+    own = [each for each in init if each.name not in INIT_CONTAINERS]
+    added = [each.name for each in init if each.name in INIT_CONTAINERS]
+    without = Pod(replace(pod.spec, init_containers=own), pod.annotations)
+    return added if violated(standard, without) != violated(standard, pod) else []
+
+
+def _change(standard: Standard, pod: Pod, job: Job) -> str:
+    # With podSecurity restricted the chart sets runAsNonRoot.
+    if not job.from_chart or pod.security.run_as_non_root:
+        return "Change the fields that violate it"
+    if standard.level == "restricted":
+        return "Set podSecurity: restricted"
+    return f"Set podSecurity: {standard.level} and leave out what it forbids"

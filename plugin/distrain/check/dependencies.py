@@ -64,9 +64,7 @@ def references(job: Job) -> list[ObjectName]:
 
 def _references(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
     for container in (*(spec.init_containers or ()), *(spec.containers or ())):
-        # Containers that an operator adds have no env.
-        if isinstance(container, kube.TemplateContainer):
-            yield from _of_container(container)
+        yield from _of_container(container)
     for volume in spec.volumes or ():
         if isinstance(volume, kube.TemplateVolume):
             yield from _of_volume(volume)

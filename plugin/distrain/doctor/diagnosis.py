@@ -14,7 +14,7 @@ import semver
 from msgspec import Struct, to_builtins
 
 from distrain import __version__, kube
-from distrain.admission.pod_security import ENFORCED
+from distrain.admission.pod_security import LEVEL
 from distrain.doctor import gpus, operators, rights
 from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, Finding, some
 from distrain.doctor.rights import Purpose
@@ -185,7 +185,7 @@ def _enforcing(namespaces: Sequence[kube.Named] | Unread) -> Finding:
 
 
 def _level(namespace: kube.Named) -> str:
-    return (namespace.metadata.labels or {}).get(ENFORCED, "")
+    return (namespace.metadata.labels or {}).get(LEVEL, "")
 
 
 def _rights(survey: Survey, purposes: Iterable[Purpose]) -> Iterator[Finding]:

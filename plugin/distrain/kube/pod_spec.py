@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import field
+from msgspec.structs import fields
 
 from distrain.kube.objects import Kube, Metadata, Resources
 from distrain.kube.placement import Affinity, Toleration, TopologySpreadConstraint
 from distrain.kube.quantities import Amounts
+from distrain.kube.security_context import ContainerSecurityContext, PodSecurityContext
 from distrain.kube.storage import ClaimTemplate
 
 
@@ -80,9 +82,30 @@ class Variables(Kube):
     config_map_ref: Reference | None = None
 
 
+class Target(Kube):
+    host: str | None = None
+
+
+class Handler(Kube):
+    """A probe, or a handler of a container's lifecycle."""
+
+    http_get: Target | None = None
+    tcp_socket: Target | None = None
+
+
+class Lifecycle(Kube):
+    post_start: Handler | None = None
+    pre_stop: Handler | None = None
+
+
 class TemplateContainer(Container):
     env: list[Variable] | None = None
     env_from: list[Variables] | None = None
+    security_context: ContainerSecurityContext | None = None
+    liveness_probe: Handler | None = None
+    readiness_probe: Handler | None = None
+    startup_probe: Handler | None = None
+    lifecycle: Lifecycle | None = None
 
 
 class SecretVolume(Kube):
@@ -103,11 +126,52 @@ class Ephemeral(Kube):
     volume_claim_template: ClaimTemplate | None = None
 
 
+# A volume source of which only the type is read.
+Source = dict[str, object]
+
+
 class TemplateVolume(Volume):
     secret: SecretVolume | None = None
     config_map: Reference | None = None
     projected: Projected | None = None
     ephemeral: Ephemeral | None = None
+    csi: Source | None = None
+    downward_api: Source | None = field(default=None, name="downwardAPI")
+    empty_dir: Source | None = None
+    image: Source | None = None
+    host_path: Source | None = None
+    gce_persistent_disk: Source | None = None
+    aws_elastic_block_store: Source | None = None
+    git_repo: Source | None = None
+    nfs: Source | None = None
+    iscsi: Source | None = None
+    glusterfs: Source | None = None
+    rbd: Source | None = None
+    flex_volume: Source | None = None
+    cinder: Source | None = None
+    cephfs: Source | None = None
+    flocker: Source | None = None
+    fc: Source | None = None
+    azure_file: Source | None = None
+    vsphere_volume: Source | None = None
+    quobyte: Source | None = None
+    azure_disk: Source | None = None
+    photon_persistent_disk: Source | None = None
+    portworx_volume: Source | None = None
+    scale_io: Source | None = field(default=None, name="scaleIO")
+    storageos: Source | None = None
+
+    @property
+    def sources(self) -> list[str]:
+        """Return the types of its sources, such as emptyDir. A valid volume has one."""
+        return [key for name, key in _SOURCES.items() if getattr(self, name) is not None]
+
+
+_SOURCES = {each.name: each.encode_name for each in fields(TemplateVolume) if each.name != "name"}
+
+
+class OperatingSystem(Kube):
+    name: str | None = None
 
 
 class TemplateSpec(PodSpec):
@@ -116,6 +180,11 @@ class TemplateSpec(PodSpec):
     containers: Sequence[TemplateContainer] | None = None
     init_containers: Sequence[TemplateContainer] | None = None
     volumes: Sequence[TemplateVolume] | None = None
+    security_context: PodSecurityContext | None = None
+    host_pid: bool | None = field(default=None, name="hostPID")
+    host_ipc: bool | None = field(default=None, name="hostIPC")
+    host_users: bool | None = None
+    os: OperatingSystem | None = None
     scheduling_gates: list[Gate] | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None

@@ -35,7 +35,7 @@ class Added(Struct, frozen=True):
 
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
-    init_containers: tuple[kube.Container, ...] = ()
+    init_containers: tuple[kube.TemplateContainer, ...] = ()
     port: Port | None = None
     container: str = ""
     scheduler: str | None = None
@@ -103,10 +103,10 @@ def _by_operator(version: Version, owner: PodOwner, role: str) -> Added:
     return made
 
 
-def _init_containers(version: Version, owner: PodOwner, role: str) -> Iterator[kube.Container]:
+def _init_containers(version: Version, owner: PodOwner, role: str) -> Iterator[kube.TemplateContainer]:
     added = version.init_container
     if added and role == added.role and (not added.beside or added.beside in owner.roles):
-        yield kube.Container(name=added.name, resources=kube.Resources(added.requests, limits=added.limits))
+        yield kube.TemplateContainer(name=added.name, resources=kube.Resources(added.requests, limits=added.limits))
 
 
 def _by_kubernetes(owner: PodOwner) -> Added:
@@ -132,11 +132,12 @@ def _through_stateful_set(made: Added) -> Added:
 
 
 # Pod fields that an operator drops if the Kubernetes API that it was built with lacks them, by the Kubernetes version
-# that an operator has to know. A dot leads into a map, or into each item of a list. `overhead` is not listed: the pod's
-# RuntimeClass sets it again.
+# that an operator has to know at least. A dot leads into a map, or into each item of a list. `overhead` is not listed:
+# the pod's RuntimeClass sets it again.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
 ]
+_CONTEXTS = ["securityContext", "containers.securityContext", "initContainers.securityContext"]
 FIELDS_SINCE = {
     (1, 32): ["resources"],
     (1, 17): [
@@ -144,8 +145,11 @@ FIELDS_SINCE = {
         *(f"{term}.{key}" for term in _TERMS for key in ("namespaceSelector", "matchLabelKeys", "mismatchLabelKeys")),
         *(f"topologySpreadConstraints.{key}" for key in ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy")),
         "topologySpreadConstraints.matchLabelKeys",
+        *(f"{context}.{key}" for context in _CONTEXTS for key in ("seccompProfile", "appArmorProfile")),
+        *(f"{context}.windowsOptions.hostProcess" for context in _CONTEXTS),
+        *("os", "hostUsers", "volumes.image"),
     ],
-    (1, 16): ["topologySpreadConstraints"],
+    (1, 16): ["topologySpreadConstraints", "containers.startupProbe", "initContainers.startupProbe"],
 }
 
 

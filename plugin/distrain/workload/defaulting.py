@@ -1,4 +1,4 @@
-"""Set the defaults that the API server sets in a new pod, as far as the scheduler reads them.
+"""Set the defaults that the API server sets in a new pod, as far as the scheduler or Pod Security admission reads them.
 
 kube/pod_requests.py handles requests that default to limits.
 """
@@ -20,7 +20,8 @@ LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 def stored(spec: Spec) -> Spec:
     """Return the pod spec as the API server stores it."""
-    spec = replace(spec, tolerations=[*(spec.tolerations or ()), *_tolerations(spec)])
+    tolerations, volumes = [*(spec.tolerations or ()), *_tolerations(spec)], [*map(_with_source, spec.volumes or ())]
+    spec = replace(spec, tolerations=tolerations, volumes=volumes)
     return _with_host_ports(spec) if spec.host_network else spec
 
 
@@ -36,6 +37,12 @@ def _tolerations(spec: kube.PodSpec) -> Iterator[kube.Toleration]:
 
 def _speaks_of(taint: str, toleration: kube.Toleration) -> bool:
     return toleration.key in (None, "", taint) and toleration.effect in (None, "", "NoExecute")
+
+
+def _with_source(volume: kube.Volume) -> kube.Volume:
+    # Kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Volume
+    is_empty = isinstance(volume, kube.TemplateVolume) and not volume.sources
+    return replace(volume, empty_dir={}) if is_empty else volume
 
 
 def _with_host_ports(spec: Spec) -> Spec:

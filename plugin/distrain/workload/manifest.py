@@ -59,6 +59,7 @@ class PodRole(Struct, frozen=True):
     namespace: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
+    annotations: dict[str, str] = field(default_factory=dict)
 
     def pods(self, number: int) -> str:
         """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
@@ -213,7 +214,8 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     labels = {key: value for key, value in {**_labels(template), **added.labels}.items() if key not in added.varying}
     number = 1 if replica.replicas is None else replica.replicas
     component = _labels(template).get(ROLE_LABEL, name)
-    return PodRole(name, number, spec, request, component, namespace, labels, added.varying)
+    annotations = (template and template.metadata and template.metadata.annotations) or {}
+    return PodRole(name, number, spec, request, component, namespace, labels, added.varying, annotations)
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:

@@ -51,7 +51,7 @@ def findings() -> Findings:
         if not errors:
             pods += look_at(request, answer, found)
     for (seed, _), broken in zip(pods, violations(pod for _, pod in pods), strict=True):
-        found.insecure += [f"{seed}: {violation}" for violation in broken]
+        found.insecure += [f"{seed}: {broken}"] if broken else []
     return found
 
 

@@ -180,13 +180,27 @@ def test_missing_priority_class_is_named(api: FakeApi, cluster: Cluster) -> None
     assert _check(cluster, chart_job(worker={"priorityClassName": "system-node-critical"})).verdict == "fits"
 
 
+def _restricted(job: Object) -> Object:
+    """The job, with pods that `restricted` admits."""
+    context = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    [replicas] = [value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")]
+    for replica in replicas.values():
+        spec = replica["template"]["spec"]
+        spec["securityContext"] = context
+        for container in spec["containers"]:
+            container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return job
+
+
 @pytest.mark.parametrize(
     ("job", "level", "verdict"),
     [
-        pytest.param(mpi_job(version="v1", gpus=1), "restricted", "impossible", id="kubectl-delivery"),
-        pytest.param(pytorch_job(workers=2, gpus=1, master=True), "restricted", "impossible", id="init-pytorch"),
-        pytest.param(mpi_job(version="v1", gpus=1), "baseline", "fits", id="baseline"),
-        pytest.param(mpi_job(gpus=1), "restricted", "fits", id="nothing-added"),
+        pytest.param(_restricted(mpi_job(version="v1", gpus=1)), "restricted", "impossible", id="kubectl-delivery"),
+        pytest.param(
+            _restricted(pytorch_job(workers=2, gpus=1, master=True)), "restricted", "impossible", id="init-pytorch"
+        ),
+        pytest.param(_restricted(mpi_job(version="v1", gpus=1)), "baseline", "fits", id="baseline"),
+        pytest.param(_restricted(mpi_job(gpus=1)), "restricted", "fits", id="nothing-added"),
     ],
 )
 def test_restricted_namespace_refuses_what_an_operator_adds(

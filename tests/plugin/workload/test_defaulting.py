@@ -48,3 +48,11 @@ def test_ports_on_the_pods_own_network_are_not_the_nodes() -> None:
     (container,) = _stored({"containers": containers}).containers or ()
 
     assert [port.host_port for port in container.ports or ()] == [None, 8081]
+
+
+def test_volume_without_a_source_is_an_empty_directory() -> None:
+    volumes = [{"name": "work"}, {"name": "host", "hostPath": {"path": "/"}}]
+
+    spec = stored(msgspec.convert({"volumes": volumes}, kube.TemplateSpec))
+
+    assert [volume.sources for volume in spec.volumes or ()] == [["emptyDir"], ["hostPath"]]

@@ -13,8 +13,8 @@
 //
 // Again renders a second time, which must give the same.
 //
-//	{"id": "b", "pods": [{"level": "restricted", "metadata": {...}, "spec": {...}}]}
-//	{"id": "b", "pods": [["privileged (container \"a\" must not ...)"]]}
+//	{"id": "b", "pods": [{"level": "restricted", "version": "latest", "metadata": {...}, "spec": {...}}]}
+//	{"id": "b", "pods": ["violates PodSecurity \"restricted:latest\": privileged (container \"a\" must not ...)"]}
 package main
 
 import (
@@ -40,10 +40,10 @@ type request struct {
 }
 
 type answer struct {
-	ID    string     `json:"id"`
-	Helm3 *rendered  `json:"helm3,omitempty"`
-	Helm4 *rendered  `json:"helm4,omitempty"`
-	Pods  [][]string `json:"pods,omitempty"`
+	ID    string    `json:"id"`
+	Helm3 *rendered `json:"helm3,omitempty"`
+	Helm4 *rendered `json:"helm4,omitempty"`
+	Pods  []string  `json:"pods,omitempty"`
 }
 
 // rendered is what Helm prints: the manifest, as on its standard output, or the error, as after "Error: ".

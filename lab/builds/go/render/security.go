@@ -9,8 +9,10 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
+// pod has what the labels of its namespace say in level and version.
 type pod struct {
-	Level    api.Level         `json:"level"`
+	Level    string            `json:"level"`
+	Version  string            `json:"version"`
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     corev1.PodSpec    `json:"spec"`
 }
@@ -23,16 +25,17 @@ var evaluator = func() policy.Evaluator {
 	return made
 }()
 
-// judge returns per pod what the Pod Security admission of the API server would say against it.
-func judge(pods []pod) [][]string {
-	given := make([][]string, len(pods))
+// judge returns per pod what the Pod Security admission of the API server says against it, empty if it admits the pod.
+func judge(pods []pod) []string {
+	given := make([]string, len(pods))
 	for i := range pods {
-		given[i] = []string{}
-		level := api.LevelVersion{Level: pods[i].Level, Version: api.LatestVersion()}
-		for _, result := range evaluator.EvaluatePod(level, &pods[i].Metadata, &pods[i].Spec) {
-			if !result.Allowed {
-				given[i] = append(given[i], fmt.Sprintf("%s (%s)", result.ForbiddenReason, result.ForbiddenDetail))
-			}
+		// Of a text that is wrong, the level and version that the API server takes instead are returned beside an error.
+		level, _ := api.ParseLevel(pods[i].Level)
+		version, _ := api.ParseVersion(pods[i].Version)
+		enforced := api.LevelVersion{Level: level, Version: version}
+		result := policy.AggregateCheckResults(evaluator.EvaluatePod(enforced, &pods[i].Metadata, &pods[i].Spec))
+		if !result.Allowed {
+			given[i] = fmt.Sprintf("violates PodSecurity %q: %s", enforced.String(), result.ForbiddenDetail())
 		}
 	}
 	return given
