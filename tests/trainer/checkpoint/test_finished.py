@@ -21,6 +21,7 @@ def finish(folder: Path | str, *, steps: int = 3, **values: Any) -> None:
     """Train until `steps` steps are made, and write the outcome, as the programs do."""
     run = begin(folder, epochs=None, steps=steps, **values)
     progress = Progress.start(run)
+    run.watchdog.stop()
     while run.position.step < steps:
         save_step(run)
     progress.finish(None, model="model", save=save)

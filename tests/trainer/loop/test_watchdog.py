@@ -16,7 +16,9 @@ from distrain_trainer.loop import watchdog
 from distrain_trainer.loop.beacon import Beacon
 watchdog.LEAST_SECONDS, watchdog.SECONDS_BETWEEN = 0.5, 0.05
 watchdog.SECONDS_OF_INPUT, watchdog.SECONDS_HEARD = 0.1, 0.4
+{before}
 dog = watchdog.Watchdog()
+dog.start()
 for _ in range({steps}):
     dog.made_step({seconds})
 {then}
@@ -24,8 +26,8 @@ time.sleep(1.5)
 """
 
 
-def _run(steps: int, then: str = "", seconds: float = 0.01) -> subprocess.CompletedProcess[str]:
-    program = PROGRAM.format(steps=steps, then=then, seconds=seconds)
+def _run(steps: int, then: str = "", seconds: float = 0.01, before: str = "") -> subprocess.CompletedProcess[str]:
+    program = PROGRAM.format(steps=steps, then=then, seconds=seconds, before=before)
     command = [sys.executable, "-c", program]
     environment = {"PYTHONPATH": str(REPOSITORY / "trainer")}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
@@ -33,6 +35,13 @@ def _run(steps: int, then: str = "", seconds: float = 0.01) -> subprocess.Comple
 
 def test_step_that_never_ends_ends_the_process() -> None:
     ended = _run(steps=3)
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("distrain: no step was made for 0 s: a rank hangs")
+
+
+def test_first_step_that_never_ends_ends_the_process() -> None:
+    ended = _run(steps=0, before="watchdog.FIRST_STEP_SECONDS, watchdog.LONGEST_SECONDS = 0.5, 0.1")
 
     assert ended.returncode == 1
     assert ended.stderr.startswith("distrain: no step was made for 0 s: a rank hangs")

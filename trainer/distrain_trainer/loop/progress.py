@@ -47,6 +47,8 @@ class Progress:
         speed = Speed(made + untimed_steps(run.steps - made), made)
         progress = cls(run, max(run.steps, made), speed)
         progress.throughput.start(made, run.position.samples)
+        if made < run.steps:
+            run.watchdog.start()
         return progress
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:

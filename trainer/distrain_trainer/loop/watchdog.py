@@ -25,9 +25,12 @@ TIMES_THE_MEDIAN = 10
 REMEMBERED = 100
 SECONDS_BETWEEN = 1.0
 # The limit for the first steps, and for any step that compiles or waits for input. The first steps compile, and later
-# steps with new shapes do too. TensorFlow's kernels take half an hour on a GPU for which they were not built.
+# steps with new shapes do too.
 LONGEST_SECONDS = 1800.0
 STEPS_THAT_COMPILE = 3
+# The very first step may take longer: TensorFlow's kernels are compiled for half an hour or more on a GPU for which
+# they were not built.
+FIRST_STEP_SECONDS = 3600.0
 # A rank that has waited this long for its input tells the others.
 SECONDS_OF_INPUT = 3.0
 # Datagrams come each second; a few may be lost.
@@ -44,8 +47,8 @@ COMPILERS = (
 class Watchdog:
     """End this process if no step is made for far longer than steps usually take.
 
-    The first step has no limit. While this rank or another one waits for input or compiles, a step may take up to half
-    an hour.
+    The first step may take an hour. While this rank or another one waits for input or compiles, a later step may take
+    up to half an hour.
     """
 
     def __init__(self) -> None:
@@ -65,12 +68,15 @@ class Watchdog:
         self._waits_since = float("inf")
         return batch
 
+    def start(self) -> None:
+        """Watch from now on. Called before the first step."""
+        self._last = self._excused = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
     def made_step(self, seconds: float) -> None:
         """Record a step. `seconds` is its duration, used for the first step; later ones are timed from step to step."""
         now = time.monotonic()
-        self._took.append(now - self._last if self._last else seconds)
-        if not self._last:
-            threading.Thread(target=self._watch, daemon=True).start()
+        self._took.append(now - self._last if self._steps else seconds)
         self._last = self._excused = now
         self._steps += 1
 
@@ -81,6 +87,8 @@ class Watchdog:
     @property
     def limit(self) -> float:
         """The seconds that a step may take without an excuse."""
+        if self._steps == 0:
+            return FIRST_STEP_SECONDS
         if self._steps < STEPS_THAT_COMPILE:
             return LONGEST_SECONDS
         return max(LEAST_SECONDS, TIMES_THE_MEDIAN * statistics.median(self._took))
@@ -99,7 +107,8 @@ class Watchdog:
                     self.beacon.say_busy()
             elif self.beacon is not None and now - self.beacon.last_heard < SECONDS_HEARD:
                 self._excused = now
-            for since, limit in ((self._excused, self.limit), (self._last, LONGEST_SECONDS)):
+            usual = self.limit
+            for since, limit in ((self._excused, usual), (self._last, max(usual, LONGEST_SECONDS))):
                 if now - since > limit and not self._stopped.is_set():
                     end_rank(
                         LostPeerError(f"no step was made for {limit:.0f} s: a rank hangs, or the network between ranks")
