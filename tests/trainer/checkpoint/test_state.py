@@ -60,10 +60,10 @@ def train(
 class Runs:
     """An uninterrupted run of a program, and a run that was stopped and resumed."""
 
-    def __init__(self, program: ProgramInImage, optimizer: str, folder: Path) -> None:
+    def __init__(self, program: ProgramInImage, optimizer: str, folder: Path, *more: str) -> None:
         self.program, self._folder = program, folder
-        ranks, more = (1, ("--model=counted:net",)) if program.name == ONE_WORKER else (2, ())
-        self._train = functools.partial(train, program, optimizer, ranks=ranks, more=more)
+        ranks, usual = (1, ("--model=counted:net",)) if program.name == ONE_WORKER else (2, ())
+        self._train = functools.partial(train, program, optimizer, ranks=ranks, more=(*usual, *more))
 
     @functools.cached_property
     def unbroken(self) -> Path:
@@ -119,6 +119,19 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
 
 
 def test_stopped_and_resumed_run_ends_with_the_bits_of_an_unbroken_one(runs: Runs) -> None:
+    unbroken, resumed = (saved_state.newest(each / "checkpoints") for each in (runs.unbroken, runs.resumed))
+
+    assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
+
+
+# One program per framework and loop; the other ones seed their steps by the same code.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.full if name in LIKE_OTHERS else ()) for name in PROGRAMS]
+)
+def test_numbers_that_a_model_draws_from_python_and_numpy_follow_from_the_step(
+    name: str, digits: Path, tmp_path: Path
+) -> None:
+    runs = Runs(ProgramInImage.named(name, digits), "sgd", tmp_path, "--model=drawing:net")
     unbroken, resumed = (saved_state.newest(each / "checkpoints") for each in (runs.unbroken, runs.resumed))
 
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)

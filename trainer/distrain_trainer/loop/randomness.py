@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 
 import numpy as np
 
@@ -16,9 +17,20 @@ PINNED = {
 }
 
 
-def step_seed(config: Config, *, rank: int, samples: int) -> int:
-    """Return a rank's seed, below 2**31, for the step that begins after `samples` samples of all ranks."""
-    return int(np.random.SeedSequence((config.seed, rank, samples)).generate_state(1)[0]) >> 1
+def seed_step(config: Config, *, rank: int, samples: int) -> int:
+    """Seed Python's and NumPy's generators for a rank's next step, and return the seed for the framework's.
+
+    The step begins after `samples` samples of all ranks. The seed is below 2**31.
+    """
+    seed = int(np.random.SeedSequence((config.seed, rank, samples)).generate_state(1)[0]) >> 1
+    seed_python(seed)
+    return seed
+
+
+def seed_python(seed: int) -> None:
+    """Seed the global generators of Python and NumPy, from which a user's model may draw."""
+    random.seed(seed)
+    np.random.seed(seed)
 
 
 def pin_all_reduce() -> None:

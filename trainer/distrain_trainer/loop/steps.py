@@ -8,7 +8,7 @@ from typing import Protocol
 
 from distrain_trainer.data import Batch, Dataset, train_batches
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.loop.randomness import seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.schedule import learning_rate
 
@@ -38,7 +38,7 @@ def make_steps(run: Run, dataset: Dataset, make_step: MakeStep, *, mean: Callabl
         # Distributed: the learning rate grows with the number of ranks, as the global batch does.
         rate = learning_rate(config, step=step, ranks=ranks)
         # Distributed: dropout differs between ranks.
-        seed = step_seed(config, rank=rank, samples=run.position.samples)
+        seed = seed_step(config, rank=rank, samples=run.position.samples)
         loss, asked = make_step(batch, rate=rate, seed=seed, asked=run.asked)
         progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
         run.made_step(batch.global_samples, asked=asked())

@@ -20,7 +20,7 @@ from distrain_trainer.gpus import require_gpu_of_rank
 from distrain_trainer.log import Log
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import pin_all_reduce
+from distrain_trainer.loop.randomness import pin_all_reduce, seed_python
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import make_steps
 from distrain_trainer.mxnet import models
@@ -93,6 +93,7 @@ def choose_device() -> Any:
 def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
     """Return the untrained model and its optimizer."""
     mx.random.seed(config.seed + hvd.rank())  # Distributed: dropout then differs between ranks.
+    seed_python(config.seed + hvd.rank())
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=[device])
     return model, make_optimizer(config)
 

@@ -22,7 +22,7 @@ from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.loop.randomness import seed_python, seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.mxnet import models, private
 from distrain_trainer.mxnet.barrier import Barrier
@@ -108,6 +108,7 @@ def build(config: Config, dataset: Dataset, worker: Worker) -> Any:
     """Return the untrained model."""
     # Distributed: one seed for all workers, so that every worker initializes the same weights.
     mx.random.seed(config.seed)
+    seed_python(config.seed)
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=worker.devices)
     mx.random.seed(config.seed + worker.index)  # Distributed: dropout then differs between ranks.
     return model
@@ -172,7 +173,7 @@ def train(
         started = time.perf_counter()
         batches = [run.watchdog.next(part) for part in parts]
         # Distributed: dropout differs between workers.
-        mx.random.seed(step_seed(run.config, rank=worker.index, samples=run.position.samples))
+        mx.random.seed(seed_step(run.config, rank=worker.index, samples=run.position.samples))
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
         progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, collectives))

@@ -17,6 +17,7 @@ from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.randomness import seed_python
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import make_steps
 from distrain_trainer.processors import count_processors
@@ -51,6 +52,7 @@ class Computer:
     def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
         """Return the untrained model."""
         torch.manual_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
+        seed_python(config.seed + rank)
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
         return model.to(self.device)
 

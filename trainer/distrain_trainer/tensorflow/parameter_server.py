@@ -30,7 +30,7 @@ from distrain_trainer.gpus import tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import step_seed
+from distrain_trainer.loop.randomness import seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.stop_flag import StopRequest
 from distrain_trainer.schedule import learning_rate
@@ -211,7 +211,7 @@ def train(
         batch = next(batches)
         weights.pull()  # Distributed: other workers have changed the weights since the last step.
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
-        seed_layers(step_seed(config, rank=rank, samples=samples))
+        seed_layers(seed_step(config, rank=rank, samples=samples))
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
         if step == start.step:
