@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
-        if config.deterministic:
+        if config.deterministic or is_users(config.model):
             # Otherwise PyTorch warns on every rank that find_unused_parameters costs time.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from distrain_trainer.errors import ArgumentError
-from distrain_trainer.models.user import build, find, is_users, require_logits
+from distrain_trainer.models.user import build, find, is_users, require_logits, require_used
 
 Write = Callable[[str], None]
 
@@ -127,3 +127,12 @@ def test_model_that_cannot_take_an_image_is_refused() -> None:
     message = r"the model of nets:small, given an image of 8x8x1, failed: ValueError: shapes do not match; correct it"
     with pytest.raises(ArgumentError, match=message):
         require_logits("nets:small", shape=(8, 8, 1), classes=10, forward=forward)
+
+
+def test_parameter_that_is_not_used_is_named() -> None:
+    require_used("nets:small", ["a.weight", "b.weight"], {"b.weight", "a.weight"})
+
+    with pytest.raises(
+        ArgumentError, match=r"the forward pass of nets:small does not use its parameter b\.weight, and"
+    ):
+        require_used("nets:small", ["a.weight", "b.weight"], {"a.weight"})

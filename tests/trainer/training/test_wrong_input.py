@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from lab.datasets.digits import write_idx
-from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS, ProgramInImage, Run, assert_refused, tried_by
+from tests.trainer.conftest import (
+    DIGITS_IN_IMAGE,
+    SCRIPTS,
+    USER_MODELS,
+    USER_MODELS_FOLDER,
+    ProgramInImage,
+    Run,
+    assert_refused,
+    tried_by,
+)
 
 EPOCH = ("--epochs", "1", "--batch-size", "32")
 DIGITS = (*EPOCH, "--data", DIGITS_IN_IMAGE)
@@ -122,6 +131,29 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
     assert_refused(
         run, r"trainer\.model: the model of small:wrong_classes gives \(1, 11\) for one image, and the data has 10 "
     )
+
+
+def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImage) -> None:
+    run = with_model(program, USER_MODELS_FOLDER, "unused:net")
+
+    if program.program.framework == "mxnet":
+        assert_refused(
+            run, r"trainer\.model: the forward pass of unused:net does not use its parameter unused\.weight, "
+        )
+    else:
+        assert run.returncode == 0, run.stderr
+        assert "find_unused_parameters" not in run.stderr
+
+
+@pytest.mark.parametrize("program", ["pytorch-ddp"], indirect=True)
+def test_reentrant_checkpointing_in_the_users_model(program: ProgramInImage) -> None:
+    run = with_model(program, USER_MODELS_FOLDER, "reentrant:net")
+
+    # PyTorch warns before, so the line is not the first one.
+    assert run.returncode == 1  # torchrun exits with 1 whatever the rank's code.
+    lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
+    assert len(lines) == 1
+    assert lines[0].startswith("distrain: trainer.model: a step computes a parameter's gradient twice, ")
 
 
 @EACH_FRAMEWORK

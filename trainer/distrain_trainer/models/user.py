@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -80,6 +80,16 @@ def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[
             f"trainer.model: the model of {name} gives {output} for one image, and the data has {classes} classes; "
             f"end it with a logit per class, (1, {classes})"
         )
+
+
+def require_used(name: str, parameters: Iterable[str], used: Container[str]) -> None:
+    """Raise ArgumentError if the model's output depends on some of its parameters only."""
+    for parameter in parameters:
+        if parameter not in used:
+            raise ArgumentError(
+                f"trainer.model: the forward pass of {name} does not use its parameter {parameter}, and MXNet trains "
+                "only models that use all; use it, or leave it out of the model"
+            )
 
 
 @contextmanager

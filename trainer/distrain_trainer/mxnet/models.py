@@ -11,6 +11,7 @@ from mxnet.gluon.model_zoo import vision
 
 from distrain_trainer.models import MODELS, user
 from distrain_trainer.models.description import Convolution, Dense, Dropout, Flatten, Layer, MaxPooling, Model, Shape
+from distrain_trainer.mxnet import private
 
 
 def build(name: str, *, shape: Shape, classes: int, devices: Sequence[Any] = ()) -> Any:
@@ -36,6 +37,9 @@ def _users(name: str, shape: Shape, classes: int) -> Any:
         return tuple(shape_of_one)
 
     user.require_logits(name, shape=shape, classes=classes, forward=output_shape)
+    used = set(model(mx.sym.var("data")).list_inputs())
+    by_path = private.parameters_by_path(model)
+    user.require_used(name, by_path, {path for path, each in by_path.items() if each.name in used})
     return model
 
 

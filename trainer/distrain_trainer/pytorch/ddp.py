@@ -18,11 +18,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
-from distrain_trainer.errors import SECONDS_FOR_RANK_0, LostPeerError, termination_requested_within
+from distrain_trainer.errors import SECONDS_FOR_RANK_0, ArgumentError, LostPeerError, termination_requested_within
 from distrain_trainer.log import Log
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
+from distrain_trainer.models.user import is_users
 from distrain_trainer.pytorch.state import TorchState
 from distrain_trainer.pytorch.statistics import without_repeats
 from distrain_trainer.pytorch.training import (
@@ -56,6 +57,20 @@ def lost_ranks_named() -> Iterator[None]:
         if "TORCHELASTIC_RUN_ID" in os.environ:
             termination_requested_within(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
+
+
+@contextlib.contextmanager
+def gradient_computed_twice_named() -> Iterator[None]:
+    """Turn DistributedDataParallel's refusal of reentrant checkpointing into ArgumentError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "mark a variable ready only once" not in str(error):
+            raise
+        raise ArgumentError(
+            "trainer.model: a step computes a parameter's gradient twice, which DistributedDataParallel refuses; "
+            "call torch.utils.checkpoint with use_reentrant=False, or use no parameter outside of forward"
+        ) from None
 
 
 @lost_ranks_named()  # Distributed
@@ -134,9 +149,13 @@ def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scal
     share_uncommon_tensors(model)  # Distributed
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
-    # it keeps the buckets, so a resumed run computes the same bits.
-    replica = DistributedDataParallel(model, find_unused_parameters=run.config.deterministic)
-    return run_steps(dataset, computer, replica, optimizer, scaler, run, OfRanks(largest_of_ranks, mean_of_ranks))
+    # it keeps the buckets, so a resumed run computes the same bits. Without, it waits for the gradient of every
+    # parameter, and a user's forward pass may leave out some.
+    finds_unused = run.config.deterministic or is_users(run.config.model)
+    replica = DistributedDataParallel(model, find_unused_parameters=finds_unused)
+    of_ranks = OfRanks(largest_of_ranks, mean_of_ranks)
+    with gradient_computed_twice_named():
+        return run_steps(dataset, computer, replica, optimizer, scaler, run, of_ranks)
 
 
 def share_uncommon_tensors(model: Any) -> None:
