@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from distrain_trainer.checkpoint.arrays import Fields
+from distrain_trainer.checkpoint.arrays import Field, Fields
 from distrain_trainer.data.position import Position
 from distrain_trainer.data.sampler import Segment
 from distrain_trainer.results import LoggedStep
@@ -25,6 +25,8 @@ class NewerError(ValueError):
 # Upper limit of the numbers in a manifest: no file is larger, and some file systems refuse larger offsets.
 LARGEST = 2**43
 Shapes = Mapping[str, list[int]]
+# Prefixes of the arrays that may differ between a checkpoint and the run that loads it.
+NOT_COMPARED = ("scaler.", "group.")
 
 
 @dataclass(frozen=True)
@@ -131,17 +133,34 @@ def difference(there: Subject, here: Subject) -> str | None:
     return None
 
 
-def type_difference(there: Fields, here: Fields) -> str | None:
-    """Return the first array of the model or optimizer whose type in a checkpoint differs, as text, or None.
+def state_difference(there: Fields, here: Fields, later: Fields) -> str | None:
+    """Return the first difference between a checkpoint's arrays and this run's, as text, or None if all can be loaded.
 
-    Only arrays on both sides are compared, as an optimizer may have no state before its first step. The loss scaler is
-    not compared, as it depends on trainer.precision.
+    `here` are the arrays at the start, `later` those that the optimizer adds for each weight at its first step. A
+    checkpoint holds all that are added for a weight, or none. The loss scaler and the optimizer's constants are not
+    compared: the former depends on trainer.precision, the latter may be more in a newer framework.
     """
-    for name in sorted({*there} & {*here}):
-        is_compared = name.startswith(("model.", "optimizer."))
-        if is_compared and there[name].dtype != here[name].dtype:
-            return f"trainer.model: {name} is {there[name].type_name} there and {here[name].type_name} here"
+    stepped = {_weight_of(name) for name in there if name in later}
+    expected = {**here, **{name: field for name, field in later.items() if _weight_of(name) in stepped}}
+    for name in sorted({*there, *expected}):
+        theirs, ours = there.get(name), expected.get(name)
+        if theirs != ours and not name.startswith(NOT_COMPARED):
+            value = "trainer.model" if theirs and ours else "strategy or trainer.model"
+            return f"{value}: {name} is {_described(theirs, ours)} there and {_described(ours, theirs)} here"
     return None
+
+
+def _weight_of(name: str) -> str:
+    """Return an array's name without its last part, for example `optimizer.bias` of `optimizer.bias.step`."""
+    return name.rpartition(".")[0]
+
+
+def _described(field: Field | None, other: Field | None) -> str:
+    """Return an array's type, and its shape if only the shape differs from the other array's."""
+    if field is None:
+        return "missing"
+    has_same_type = other is not None and other.dtype == field.dtype
+    return f"{field.type_name}{list(field.shape)}" if has_same_type else field.type_name
 
 
 def _text(shape: list[int] | None) -> str:

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Fields, aligned, parse, shapes
 from distrain_trainer.checkpoint.files import MANIFEST, Checkpoint, fields_of, names, of_another, place
-from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, Subject, difference, type_difference
+from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, Subject, difference, state_difference
 from distrain_trainer.errors import CheckpointError, MissingError
 from distrain_trainer.storage import Store
 
@@ -23,10 +23,14 @@ class DamagedCheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Trained:
-    """What the run trains. `former` decodes the file of a checkpoint of format 1."""
+    """What the run trains, and its arrays: at the start, and those that the optimizer adds at its first step.
+
+    `former` decodes the file of a checkpoint of format 1.
+    """
 
     subject: Subject
     fields: Fields
+    later: Fields
     former: Callable[[bytes], Arrays]
 
 
@@ -84,7 +88,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoin
             _require_none(difference(found.manifest.subject, trained.subject), store, name)
         else:
             found = _read_parts(store, found, buffer)
-        _require_none(type_difference(fields_of(found.parts), trained.fields), store, name)
+        _require_none(state_difference(fields_of(found.parts), trained.fields, trained.later), store, name)
         return found
     except NewerError:
         raise

@@ -102,7 +102,7 @@ class Run:
         newest, since = lease.head.checkpoint, lease.head.since
         if newest is None:
             return None
-        trained = reader.Trained(self.subject, self.state.fields(), self.state.former)
+        trained = reader.Trained(self.subject, self.state.fields(), self.state.later_fields(), self.state.former)
         return reader.newest_good(store, self.buffer, trained, newest=newest, first_generation=since, say=say)
 
     def _resume(self, found: files.Checkpoint | str | None) -> None:

@@ -17,6 +17,12 @@ class State(Protocol):
     def fields(self) -> Fields:
         """Return the type and shape of each array. An optimizer may have no arrays before its first step."""
 
+    def later_fields(self) -> Fields:
+        """Return the type and shape of each array that the optimizer adds for a weight at its first step.
+
+        Its name is the weight's, with `optimizer.` before and a part after it.
+        """
+
     def wait(self) -> None:
         """Wait until the last step's computations are complete."""
 
@@ -24,7 +30,7 @@ class State(Protocol):
         """Copy each array to the array of the same name in host memory."""
 
     def load(self, arrays: Arrays) -> None:
-        """Load a saved state. The memory of `arrays` is overwritten by the next `copy`."""
+        """Load a saved state, whose arrays are those of this one. The next `copy` overwrites their memory."""
 
     def former(self, content: bytes) -> Arrays:
         """Return the arrays of a checkpoint of format 1, which is a file in the framework's own format."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields, subset
 from distrain_trainer.mxnet import private
-from distrain_trainer.mxnet.server_optimizer import Keys
+from distrain_trainer.mxnet.server_optimizer import STATES, Keys
 
 
 class GluonState:
@@ -26,6 +26,14 @@ class GluonState:
     def fields(self) -> Fields:
         fields = {name: field_of(name, array) for name, array in self._arrays().items()}
         return fields | {name: field_of(name, np.array(number)) for name, number in self._numbers().items()}
+
+    def later_fields(self) -> Fields:
+        states = STATES[type(self._trainer.optimizer).__name__.lower()]
+        return {
+            f"optimizer.{name}.{number}": field_of(name, parameter)
+            for name, parameter in self._parameters.items()
+            for number in range(states if parameter.grad_req != "null" else 0)
+        }
 
     def wait(self) -> None:
         mx.nd.waitall()
@@ -126,6 +134,8 @@ def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, s
         elif kind == "model":
             name = path.replace("-", ".")
         found[name] = array.asnumpy()
+    if "updates" in found:  # Today it is a number. Format 1 held it in an array.
+        found["updates"] = found["updates"].reshape(())
     return found
 
 
@@ -150,6 +160,9 @@ class ServersState:
             for number in range(self.keys.states):
                 fields[f"optimizer.{name}.{number}"] = field_of(name, parameter)
         return fields
+
+    def later_fields(self) -> Fields:
+        return {}
 
     def wait(self) -> None:
         mx.nd.waitall()

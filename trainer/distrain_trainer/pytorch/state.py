@@ -30,6 +30,16 @@ class TorchState:
     def fields(self) -> Fields:
         return {name: field_of(name, tensor) for name, tensor in self._tensors().items()}
 
+    def later_fields(self) -> Fields:
+        is_adam = isinstance(self._optimizer, torch.optim.Adam)
+        like_weight = ("exp_avg", "exp_avg_sq") if is_adam else ("momentum_buffer",)
+        fields: dict[str, Field] = {}
+        for name, parameter in self._model.named_parameters():
+            fields |= {f"optimizer.{name}.{slot}": field_of(name, parameter) for slot in like_weight}
+            if is_adam:
+                fields[f"optimizer.{name}.step"] = Field("F32", ())
+        return fields
+
     def wait(self) -> None:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()

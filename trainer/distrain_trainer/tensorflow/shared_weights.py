@@ -90,6 +90,9 @@ class SharedWeights:
     def fields(self) -> Fields:
         return {name: field_of(name, variable) for name, variable in self._kept.items()}
 
+    def later_fields(self) -> Fields:
+        return {}
+
     def wait(self) -> None:
         """Do nothing: the chief computes no step."""
 

@@ -13,6 +13,9 @@ import tensorflow as tf
 from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields
 from distrain_trainer.tensorflow.private import loss_scale_of, to_host
 
+# The loss scaler's names in checkpoint format 1, and today's.
+FORMER_SCALE = {"scale": "scaler.scale", "scale-steps": "scaler.scale-steps"}
+
 
 class KerasState:
     """The variables of a model and of its optimizer."""
@@ -20,19 +23,22 @@ class KerasState:
     def __init__(self, model: Any, optimizer: Any) -> None:
         self._model = model
         rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
-        self._variables = named("model", model.variables) | named("optimizer", [*optimizer.variables, rate])
+        self._rate = named("optimizer", [rate])
+        self._variables = named("model", model.variables) | named("optimizer", optimizer.variables) | self._rate
         numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
             # LossScaleOptimizer.variables lists only those of the inner optimizer.
             scale = {"scale": loss_scale_of(optimizer), "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
-            numbered |= scale
-        self._former = former_names(numbered, self._variables)
+        self._former = FORMER_SCALE | former_names(numbered, self._variables)
 
     def fields(self) -> Fields:
         fields = {name: field_of(name, variable) for name, variable in self._variables.items()}
         return fields | model_fields(self._model)  # A step may have added variables to the model.
+
+    def later_fields(self) -> Fields:
+        return {}  # `build` has made the optimizer's variables.
 
     def wait(self) -> None:
         """Do nothing: the loss has been read, so the step is complete."""
@@ -43,14 +49,17 @@ class KerasState:
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():
-            # A checkpoint of an fp16 run has a loss scale, which other precisions do not need.
+            # A checkpoint of an fp16 run has a loss scale, which other precisions do not need. It has no other arrays
+            # than this run: any difference is refused before.
             if name in self._variables:
                 variable = self._variables[name]
                 # Copy, as a variable may keep the memory of the given array.
                 variable.assign(to_variable(array.copy(), variable.dtype.base_dtype))
 
     def former(self, content: bytes) -> Arrays:
-        return read_former(content, self._former)
+        # Format 1 did not hold the learning rate, which each step sets.
+        rate = {name: to_host(variable) for name, variable in self._rate.items()}
+        return {**rate, **read_former(content, self._former)}
 
 
 def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
