@@ -114,8 +114,9 @@ class Request:
         def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
             from distrain.derive.measured import measured
 
-            job, cluster = render(), self.cluster
+            job = render()
             try:
+                cluster = self.cluster
                 namespace = cluster.target.namespace
                 return measured(cluster.nodes(), cluster.over_pods, namespace, job, gpu_resource, running)
             except UnreachableError as error:
