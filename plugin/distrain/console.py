@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from distrain.errors import UnwrittenError, unwritten
+from distrain.redact import redact
 
 # kubelet reads a container's termination message from this file.
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -60,7 +61,7 @@ def say(line: str) -> None:
         # print(file=None) would print to stdout.
         return
     try:
-        print(f"distrain: {line}", file=sys.stderr, flush=True)
+        print(f"distrain: {redact(line)}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # stderr is closed or full; the command goes on without the line.
         return

@@ -5,6 +5,8 @@ A message names the value's path or the object, then the finding, then the next 
 
 from __future__ import annotations
 
+from distrain.redact import redact
+
 TYPE_CHECKING = False  # as in cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +18,8 @@ class DistrainError(Exception):
     exit_code = 1
 
     def __init__(self, *messages: str) -> None:
-        super().__init__("\n".join(messages))
-        self.messages: Sequence[str] = messages
+        self.messages: Sequence[str] = [*map(redact, messages)]
+        super().__init__("\n".join(self.messages))
 
 
 class ValuesError(DistrainError):

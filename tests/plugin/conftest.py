@@ -59,6 +59,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda seconds: None)
+    monkeypatch.setattr("distrain.redact._known", set())
     monkeypatch.setenv("HOME", str(tmp_path))
 
 

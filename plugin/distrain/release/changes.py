@@ -13,6 +13,7 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
+from distrain import redact
 from distrain.kube.resource import Resource
 from distrain.kube.yaml_loader import LOADER
 from distrain.workload.kinds import KUBEFLOW, PLAIN, VERSIONS
@@ -37,8 +38,8 @@ METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
 # The chart's values behind a pod template's labels and annotations, to name in messages.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
-# Values that may be secret or long: only their names are shown, never their content.
-SECRETIVE = ("env", "command", "s3", "trainer.extraArgs", "workers.podSpec", "launcher.podSpec")
+# Values that may be long, or secret in parts: only their names are shown, never their content.
+SECRETIVE = ("s3", "workers.podSpec", "launcher.podSpec")
 SHOWN = 60
 # The chart renders these values as numbers, but --set passes a fraction as a string.
 NUMBERS = re.compile(r"trainer\.learningRate|data\.maxBadShare|(workers|launcher|servers|scheduler)\.cpu")
@@ -178,6 +179,8 @@ def _shown(path: str, value: Any) -> str | None:
     if isinstance(value, Mapping | list) or any(f"{path}.".startswith(f"{start}.") for start in SECRETIVE):
         return None
     if path.startswith("spec.") and isinstance(value, str) and not TEMPLATE_METADATA.search(path):
+        return None
+    if redact.shown(path, value) != value:
         return None
     text = "unset" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= SHOWN and "\n" not in text else None

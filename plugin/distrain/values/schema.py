@@ -17,6 +17,7 @@ from jsonschema import ValidationError
 from jsonschema.validators import Draft202012Validator, validator_for
 from msgspec import Struct
 
+from distrain import redact
 from distrain.errors import ValuesError
 
 Schema = Mapping[str, Any]
@@ -90,13 +91,13 @@ def _messages(fault: Fault, schema: Schema) -> Iterator[str]:
         missing = [_join(fault.path, key) for key in fault.limit if key not in fault.found]
         yield from (f"{path}: is missing, or null took its default away; give it a value" for path in missing)
     elif fault.in_name:
-        yield f"{fault.path}: {_shown(fault.found)} is no name that may stand here; {_renamed(fault.entry)}"
+        yield f"{fault.path}: {_found(fault)} is no name that may stand here; {_renamed(fault.entry)}"
     else:
         yield f"{fault.path or 'values'}: {_finding(fault)}"
 
 
 def _finding(fault: Fault) -> str:
-    found, limit = _shown(fault.found), fault.limit
+    found, limit = _found(fault), fault.limit
     match fault.rule:
         case "type":
             return _wrong_type(fault)
@@ -114,7 +115,7 @@ def _finding(fault: Fault) -> str:
 def _wrong_type(fault: Fault) -> str:
     needed = [fault.limit] if isinstance(fault.limit, str) else fault.limit
     names = " or ".join(TYPES[name] for name in needed)
-    return f"found {NOUNS.get(type(fault.found), '')}{_shown(fault.found)}; it needs {names}{_retype(fault, needed)}"
+    return f"found {NOUNS.get(type(fault.found), '')}{_found(fault)}; it needs {names}{_retype(fault, needed)}"
 
 
 def _retype(fault: Fault, needed: Iterable[str]) -> str:
@@ -182,6 +183,10 @@ def _example(entry: Schema, found: str = "") -> str | None:
     close = get_close_matches(found, [example for example in examples if isinstance(example, str)], n=1)
     chosen = close[0] if close else examples[-1]
     return _shown(chosen) if chosen else None
+
+
+def _found(fault: Fault) -> str:
+    return _shown(redact.shown(fault.path, fault.found))
 
 
 def _shown(value: object) -> str:

@@ -214,6 +214,29 @@ def test_values_that_may_be_secret_or_long_are_not_shown() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "path", ["global.apiToken", "global.db.PASSWORD", "x-clientSecret", "podAnnotations.example.com/key"]
+)
+def test_value_under_a_telling_name_is_not_shown(path: str) -> None:
+    assert changes.of_values(_at(path, "old"), _at(path, "new")) == {path: "changed"}
+
+
+def test_login_in_a_url_is_not_shown() -> None:
+    uri = "https://me:pass@host/x"
+
+    assert changes.of_values({"global": {"uri": uri}}, {"global": {"uri": "x"}}) == {"global.uri": "changed"}
+
+
+def _at(path: str, value: str) -> dict[str, Any]:
+    """Return values with one value, below two names at most."""
+    first, _, rest = path.partition(".")
+    if first != "global":
+        return {first: {rest: value} if rest else value}
+    for name in reversed(path.split(".")[1:]):
+        value = {name: value}  # type: ignore[assignment]
+    return {first: value}
+
+
 def _priced(lost: Training | None, before: Before, **values: Any) -> Plan:
     planned = plan("run1", before, _next(_renamed(mpi_job()), **values))
     cost = Gpus("nvidia.com/gpu", needed=8, free=8, total=16)

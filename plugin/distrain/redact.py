@@ -1,0 +1,47 @@
+"""Keep secrets out of messages: known ones wherever they stand, logins in URLs, and values under telling names."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False  # as in cli.py
+if TYPE_CHECKING:
+    from typing import Any
+
+HIDDEN = "[hidden]"
+# User and password of a URL like https://USER:PASSWORD@HOST.
+LOGIN = re.compile(r"://[^\s\"'`]*@")
+# Parts of the chart's values, by their paths, that may be secrets whatever their names are.
+PLACES = re.compile(r"(env|envFrom|command|trainer\.extraArgs)\b")
+NAMES = re.compile(r"token|passw|secret(?!Name)|credential|key", re.IGNORECASE)
+# A shorter secret could be a part of any word.
+SHORTEST = 8
+_known: set[str] = set()
+
+
+def remember(secret: str) -> None:
+    """Leave a secret out of all later messages: a server, a proxy or Helm may repeat what it was sent."""
+    if len(secret) >= SHORTEST:
+        _known.add(secret)
+
+
+def redact(message: str) -> str:
+    """Return a message without known secrets and without logins in URLs."""
+    # Longest first: one secret may be a part of another.
+    for secret in sorted(_known, key=len, reverse=True):
+        message = message.replace(secret, HIDDEN)
+    return LOGIN.sub(f"://{HIDDEN}@", message)
+
+
+def is_secret(path: str) -> bool:
+    """Tell whether the value at a path may be a secret."""
+    return bool(PLACES.match(path) or NAMES.search(path))
+
+
+def shown(path: str, value: Any) -> Any:
+    """Return a value without its secrets; only the names in a block remain."""
+    if isinstance(value, dict):
+        return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [shown(path, each) for each in value]
+    return HIDDEN if value is not None and is_secret(path) else redact(value) if isinstance(value, str) else value

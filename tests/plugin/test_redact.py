@@ -1,0 +1,52 @@
+"""What is left out of messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from distrain import redact
+from distrain.errors import UnreachableError
+
+
+def test_known_secret_is_left_out_of_every_error() -> None:
+    redact.remember("geheim7f3a")
+
+    assert str(UnreachableError("the server says geheim7f3a")) == "the server says [hidden]"
+
+
+def test_short_text_is_no_secret() -> None:
+    redact.remember("admin")
+
+    assert redact.redact("the user admin") == "the user admin"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://me:pass@host:1/x", "https://[hidden]@host:1/x"),
+        ('"http://me:p/a@s@host"', '"http://[hidden]@host"'),
+        ("https://host/x and me@host", "https://host/x and me@host"),
+    ],
+)
+def test_login_is_left_out_of_a_url(text: str, expected: str) -> None:
+    assert redact.redact(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        pytest.param("global.apiToken", "x", "[hidden]", id="name"),
+        pytest.param(
+            "global", {"db": {"PASSWORD": "x", "host": "h"}}, {"db": {"PASSWORD": "[hidden]", "host": "h"}}, id="block"
+        ),
+        pytest.param("x-list", [{"clientSecret": "x"}], [{"clientSecret": "[hidden]"}], id="list"),
+        pytest.param("env[0].value", "x", "[hidden]", id="environment"),
+        pytest.param("command[2]", "x", "[hidden]", id="command"),
+        pytest.param("data.uri", "https://me:x@host", "https://[hidden]@host", id="url"),
+        pytest.param("s3.secretName", "keys", "keys", id="name-of-a-secret"),
+        pytest.param("workers.replicas", 2, 2, id="number"),
+        pytest.param("global.token", None, None, id="null"),
+    ],
+)
+def test_value_under_a_telling_name_is_hidden(path: str, value: object, expected: object) -> None:
+    assert redact.shown(path, value) == expected
