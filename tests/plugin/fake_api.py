@@ -8,6 +8,7 @@ import json
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ class FakeApi:
     The user is `jane`, who has all rights except `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log"; "
     everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
     by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
-    instead of the answer. The lists `in_protobuf` are encoded so for clients that prefer protobuf to JSON.
+    instead of the answer. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
+    repeats the request's headers. The lists `in_protobuf` are encoded so for clients that prefer protobuf to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -45,6 +47,8 @@ class FakeApi:
     otherwise: int = 404
     in_protobuf: dict[str, list[bytes]] = field(default_factory=dict)
     troubles: dict[str, list[int]] = field(default_factory=dict)
+    delays: dict[str, float] = field(default_factory=dict)
+    echoes: bool = False
     retry_after: str = ""
     in_chunks: bool = False
     url: str = ""
@@ -214,6 +218,9 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             # Helm posts other objects in other content types.
             posted = json.loads(body) if parts.path.endswith("reviews") else None
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
+            time.sleep(api.delays.get(parts.path, 0))
+            if api.echoes and status >= 400:
+                answer = {**answer, "message": f"{answer['message']}; headers: {dict(self.headers)}"}
             if self.command == "DELETE":
                 api.delete(parts.path)
             if status == 0:

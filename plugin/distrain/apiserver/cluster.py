@@ -7,8 +7,8 @@ are decoded with msgspec directly into the structs of `kube`.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from distrain import console, kube
+from distrain.apiserver import paths
 from distrain.apiserver.access import access
-from distrain.apiserver.connection import JSON, NO_RETRY, Answer, Connection
+from distrain.apiserver.connection import CONNECTIONS, JSON, Answer, Connection
 from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
 from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version, decoded, refusal
 from distrain.apiserver.target import Target
@@ -26,8 +27,6 @@ from distrain.kube.pods import CountedPod
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.resource import Resource
 
-# The number of parallel connections for many small lists.
-CONNECTIONS = 4
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 ANY = "*/*"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -45,26 +44,19 @@ class Capabilities(Struct, frozen=True):
 class Cluster:
     """A cluster, reached with the user's kubeconfig or from a pod in it; `target` names it."""
 
-    def __init__(self, target: Target, say: Callable[[str], None]) -> None:
+    def __init__(self, target: Target, say: Callable[[str], None], request_timeout: float | None = None) -> None:
         self.target = target
-        self._say = say
         self._access = access(target)
-        self._connections: list[Connection] = []
-        self._own = threading.local()
+        self._open = partial(Connection, self._access, say, request_timeout)
+        self._opened = self._open()
         self._nodes: Ahead | None = None
 
     @property
     def _connection(self) -> Connection:
         if self._nodes:
-            # `begin_nodes` uses the connection until the nodes have been read.
+            # Wait for `begin_nodes`, so that an exec plugin runs only once.
             self._nodes.result()
-        if not hasattr(self._own, "connection"):
-            self._own.connection = self._open()
-        connection: Connection = self._own.connection
-        return connection
-
-    def _open(self) -> Connection:
-        return Connection(self._access, self._say)
+        return self._opened
 
     @property
     def server(self) -> str:
@@ -90,8 +82,7 @@ class Cluster:
 
     def begin_nodes(self) -> None:
         """Start to read the nodes in the background; `nodes` waits for them."""
-        connection = self._connection
-        self._nodes = Ahead(self._read_nodes, connection)
+        self._nodes = Ahead(self._read_nodes, self._opened)
 
     def nodes(self) -> list[kube.Node]:
         begun, self._nodes = self._nodes, None
@@ -115,8 +106,9 @@ class Cluster:
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """List the pods per node, which the API server answers from its cache; "" lists pods without a node."""
         names = iter([*nodes, ""])
-        # The connections take names from one shared iterator.
-        asked = [Ahead(self._pods_of, connection, names) for connection in self._several()]
+        # The threads take names from one shared iterator.
+        connection = self._connection
+        asked = [Ahead(self._pods_of, connection, names) for _ in range(CONNECTIONS)]
         for ahead in asked:
             yield from ahead.result()
 
@@ -127,11 +119,6 @@ class Cluster:
     def _pods(self, selector: str, **query: str) -> Listing[CountedPod]:
         query["fieldSelector"] = selector
         return PodListing(self.server, "/api/v1/pods", JsonPod, "pods of all namespaces", query)
-
-    def _several(self) -> list[Connection]:
-        while len(self._connections) < CONNECTIONS:
-            self._connections.append(self._open())
-        return self._connections
 
     def user(self) -> str:
         """Return the user's name in the cluster; Kubernetes before 1.28 does not tell it (NotFoundError)."""
@@ -156,15 +143,22 @@ class Cluster:
         """Return one object, or with METADATA only its metadata; raise NotFoundError if it does not exist."""
         return self._decoded(self._connection.ask(path, accept=accept), answer, what)
 
+    def read_optional(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T | None:
+        """As read_one, but return None if the object does not exist."""
+        return or_none(lambda: self.read_one(path, answer, what, accept))
+
+    def has(self, path: str, what: str) -> bool:
+        """Tell whether the object exists; only its metadata is read, no key of a Secret."""
+        return self.read_optional(path, kube.Named, what, METADATA) is not None
+
     def workload(self, resource: Resource, namespace: str) -> kube.Workload | None:
         """Return the object, or None if it does not exist."""
         what = f"{resource.kind} {resource.name}"
-        return or_none(lambda: self.read_one(_path(resource, namespace), kube.Workload, what))
+        return self.read_optional(_path(resource, namespace), kube.Workload, what)
 
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
         """Return a namespace's objects of a kind that creates pods; none if the cluster does not know the kind."""
-        plural = f"{kind.lower()}s"
-        return self._list_if_served(f"/apis/{api_version}/namespaces/{namespace}/{plural}", kube.Workload, plural)
+        return self._list_if_served(paths.of_kind(api_version, kind, namespace), kube.Workload, f"{kind.lower()}s")
 
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
         return self._labelled_pods(namespace, f"app.kubernetes.io/instance={release}")
@@ -174,24 +168,23 @@ class Cluster:
         return self._labelled_pods(namespace, "app.kubernetes.io/name=distrain")
 
     def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        return self.read_list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)
+        pods = f"{paths.namespace(namespace)}/pods"
+        return self.read_list(pods, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)
 
     def warnings(self, namespace: str) -> list[kube.Event]:
-        path = f"/api/v1/namespaces/{namespace}/events"
-        return self.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
+        events = f"{paths.namespace(namespace)}/events"
+        return self.read_list(events, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
 
     def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
         """Return a namespace's objects of one kind; none if the cluster does not know the kind."""
-        root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
-        return self._list_if_served(f"{root}/namespaces/{namespace}/{plural}", kube.Named, plural)
+        return self._list_if_served(f"{paths.namespace(namespace, api_version)}/{plural}", kube.Named, plural)
 
     def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
         return or_none(lambda: self.read_list(path, item, what)) or []
 
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         query = urlencode({"container": container, "tailLines": str(lines)})
-        answer = self._connection.ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}", accept=ANY)
+        answer = self._connection.ask(f"{paths.pod(namespace, pod)}/log?{query}", accept=ANY)
         if answer.status != 200:
             raise refusal(answer, f"the log of {pod}", self.server)
         return bytes(answer.body).decode(errors="replace")
@@ -205,7 +198,7 @@ class Cluster:
     def delete_namespace(self, name: str, uid: str) -> None:
         """Write: delete the namespace with this uid; ignore one that does not exist."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-        answer = self._write("DELETE", f"/api/v1/namespaces/{name}", options)
+        answer = self._write("DELETE", paths.namespace(name), options)
         if answer.status not in (200, 202, 404):
             raise refusal(answer, f"namespace {name}", self.server)
 
@@ -230,14 +223,12 @@ class Cluster:
 
     def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
         """Write: add annotations to a pod; ignore one that does not exist."""
-        answer = self._write(
-            "PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", {"metadata": {"annotations": annotations}}
-        )
+        answer = self._write("PATCH", paths.pod(namespace, name), {"metadata": {"annotations": annotations}})
         if answer.status not in (200, 404):
             raise refusal(answer, f"pod {name}", self.server)
 
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
-        return self._connection.ask(path, json.dumps(body).encode(), NO_RETRY, method=method)
+        return self._connection.ask(path, json.dumps(body).encode(), method=method, may_repeat=False)
 
     def _read(self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str]) -> list[T]:
         return again(lambda: list(Listing(self.server, path, item, what, query).items(connection)))
@@ -261,12 +252,13 @@ def or_none(read: Callable[[], T]) -> T | None:
 
 
 def _path(resource: Resource, namespace: str) -> str:
-    return f"/apis/{resource.api_version}/namespaces/{namespace}/{resource.kind.lower()}s/{resource.name}"
+    return paths.of_kind(resource.api_version, resource.kind, namespace, resource.name)
 
 
-def connect(target: Target, say: Callable[[str], None] = console.say) -> Cluster:
+def connect(target: Target, say: Callable[[str], None] = console.say, request_timeout: float | None = None) -> Cluster:
     """Prepare to read the target's cluster; raise UnreachableError if its kubeconfig cannot be used.
 
-    `say` receives a line whenever a request is tried again after a long pause.
+    `say` receives a line whenever a request is tried again after a long pause. A request waits `request_timeout`
+    seconds for the server, 0 without end.
     """
-    return Cluster(target, say)
+    return Cluster(target, say, request_timeout)

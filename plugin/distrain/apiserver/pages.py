@@ -17,9 +17,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec.structs import replace
 
-from distrain.apiserver.connection import JSON, Answer, Backoff, Connection
+from distrain.apiserver.connection import JSON, Answer, Connection
 from distrain.apiserver.responses import Page, decoded, refusal
 from distrain.errors import UnreachableError
 from distrain.kube.pods import BEGINNING, MAGIC, PROTOBUF, CountedPod
@@ -60,7 +59,6 @@ class Listing(Generic[Item]):
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
         self._server, self._path, self._what, self._query = server, path, what, query
         self._decoder = msgspec.json.Decoder(Page[item])  # type: ignore[valid-type]
-        self._backoff = Backoff()
 
     def items(self, connection: Connection) -> Iterator[Item]:
         """Yield the items; the next page is read in parallel."""
@@ -90,9 +88,9 @@ class Listing(Generic[Item]):
         with _no_collection():
             while token := self._next_token(answer):
                 following = Ahead(self._ask, connection, token)
-                yield from self._items(_kept(answer))
+                yield from self._items(answer)
                 answer = following.result()
-            yield from self._items(_kept(answer))
+            yield from self._items(answer)
 
     def _ask(
         self, connection: Connection, token: str | None = None, hear: Callable[[Answer], None] | None = None
@@ -100,7 +98,7 @@ class Listing(Generic[Item]):
         paging = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
         path = f"{self._path}?{urlencode({**self._query, **paging})}"
         accept = self._accept_more if token else JSON
-        answer = connection.ask(path, backoff=self._backoff, accept=accept, hear=hear)
+        answer = connection.ask(path, accept=accept, hear=hear)
         if token and answer.status == 410:
             raise ExpiredError(f"{self._what}: the list expired while it was read; try again")
         return answer
@@ -167,11 +165,6 @@ def _protobuf() -> ModuleType:
     from distrain.kube import pods_protobuf
 
     return pods_protobuf
-
-
-def _kept(answer: Answer) -> Answer:
-    """Copy a page: its items keep undecoded parts, which must outlive the connection's buffer."""
-    return replace(answer, body=memoryview(bytes(answer.body)))
 
 
 def again(read: Callable[[], T]) -> T:

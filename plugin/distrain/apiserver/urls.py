@@ -21,3 +21,7 @@ def login(parts: SplitResult) -> tuple[str, str] | None:
     if parts.username is None:
         return None
     return unquote(parts.username), unquote(parts.password or "")
+
+
+def without_login(parts: SplitResult) -> SplitResult:
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2])

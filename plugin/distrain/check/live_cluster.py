@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
 from distrain.admission.priority import priority_classes_of
-from distrain.apiserver.cluster import METADATA, Cluster, or_none
+from distrain.apiserver import paths
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
 from distrain.check.dependencies import Dependencies, Named, by_name, foreign_claims, namespace_of, references
@@ -24,6 +23,9 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler.affinity_terms import stated_terms
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import Job
+
+if TYPE_CHECKING:
+    from distrain.apiserver.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -59,7 +61,7 @@ def examined(
 
 def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
     """Read only the kinds that the job's pods depend on; `unseen` names what the user may not read."""
-    reader = _Reader(cluster, f"/api/v1/namespaces/{namespace}", namespace)
+    reader = _Reader(cluster, paths.namespace(namespace), namespace)
     path, where, storage = reader.path, f"of namespace {namespace}", "/apis/storage.k8s.io/v1/storageclasses"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     what = f"persistent volume claims {where}"
@@ -100,7 +102,7 @@ class _Reader(Struct):
             items = self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
             return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}
         what = f"labels of namespace {self.namespace}"
-        own = self._allowed(what, lambda: or_none(lambda: self.cluster.read_one(self.path, kube.Named, what)))
+        own = self._allowed(what, lambda: self.cluster.read_optional(self.path, kube.Named, what))
         return {self.namespace: own.metadata.labels or {}} if own else None
 
     def missing(self, job: Job) -> Iterator[ObjectName]:
@@ -109,11 +111,9 @@ class _Reader(Struct):
                 yield kind, name
 
     def _is_there(self, kind: str, name: str) -> bool | None:
-        """Tell whether the object exists. Only its metadata is read, no key of a Secret."""
         what = f"{kind} {name} of namespace {self.namespace}"
-        path = f"{self.path}/{kind.lower()}s/{name}"
-        read = partial(self.cluster.read_one, path, kube.Named, what, METADATA)
-        return self._allowed(what, lambda: or_none(read) is not None)
+        path = paths.of_kind("v1", kind, self.namespace, name)
+        return self._allowed(what, lambda: self.cluster.has(path, what))
 
     def _allowed(self, what: str, ask: Callable[[], T]) -> T | None:
         try:

@@ -216,6 +216,12 @@ def _add_cluster(parser: Parser) -> None:
     )
     cluster.add_argument("--kube-as-user", action=_HelmFlag, metavar="NAME", help="user to impersonate")
     cluster.add_argument("--kube-as-group", action=_HelmFlag, metavar="NAME", help="a group of that user; repeatable")
+    cluster.add_argument(
+        "--request-timeout",
+        type=seconds,
+        metavar="TIME",
+        help="limit of the wait for the API server's answer, 65s if unset; 0 waits without end",
+    )
     parser.set_defaults(kube_as_groups=[])
 
 

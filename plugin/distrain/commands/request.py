@@ -68,7 +68,8 @@ class Request:
         from distrain.apiserver.target import choose
 
         flags = self.options
-        return connect(choose(kubeconfig=flags.kubeconfig, context=flags.kube_context, namespace=flags.namespace))
+        target = choose(kubeconfig=flags.kubeconfig, context=flags.kube_context, namespace=flags.namespace)
+        return connect(target, request_timeout=flags.request_timeout)
 
     @cached_property
     def capabilities(self) -> Capabilities:

@@ -12,6 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from distrain.apiserver import connection
 from distrain.apiserver.access import access
 from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.connection import JSON, Connection
@@ -28,8 +29,9 @@ PODS = "/api/v1/pods"
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
-def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
-    return connect(Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team"))
+def _cluster(api: FakeApi, folder: Path, *, request_timeout: float | None = None, **cluster: object) -> Cluster:
+    target = Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team")
+    return connect(target, request_timeout=request_timeout)
 
 
 def _pod(name: str, on: str = "") -> Object:
@@ -94,9 +96,9 @@ def test_list_in_chunks_is_read_whole(three_pages: FakeApi, tmp_path: Path) -> N
 def test_first_chunk_of_a_response_is_read_before_its_end_arrives(three_pages: FakeApi, tmp_path: Path) -> None:
     three_pages.in_chunks = True
     heard: list[bytes] = []
-    connection = Connection(access(Target(str(write_kubeconfig(tmp_path, three_pages.url)), "fake", "team")))
+    reading = Connection(access(Target(str(write_kubeconfig(tmp_path, three_pages.url)), "fake", "team")))
 
-    answer = connection.ask(PODS, hear=lambda beginning: heard.append(bytes(beginning.body)))
+    answer = reading.ask(PODS, hear=lambda beginning: heard.append(bytes(beginning.body)))
 
     [beginning] = heard
     assert BEGINNING <= len(beginning) < len(answer.body)
@@ -134,6 +136,55 @@ def test_page_that_fails_is_asked_for_again(three_pages: FakeApi, tmp_path: Path
     names = _cluster(three_pages, tmp_path).over_pods(_names)
 
     assert sorted(names) == sorted(NAMES)
+
+
+@pytest.mark.usefixtures("processes")
+def test_each_page_is_tried_again_on_its_own(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    monkeypatch.setattr("distrain.apiserver.pages.PAGE_SIZE", 1)
+    api.answers[PODS] = [_pod(f"p{number}", on="a") for number in range(100)]
+    # 100 pages, and every 8th request fails once.
+    api.troubles[PODS] = ([200] * 7 + [429]) * 15
+
+    names = _cluster(api, tmp_path).over_pods(_names)
+
+    assert sorted(names) == sorted(f"p{number}" for number in range(100))
+    assert len(api.requests) > 110
+
+
+def test_slow_server_is_waited_for_and_asked_once(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/nodes"], api.delays["/api/v1/nodes"] = [node("a")], 1.2
+
+    for request_timeout in (5, 0):
+        assert len(_cluster(api, tmp_path, request_timeout=request_timeout).nodes()) == 1
+
+    assert len(api.requests) == 2
+
+
+def test_server_slower_than_the_limit_is_asked_once(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/nodes"], api.delays["/api/v1/nodes"] = [node("a")], 1.2
+
+    with pytest.raises(
+        UnreachableError, match=r"timed out; check KUBECONFIG .*, or wait longer with --request-timeout$"
+    ):
+        _cluster(api, tmp_path, request_timeout=0.2).nodes()
+
+    assert len(api.requests) == 1
+
+
+@pytest.mark.full
+def test_first_byte_after_eleven_seconds_is_waited_for(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/api/v1/nodes"], api.delays["/api/v1/nodes"] = [node("a")], 11
+
+    assert len(_cluster(api, tmp_path).nodes()) == 1
+
+    assert len(api.requests) == 1
+
+
+def test_limit_of_a_request_is_longer_than_the_servers_own() -> None:
+    # kube-apiserver's --request-timeout is 60 s, if unset.
+    assert connection.REQUEST_SECONDS > 60
 
 
 def test_refused_request_is_not_repeated(api: FakeApi, tmp_path: Path, pauses: list[float]) -> None:

@@ -1,0 +1,23 @@
+"""Build the API server's paths. A name in a path is escaped, so that it adds neither a step nor a query."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+
+def namespace(name: str, api_version: str = "v1") -> str:
+    """Return the path of a namespace, below which its objects of an API version are."""
+    return ("/api/v1" if api_version == "v1" else f"/apis/{api_version}") + _path("namespaces", name)
+
+
+def pod(namespace_name: str, name: str) -> str:
+    return namespace(namespace_name) + _path("pods", name)
+
+
+def of_kind(api_version: str, kind: str, namespace_name: str, *name: str) -> str:
+    """Return the path of an object; without a name, that of all objects of this kind."""
+    return namespace(namespace_name, api_version) + _path(f"{kind.lower()}s", *name)
+
+
+def _path(*names: str) -> str:
+    return "".join(f"/{quote(name, safe='')}" for name in names)
