@@ -6,11 +6,10 @@ The rules are those of client-go, which Helm and kubectl share: what stands here
 from __future__ import annotations
 
 import os
-import re
 import ssl
 import tempfile
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import SplitResult, quote
@@ -19,17 +18,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from distrain.apiserver import kubeconfig, target, urls
-from distrain.apiserver.credentials import Credentials, from_exec
+from distrain.apiserver.credentials import OIDC, Credentials, from_exec, from_oidc, sendable
 from distrain.apiserver.kubeconfig import Cluster, User, decoded
 from distrain.apiserver.proxies import proxy_of
 from distrain.apiserver.target import Overrides, Target
-from distrain.errors import CredentialsError, UnreachableError, reason
+from distrain.errors import UnreachableError, reason
 
 CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-# What Go's HTTP sends in no header: control characters but the tab.
-UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-TOKENS = "the token (users.user.token or tokenFile, HELM_KUBETOKEN, or what the exec plugin prints)"
 IMPERSONATION = "the user to impersonate (users.user.as and as-*, or HELM_KUBEASUSER)"
 
 
@@ -41,7 +37,7 @@ class Access(Struct, frozen=True):
     server_name: str | None
     proxy: str | None
     credentials: Callable[[bool], Credentials]
-    impersonation: Mapping[str, str | list[str]]
+    impersonation: Sequence[tuple[str, str]]
 
     def __repr__(self) -> str:
         return f"Access({self.server!r})"
@@ -50,13 +46,7 @@ class Access(Struct, frozen=True):
         """Return what says who we are, once more when it was refused."""
         # As with Helm and kubectl, nobody's token goes over the wire for all to read.
         own = self.credentials(renewed).authorization if self.tls else ""
-        headers = [("Authorization", own)] if own else []
-        for name, value in self.impersonation.items():
-            headers += [(name, each) for each in ([value] if isinstance(value, str) else value)]
-        for name, value in headers:
-            if UNSENDABLE.search(value):
-                raise _unsendable(TOKENS if name == "Authorization" else IMPERSONATION)
-        return headers
+        return [*([("Authorization", own)] if own else []), *self.impersonation]
 
 
 def access(wanted: Target) -> Access:
@@ -68,7 +58,7 @@ def access(wanted: Target) -> Access:
     cluster, user = _overridden(cluster, user, wanted.overrides)
     _refuse_contradictions(cluster, user)
     url = _url(cluster.server or "http://localhost:8080")
-    server = url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+    server = urls.without_login(url)._replace(query="", fragment="").geturl().rstrip("/")
     tls = _tls(cluster) if url.scheme == "https" else None
     login = _login(cluster, user, tls, urls.login(url)) if tls else lambda renewed: Credentials()
     proxy = proxy_of(server, cluster.proxy_url)
@@ -125,7 +115,7 @@ def _refuse_contradictions(cluster: Cluster, user: User) -> None:
     if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):
         words = "insecure-skip-tls-verify and certificate-authority contradict each other; leave one out"
         raise UnreachableError(f"KUBECONFIG: {words}")
-    if user.auth_provider:
+    if user.auth_provider and user.auth_provider.name != OIDC:
         words = f'auth-provider "{user.auth_provider.name}" is no longer part of Kubernetes; use an exec plugin'
         raise UnreachableError(f"KUBECONFIG: {words}")
     if (user.as_groups or user.as_uid or user.as_user_extra) and not user.impersonated:
@@ -133,18 +123,13 @@ def _refuse_contradictions(cluster: Cluster, user: User) -> None:
 
 
 def _url(server: str) -> SplitResult:
-    parts = urls.split(server if "://" in server else f"https://{server}")
+    # As in client-go, an address without a scheme is one of http, whatever TLS settings stand beside it.
+    parts = urls.split(server if "://" in server else f"http://{server}")
     if parts is None or parts.scheme not in ("http", "https"):
         # What stands before an @ may be a password.
         shown = "server" if "@" in server else f'server "{server}"'
         raise UnreachableError(f"KUBECONFIG: {shown} is no URL; write https://HOST:PORT")
     return parts
-
-
-def _unsendable(what: str) -> CredentialsError:
-    """Tell what cannot be sent; http.client would print it."""
-    words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
-    return CredentialsError(f"KUBECONFIG: {words}; take it out: in YAML, `|` adds a line break and `>-` does not")
 
 
 def _tls(cluster: Cluster) -> ssl.SSLContext:
@@ -177,10 +162,11 @@ def _login(
     path, token = user.token_file, user.token
     if path:
         return lambda renewed: Credentials.bearer(_token(path))
-    if token:
-        return lambda renewed: Credentials.bearer(token)
-    if user.username or user.password:
-        return lambda renewed: Credentials.basic(user.username or "", user.password or "")
+    if token or user.username or user.password:
+        own = Credentials.bearer(token) if token else Credentials.basic(user.username or "", user.password or "")
+        return lambda renewed: own
+    if user.auth_provider:
+        return from_oidc(user.auth_provider)
     if user.exec and not has_certificate:
         return from_exec(user.exec, _told(cluster), tls)
     return lambda renewed: Credentials()
@@ -241,13 +227,10 @@ def _told(cluster: Cluster) -> dict[str, object]:
     return {key: value for key, value in told.items() if value}
 
 
-def _impersonation(user: User) -> dict[str, str | list[str]]:
+def _impersonation(user: User) -> list[tuple[str, str]]:
     if not user.impersonated:
-        return {}
-    headers: dict[str, str | list[str]] = {"Impersonate-User": user.impersonated}
-    if user.as_uid:
-        headers["Impersonate-Uid"] = user.as_uid
-    if user.as_groups:
-        headers["Impersonate-Group"] = user.as_groups
-    extra = user.as_user_extra or {}
-    return headers | {f"Impersonate-Extra-{quote(key.lower(), safe='')}": values for key, values in extra.items()}
+        return []
+    headers = [("User", user.impersonated), ("Uid", user.as_uid), *(("Group", group) for group in user.as_groups or ())]
+    for key, values in (user.as_user_extra or {}).items():
+        headers += [(f"Extra-{quote(key.lower(), safe='')}", value) for value in values]
+    return [(f"Impersonate-{name}", sendable(value, IMPERSONATION)) for name, value in headers if value]

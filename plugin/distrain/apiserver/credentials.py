@@ -1,4 +1,4 @@
-"""Get the user's credentials: a token, a password, or what an exec plugin returns.
+"""Get the user's credentials: a token, a password, an OpenID Connect token, or what an exec plugin returns.
 
 An exec plugin is a program in the kubeconfig, such as `aws eks get-token`. It follows client-go's
 client.authentication.k8s.io.
@@ -6,13 +6,16 @@ client.authentication.k8s.io.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import shutil
 import ssl
 import subprocess
 import sys
 import tempfile
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64decode
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -20,12 +23,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from distrain.apiserver.kubeconfig import Exec
-from distrain.errors import UnreachableError, reason
+from distrain.apiserver.kubeconfig import AuthProvider, Exec
+from distrain.errors import CredentialsError, UnreachableError, reason
+from distrain.redact import remember
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 # A token that expires this soon may expire before the request arrives.
 MARGIN = timedelta(seconds=10)
+OIDC = "oidc"
+# What Go's HTTP sends in no header: control characters except the tab.
+UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+TOKENS = "the token (users.user.token or tokenFile, HELM_KUBETOKEN, or what the exec plugin prints)"
 
 
 class Credentials(Struct, frozen=True):
@@ -39,15 +47,27 @@ class Credentials(Struct, frozen=True):
 
     @classmethod
     def bearer(cls, token: str, expires: datetime | None = None) -> Credentials:
-        return cls(f"Bearer {token}" if token else "", expires)
+        remember(token)
+        return cls(f"Bearer {sendable(token, TOKENS)}" if token else "", expires)
 
     @classmethod
     def basic(cls, user: str, password: str) -> Credentials:
-        return cls("Basic " + b64encode(f"{user}:{password}".encode(errors="surrogateescape")).decode())
+        encoded = b64encode(f"{user}:{password}".encode(errors="surrogateescape")).decode()
+        remember(password)
+        remember(encoded)
+        return cls(f"Basic {encoded}")
 
     @property
     def expired(self) -> bool:
         return self.expires is not None and datetime.now(timezone.utc) > self.expires - MARGIN
+
+
+def sendable(value: str, what: str) -> str:
+    """Return a header's value; raise CredentialsError, which does not show the value, if no client would send it."""
+    if UNSENDABLE.search(value):
+        words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
+        raise CredentialsError(f"KUBECONFIG: {words}; take it out: in YAML, `|` adds a line break and `>-` does not")
+    return value
 
 
 class Granted(Struct, rename="camel"):
@@ -60,6 +80,34 @@ class Granted(Struct, rename="camel"):
 class ExecCredential(Struct, rename="camel"):
     api_version: str = ""
     status: Granted | None = None
+
+
+class _Claims(Struct):
+    exp: float = 0
+
+
+def from_oidc(provider: AuthProvider) -> Callable[[bool], Credentials]:
+    """Return a function for the provider's id-token. Only Helm and kubectl renew an expired one."""
+    token = (provider.config or {}).get("id-token") or ""
+    own = Credentials.bearer(token, _expiry(token))
+
+    def credentials(renewed: bool) -> Credentials:
+        if own.expired:
+            words = "the id-token of auth-provider oidc has expired; log in again, or renew it with `kubectl version`"
+            raise UnreachableError(f"KUBECONFIG: {words}")
+        return own
+
+    return credentials
+
+
+def _expiry(token: str) -> datetime:
+    """Return when a JSON Web Token expires; a missing token has expired."""
+    try:
+        claims = urlsafe_b64decode(token.split(".")[1] + "===") if token else b"{}"
+        return datetime.fromtimestamp(msgspec.json.decode(claims, type=_Claims).exp, timezone.utc)
+    except (ValueError, LookupError, OverflowError, msgspec.DecodeError) as error:
+        words = "the id-token of auth-provider oidc is no JSON Web Token; log in again"
+        raise UnreachableError(f"KUBECONFIG: {words}") from error
 
 
 def from_exec(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Callable[[bool], Credentials]:
@@ -88,7 +136,7 @@ def _run(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Credenti
     try:
         # The plugin's stderr goes to the user's terminal.
         done = subprocess.run(
-            [plugin.command, *(plugin.args or ())],
+            [_program(plugin), *(plugin.args or ())],
             env={**environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -100,6 +148,17 @@ def _run(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Credenti
         hint = f"; {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
         raise _failure(plugin, f"cannot be run: {error.strerror}{hint}") from error
     return _granted(plugin, done.stdout, tls)
+
+
+def _program(plugin: Exec) -> str:
+    """Return the program's path; a name without a slash is looked up on PATH, but never in the current folder."""
+    if os.sep in plugin.command:
+        return plugin.command
+    folders = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
+    found = shutil.which(plugin.command, path=folders)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return found
 
 
 def _is_interactive(plugin: Exec) -> bool:

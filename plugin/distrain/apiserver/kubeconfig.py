@@ -44,6 +44,7 @@ class Exec(Part, rename="camel"):
 
 class AuthProvider(Part):
     name: str = ""
+    config: dict[str, str] | None = None
 
 
 class User(Part):
@@ -152,7 +153,8 @@ def _read(path: Path) -> File:
         file = msgspec.convert({} if document is None else document, File)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {_why(error)}") from error
-    folder = path.parent
+    # Absolute: a program beside the kubeconfig would otherwise become a bare name, which is looked up on PATH.
+    folder = path.parent.absolute()
     return replace(
         file,
         clusters=[replace(it, cluster=_beside(folder, it.cluster, CLUSTER_PATHS)) for it in file.clusters or ()],

@@ -7,6 +7,7 @@ Helm passes its flags to a plugin in the environment. With `python -m distrain`,
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from distrain.errors import UnreachableError, ValuesError
 SERVICE_HOST, SERVICE_PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 OWN_NAMESPACE = TOKEN.with_name("namespace")
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Texts that Go parses as true.
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 
@@ -62,7 +64,7 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
     kubeconfig, ValuesError if it lacks the context.
     """
     overrides = _overrides()
-    namespace = namespace or os.environ.get("HELM_NAMESPACE")
+    namespace = _said_namespace(namespace)
     path = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     if not kubeconfig and not context and _only_in_cluster(path):
         _refuse_impersonation(overrides)
@@ -76,13 +78,25 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
     if name not in found.contexts and (name or not overrides.server):
         known = ", ".join(sorted(found.contexts)) or "none"
         raise ValuesError(f'--kube-context: {path} has no context "{name}"; it has {known}')
-    own = found.contexts[name].namespace if name else None
+    own = _checked(found.contexts[name].namespace if name else None, "KUBECONFIG: contexts.context.namespace")
     return Target(path, name, namespace or own or "default", overrides)
 
 
 def namespace_alone(namespace: str | None) -> str:
     """Return the namespace from flags or Helm's environment, for commands without a cluster."""
-    return namespace or os.environ.get("HELM_NAMESPACE") or "default"
+    return _said_namespace(namespace) or "default"
+
+
+def _said_namespace(namespace: str | None) -> str | None:
+    return _checked(namespace or os.environ.get("HELM_NAMESPACE"), "--namespace")
+
+
+def _checked(namespace: str | None, origin: str) -> str | None:
+    """Return the namespace; raise ValuesError if Kubernetes allows no such name."""
+    if namespace and not NAMESPACE.fullmatch(namespace):
+        words = "is no name of a namespace: use a-z, 0-9 and -, 63 characters at most"
+        raise ValuesError(f"{origin}: {namespace!r} {words}")
+    return namespace
 
 
 def _overrides() -> Overrides:

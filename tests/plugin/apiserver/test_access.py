@@ -8,6 +8,7 @@ import os
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,67 @@ def test_user_impersonates_another_user(secure: FakeApi, tmp_path: Path) -> None
     assert secure.headers[0]["Impersonate-Extra-scope"] == "x"
 
 
+def test_impersonated_user_is_sent_as_utf_8(secure: FakeApi, tmp_path: Path) -> None:
+    _cluster(_trusting(secure, tmp_path, token="t", **{"as": "Jürgen"})).nodes()
+
+    # http.server decodes headers as Latin-1.
+    assert secure.headers[0]["Impersonate-User"].encode("latin-1").decode() == "Jürgen"
+
+
+@pytest.mark.parametrize("settings", [{}, {"insecure-skip-tls-verify": True}, {"certificate-authority": "tls.pem"}])
+def test_server_without_a_scheme_is_one_of_http(api: FakeApi, tmp_path: Path, settings: dict[str, Any]) -> None:
+    api.answers["/api/v1/nodes"] = [node("a")]
+    server = api.url.removeprefix("http://")
+
+    assert len(_cluster(write_kubeconfig(tmp_path, server, cluster=settings, token="secret")).nodes()) == 1
+
+    assert api.authorizations == [""]
+
+
+def _id_token(expires: float) -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": expires}).encode()).decode().rstrip("=")
+    return f"head.{claims}.signature"
+
+
+def _oidc(**config: str) -> dict[str, Any]:
+    return {
+        "auth-provider": {"name": "oidc", "config": {"idp-issuer-url": "https://issuer", "client-id": "k", **config}}
+    }
+
+
+def test_valid_id_token_is_sent(secure: FakeApi, tmp_path: Path) -> None:
+    token = _id_token(time.time() + 600)
+
+    _cluster(_trusting(secure, tmp_path, **_oidc(**{"id-token": token}))).nodes()
+
+    assert secure.authorizations == [f"Bearer {token}"]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        pytest.param({"id-token": _id_token(time.time())}, "has expired; log in again, or renew it with", id="expired"),
+        pytest.param(
+            {"refresh-token": "r"}, "has expired; log in again, or renew it with `kubectl version`", id="none"
+        ),
+        pytest.param({"id-token": "secret.secret.secret"}, "is no JSON Web Token; log in again", id="no-json"),
+        pytest.param({"id-token": "secret"}, "is no JSON Web Token; log in again", id="no-parts"),
+    ],
+)
+def test_id_token_that_is_of_no_use_is_refused(
+    secure: FakeApi, tmp_path: Path, config: dict[str, str], words: str
+) -> None:
+    path = _trusting(secure, tmp_path, **_oidc(**config))
+
+    with pytest.raises(UnreachableError) as refused:
+        _cluster(path).nodes()
+
+    assert str(refused.value).startswith("KUBECONFIG: the id-token of auth-provider oidc ")
+    assert words in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert secure.requests == []
+
+
 def test_flags_override_server_authority_and_token(secure: FakeApi, tmp_path: Path, certificate: Path) -> None:
     settings = {"insecure-skip-tls-verify": True, "tls-server-name": "other"}
     path = write_kubeconfig(tmp_path, SERVER, cluster=settings, token="own")
@@ -215,6 +277,59 @@ def test_exec_plugin_gives_the_token_once(secure: FakeApi, tmp_path: Path, capfd
     assert secure.authorizations == ["Bearer t", "Bearer t"]
     assert _told(tmp_path) == [{"interactive": False}]
     assert capfd.readouterr().err == "fast get token\n"
+
+
+def _say_who(folder: Path, name: str) -> None:
+    """Write an exec plugin whose token is its folder's name."""
+    folder.mkdir(exist_ok=True)
+    answer = json.dumps({"apiVersion": EXEC_VERSION, "status": {"token": folder.name}})
+    (folder / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
+    (folder / name).chmod(0o755)
+
+
+def test_exec_plugin_beside_a_relative_kubeconfig_is_run_and_none_on_the_path(
+    secure: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    _say_who(home, "login")
+    _say_who(tmp_path / "bin", "login")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    plugin = {"apiVersion": EXEC_VERSION, "command": "./login", "interactiveMode": "Never"}
+    settings = {"certificate-authority": str(tmp_path / "tls.pem")}
+    write_kubeconfig(home, secure.url, cluster=settings, exec=plugin)
+    monkeypatch.chdir(home)
+
+    _cluster(Path("kubeconfig")).nodes()
+
+    assert secure.authorizations == ["Bearer home"]
+
+
+@pytest.mark.parametrize("path", ["", ".", "bin"])
+def test_exec_plugin_of_a_bare_name_is_not_looked_up_in_the_current_folder(
+    secure: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    _say_who(tmp_path / "here", "login-here")
+    _say_who(tmp_path / "here" / "bin", "login-here")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PATH", f"{path}{os.pathsep}{os.environ['PATH']}")
+    plugin = {"apiVersion": EXEC_VERSION, "command": "login-here", "interactiveMode": "Never"}
+
+    with pytest.raises(UnreachableError, match="exec plugin login-here cannot be run: No such file or directory"):
+        _cluster(_trusting(secure, tmp_path, exec=plugin)).nodes()
+
+
+def test_exec_plugin_of_a_bare_name_is_looked_up_on_our_own_path(
+    secure: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _say_who(tmp_path / "bin", "login-there")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    # As in Go, the plugin's own environment does not decide which program is run.
+    plugin = {"apiVersion": EXEC_VERSION, "command": "login-there", "interactiveMode": "Never"}
+    plugin["env"] = [{"name": "PATH", "value": "/usr/bin:/bin"}]
+
+    _cluster(_trusting(secure, tmp_path, exec=plugin)).nodes()
+
+    assert secure.authorizations == ["Bearer bin"]
 
 
 @pytest.mark.parametrize("cause", ["expired", "refused"])

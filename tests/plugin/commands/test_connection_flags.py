@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import signal
 import socket
@@ -96,6 +97,79 @@ def test_right_to_list_nodes_and_pods_is_enough_for_values(
     assert "LimitRanges of namespace team (you may not read it)" in capsys.readouterr().out
     (tmp_path / "values.yaml").write_text("gpus: 8\n")
     assert cli.run(["derive", "-f", str(tmp_path / "values.yaml")]) == 0
+
+
+@pytest.mark.parametrize("origin", ["flag", "environment", "kubeconfig"])
+@pytest.mark.parametrize("namespace", ["team a", "a/../b?x", "jürgen", "a\nb", "-a", "a" * 64])
+def test_name_that_no_namespace_has_is_refused_at_once(
+    api: FakeApi,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    namespace: str,
+    origin: str,
+) -> None:
+    path = api.kubeconfig(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    if origin == "environment":
+        monkeypatch.setenv("HELM_NAMESPACE", namespace)
+    if origin == "kubeconfig":
+        path.write_text(path.read_text().replace("namespace: team", f"namespace: {json.dumps(namespace)}"))
+    flags = [f"--namespace={namespace}"] if origin == "flag" else []
+
+    assert cli.run(["check", "--manifest", str(_manifest(tmp_path)), *flags]) == 2
+
+    told = capsys.readouterr().err
+    named = "KUBECONFIG: contexts.context.namespace" if origin == "kubeconfig" else "--namespace"
+    assert told.startswith(f"distrain: {named}: ")
+    assert told.endswith(" is no name of a namespace: use a-z, 0-9 and -, 63 characters at most\n")
+    assert told.count("\n") == 1
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("server", ["https://127.0.0.1:99999", "https://127.0.0.1:abc", "https://[::1", "127.0.0.1:0x"])
+@pytest.mark.parametrize("given", ["kubeconfig", "flag"])
+def test_server_that_is_no_address_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: str, given: str
+) -> None:
+    in_file, flags = (server, []) if given == "kubeconfig" else ("https://127.0.0.1:1", ["--kube-apiserver", server])
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, in_file)))
+
+    assert cli.run(["check", "--manifest", str(_manifest(tmp_path)), *flags]) == 3
+
+    assert capsys.readouterr().err == f'distrain: KUBECONFIG: server "{server}" is no URL; write https://HOST:PORT\n'
+
+
+def test_wait_for_a_request_ends_after_the_time_of_its_flag(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.otherwise, api.delays["/api/v1/nodes"] = 403, 1.5
+    api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": []}
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    check = ["check", "--manifest", str(_manifest(tmp_path))]
+
+    assert cli.run([*check, "--request-timeout", "1s"]) == 3
+    assert "timed out" in capsys.readouterr().err
+    assert cli.run([*check, "--request-timeout", "0"]) == 0
+
+
+def test_limit_of_a_request_that_is_no_duration_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["doctor", "--request-timeout", "soon"]) == 2
+    assert capsys.readouterr().err.startswith('distrain: --request-timeout: "soon" is no duration: write 90s, ')
+
+
+def test_unchecked_certificate_is_no_warning(tmp_path: Path) -> None:
+    make_certificate(tmp_path / "tls.pem")
+    with running(tmp_path / "tls.pem") as api:
+        api.otherwise = 403
+        api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": []}
+        path = write_kubeconfig(tmp_path, api.url, cluster={"insecure-skip-tls-verify": True})
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "KUBECONFIG": str(path)}
+        command = [sys.executable, "-m", "distrain", "check", "--manifest", str(_manifest(tmp_path))]
+
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
