@@ -13,7 +13,10 @@ HIDDEN = "[hidden]"
 LOGIN = re.compile(r"://[^\s\"'`]*@")
 # Parts of the chart's values, by their paths, that may be secrets whatever their names are.
 PLACES = re.compile(r"(env|envFrom|command|trainer\.extraArgs)\b")
-NAMES = re.compile(r"token|passw|secret(?!Name)|credential|key", re.IGNORECASE)
+NAMES = re.compile(r"token|passw|secret|credential|key", re.IGNORECASE)
+# A telling name and what stands behind it in one line of YAML, JSON or a flag.
+ENTRY = re.compile(rf"(?:{NAMES.pattern})[\w.\-]*[\"']?\s*[:=](.*)", re.IGNORECASE)
+WORD = re.compile(r"[^\s\"'`,:=*&!{}\[\]]+")
 # A shorter secret could be a part of any word.
 SHORTEST = 8
 _known: set[str] = set()
@@ -23,6 +26,13 @@ def remember(secret: str) -> None:
     """Leave a secret out of all later messages: a server, a proxy or Helm may repeat what it was sent."""
     if len(secret) >= SHORTEST:
         _known.add(secret)
+
+
+def remember_in(text: str) -> None:
+    """Remember what stands behind telling names in a text that cannot be parsed, of which an error may quote parts."""
+    for entry in ENTRY.findall(text):
+        for word in WORD.findall(entry):
+            remember(word)
 
 
 def redact(message: str) -> str:

@@ -21,6 +21,20 @@ def test_short_text_is_no_secret() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\nglobal:\n  apiToken: *geheim7f3a\n",
+        '{"DB_PASSWORD": "geheim7f3a", "x": 1}',
+        "global.secret=x,geheim7f3a",
+    ],
+)
+def test_word_behind_a_telling_name_is_remembered(text: str) -> None:
+    redact.remember_in(text)
+
+    assert redact.redact("cannot read geheim7f3a of apiToken") == "cannot read [hidden] of apiToken"
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("https://me:pass@host:1/x", "https://[hidden]@host:1/x"),
@@ -43,7 +57,7 @@ def test_login_is_left_out_of_a_url(text: str, expected: str) -> None:
         pytest.param("env[0].value", "x", "[hidden]", id="environment"),
         pytest.param("command[2]", "x", "[hidden]", id="command"),
         pytest.param("data.uri", "https://me:x@host", "https://[hidden]@host", id="url"),
-        pytest.param("s3.secretName", "keys", "keys", id="name-of-a-secret"),
+        pytest.param("s3.region", "eu", "eu", id="other-name"),
         pytest.param("workers.replicas", 2, 2, id="number"),
         pytest.param("global.token", None, None, id="null"),
     ],

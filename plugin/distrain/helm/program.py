@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +41,17 @@ class Source(NamedTuple):
     def files(self) -> list[str]:
         """Return the paths of the values files, "-" for stdin."""
         return [value for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True) if flag == "--values"]
+
+    def texts(self) -> Iterator[str]:
+        """Yield the text of each values file and flag; other than regular files are left out."""
+        for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True):
+            if flag != "--values":
+                yield value
+            elif value == "-":
+                yield (self.stdin or b"").decode(errors="replace")
+            elif Path(value).is_file():  # Reading a FIFO again would wait without end.
+                with suppress(OSError):
+                    yield Path(value).read_text(errors="replace")
 
     def with_text(self, values: str) -> Source:
         """Return the chart with the values of this text alone."""

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from distrain import redact
 from distrain.errors import HelmError, ValuesError
 from distrain.helm.processes import Runs
 from distrain.helm.program import OLDEST, Source, executable, refuse_old, version_of
@@ -96,6 +97,8 @@ class _ValuesRun:
         if not str(error):
             # An empty message means a Helm that is too old.
             refuse_old(self._helm)
+        for text in source.texts():
+            redact.remember_in(text)
         return ValuesError(f"values: {error}; correct the file or the flag")
 
 
