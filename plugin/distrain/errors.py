@@ -98,8 +98,8 @@ class PipeClosedError(UnwrittenError):
     exit_code = 141
 
 
-def reason(error: BaseException) -> str:
-    """Return an error's reason in one line."""
+def reason(error: object) -> str:
+    """Return an error's cause in one line, in the operating system's words if it has any."""
     return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 HIDDEN = "[hidden]"
 # User and password of a URL like https://USER:PASSWORD@HOST.
 LOGIN = re.compile(r"://[^\s\"'`]*@")
+# A header's credential; Helm may have got another one from an exec plugin than this program.
+CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
 # Parts of the chart's values, by their paths, that may be secrets whatever their names are.
 PLACES = re.compile(r"(env|envFrom|command|trainer\.extraArgs)\b")
 NAMES = re.compile(r"token|passw|secret|credential|key", re.IGNORECASE)
@@ -36,11 +38,11 @@ def remember_in(text: str) -> None:
 
 
 def redact(message: str) -> str:
-    """Return a message without known secrets and without logins in URLs."""
+    """Return a message without known secrets, without logins in URLs, and without credentials of headers."""
     # Longest first: one secret may be a part of another.
     for secret in sorted(_known, key=len, reverse=True):
         message = message.replace(secret, HIDDEN)
-    return LOGIN.sub(f"://{HIDDEN}@", message)
+    return CREDENTIAL.sub(rf"\1 {HIDDEN}", LOGIN.sub(f"://{HIDDEN}@", message))
 
 
 def is_secret(path: str) -> bool:

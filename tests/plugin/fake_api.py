@@ -220,6 +220,7 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
             time.sleep(api.delays.get(parts.path, 0))
             if api.echoes and status >= 400:
+                answer = {**answer, "apiVersion": "v1", "status": "Failure"}
                 answer = {**answer, "message": f"{answer['message']}; headers: {dict(self.headers)}"}
             if self.command == "DELETE":
                 api.delete(parts.path)

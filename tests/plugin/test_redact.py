@@ -39,6 +39,8 @@ def test_word_behind_a_telling_name_is_remembered(text: str) -> None:
     [
         ("https://me:pass@host:1/x", "https://[hidden]@host:1/x"),
         ('"http://me:p/a@s@host"', '"http://[hidden]@host"'),
+        ("Authorization: Bearer abcdefgh.ijklmnop.q", "Authorization: Bearer [hidden]"),
+        ("use Basic authentication", "use Basic authentication"),
         ("https://host/x and me@host", "https://host/x and me@host"),
     ],
 )

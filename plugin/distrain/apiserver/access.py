@@ -1,6 +1,6 @@
-"""How a target's cluster is reached: its server, its certificates, a proxy in between, and who we are to it.
+"""Find out how to reach a target's API server: its address, TLS settings, proxy and the user's credentials.
 
-The rules are those of client-go, which Helm and kubectl share: what stands here has to be what Helm would do.
+The rules are those of client-go, so that Helm and kubectl reach the same server as the same user.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IMPERSONATION = "the user to impersonate (users.user.as and as-*, or HELM_KUBEAS
 
 
 class Access(Struct, frozen=True):
-    """A server and how to speak to it. `credentials` is asked anew with True when they were refused."""
+    """A server and how to reach it. `credentials(True)` asks for other credentials after a refusal."""
 
     server: str
     tls: ssl.SSLContext | None
@@ -43,16 +43,16 @@ class Access(Struct, frozen=True):
         return f"Access({self.server!r})"
 
     def headers(self, *, renewed: bool = False) -> list[tuple[str, str]]:
-        """Return what says who we are, once more when it was refused."""
-        # As with Helm and kubectl, nobody's token goes over the wire for all to read.
-        own = self.credentials(renewed).authorization if self.tls else ""
-        return [*([("Authorization", own)] if own else []), *self.impersonation]
+        """Return the headers that identify the user; `renewed` asks for other credentials after a refusal."""
+        authorization = self.credentials(renewed).authorization
+        own = [("Authorization", authorization)] if authorization else []
+        return [*own, *self.impersonation]
 
 
 def access(wanted: Target) -> Access:
-    """Return how to reach the target; raises UnreachableError when its kubeconfig does not tell, or not rightly.
+    """Return how to reach the target; raise UnreachableError if its kubeconfig is incomplete or wrong.
 
-    Its server is without the user and the password that may stand in the URL, so that any message may name it.
+    `server` lacks the user and password that the URL may have, so that messages can name it.
     """
     cluster, user = _own_account() if wanted.in_cluster else _entries(wanted)
     cluster, user = _overridden(cluster, user, wanted.overrides)
@@ -60,13 +60,14 @@ def access(wanted: Target) -> Access:
     url = _url(cluster.server or "http://localhost:8080")
     server = urls.without_login(url)._replace(query="", fragment="").geturl().rstrip("/")
     tls = _tls(cluster) if url.scheme == "https" else None
+    # As in Helm and kubectl, no credentials are sent without TLS.
     login = _login(cluster, user, tls, urls.login(url)) if tls else lambda renewed: Credentials()
     proxy = proxy_of(server, cluster.proxy_url)
     return Access(server, tls, cluster.tls_server_name or None, proxy, login, _impersonation(user))
 
 
 def _entries(wanted: Target) -> tuple[Cluster, User]:
-    """Return the cluster and the user of the context; either may be left out where overrides stand in for it."""
+    """Return the context's cluster and user; both are empty if overrides name the server instead."""
     config = kubeconfig.load(wanted.kubeconfig) if wanted.kubeconfig else None
     context = config.contexts.get(wanted.context) if config else None
     if config is None or context is None:
@@ -82,17 +83,16 @@ def _entries(wanted: Target) -> tuple[Cluster, User]:
 
 
 def _own_account() -> tuple[Cluster, User]:
-    """Return the credentials that Kubernetes puts into the pod we run in, whose token it renews every hour."""
+    """Return the ServiceAccount of the pod that this program runs in; kubelet renews its token every hour."""
     host, port = os.environ[target.SERVICE_HOST], os.environ.get(target.SERVICE_PORT, "443")
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    # Without the cluster's own authority its certificate is checked against the system's, as client-go does.
+    # Without ca.crt, the server's certificate is checked against the system's authorities, as in client-go.
     authority = str(CA_FILE) if CA_FILE.is_file() else None
     return Cluster(server=server, certificate_authority=authority), User(token_file=str(target.TOKEN))
 
 
 def _overridden(cluster: Cluster, user: User, said: Overrides) -> tuple[Cluster, User]:
-    """Put Helm's flags in place of the kubeconfig's own; they clear what they contradict, as in client-go."""
-
+    """Replace the kubeconfig's settings by Helm's flags, which also clear settings that contradict them."""
     if said.ca_file or said.insecure:
         cluster = replace(
             cluster,
@@ -126,7 +126,7 @@ def _url(server: str) -> SplitResult:
     # As in client-go, an address without a scheme is one of http, whatever TLS settings stand beside it.
     parts = urls.split(server if "://" in server else f"http://{server}")
     if parts is None or parts.scheme not in ("http", "https"):
-        # What stands before an @ may be a password.
+        # The text before an @ may be a password.
         shown = "server" if "@" in server else f'server "{server}"'
         raise UnreachableError(f"KUBECONFIG: {shown} is no URL; write https://HOST:PORT")
     return parts
@@ -145,7 +145,7 @@ def _tls(cluster: Cluster) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=file, cadata=authority)
     except (OSError, ValueError) as error:
         raise UnreachableError(f"KUBECONFIG: certificate-authority cannot be used: {reason(error)}") from error
-    # From Python 3.13 on, it refuses authorities that lack extensions which Go does not ask for.
+    # Python 3.13 and newer refuse authorities without some extensions; Go accepts those authorities.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     return context
 
@@ -153,10 +153,10 @@ def _tls(cluster: Cluster) -> ssl.SSLContext:
 def _login(
     cluster: Cluster, user: User, tls: ssl.SSLContext, in_url: tuple[str, str] | None
 ) -> Callable[[bool], Credentials]:
-    """Return what gives the credentials whenever it is asked; a certificate goes into the TLS context."""
+    """Return a function that returns the user's credentials; a client certificate is loaded into the TLS context."""
     has_certificate = _load_certificate(user, tls)
     if in_url:
-        # Before any other, as in Go's HTTP.
+        # Go's HTTP also prefers the login in the URL.
         own = Credentials.basic(*in_url)
         return lambda renewed: own
     path, token = user.token_file, user.token
@@ -188,7 +188,7 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
 
 @contextmanager
 def _on_disk(data: str | None, path: str | None, what: str) -> Iterator[str | None]:
-    """Yield the path; Python's TLS takes certificates from files alone, so data is one for a moment, for us only."""
+    """Yield a file's path; data is written to a temporary file, because Python's TLS reads only files."""
     if not data:
         yield path
         return
@@ -199,7 +199,7 @@ def _on_disk(data: str | None, path: str | None, what: str) -> Iterator[str | No
 
 
 def _no_password() -> str:
-    """OpenSSL would ask on the terminal."""
+    """Refuse a key with a password: OpenSSL would ask for it on the terminal."""
     raise ValueError("the key has a password")
 
 
@@ -211,7 +211,7 @@ def _token(path: str) -> str:
 
 
 def _told(cluster: Cluster) -> dict[str, object]:
-    """Return what an exec plugin is told of the cluster, where it asks for that."""
+    """Return the cluster's data for an exec plugin with `provideClusterInfo`."""
     extras = {extension.name: extension.extension for extension in cluster.extensions or ()}
     authority = cluster.certificate_authority_data
     if not authority and cluster.certificate_authority:

@@ -107,12 +107,12 @@ class Connection:
             if response.status not in LATER or not self._waits(told, attempts.pause(response=response)):
                 return answer
 
-    def _waits(self, reason: str, pause: float | None) -> bool:
+    def _waits(self, trouble: str, pause: float | None) -> bool:
         """Wait before a retry; return False if no retry is left."""
         if pause is None:
             return False
         if self._say and pause >= WORTH_TELLING:
-            self._say(f"{reason}; trying again in {pause:g} s")
+            self._say(f"{trouble}; trying again in {pause:g} s")
         sleep(pause)
         return True
 
@@ -215,6 +215,5 @@ def _innermost(error: BaseException) -> BaseException:
 def _cause(error: BaseException) -> str:
     """Return the innermost cause of an error, in one line."""
     error = _innermost(error)
-    if words := getattr(error, "verify_message", None):
-        return f"SSL: {words}"
-    return reason(error) or type(error).__name__
+    words = getattr(error, "verify_message", None)
+    return f"SSL: {words}" if words else reason(error) or type(error).__name__

@@ -145,8 +145,8 @@ def _run(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Credenti
     except subprocess.CalledProcessError as error:
         raise _failure(plugin, f"failed with exit code {error.returncode}") from error
     except OSError as error:
-        hint = f"; {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
-        raise _failure(plugin, f"cannot be run: {error.strerror}{hint}") from error
+        hint = f"; {reason(plugin.install_hint)}" if plugin.install_hint else ""
+        raise _failure(plugin, f"cannot be run: {reason(error)}{hint}") from error
     return _granted(plugin, done.stdout, tls)
 
 

@@ -22,7 +22,7 @@ from distrain.kube.yaml_loader import LOADER
 
 
 class Part(Struct, rename="kebab"):
-    """A part of a kubeconfig. What is left out and what is null are the same."""
+    """A part of a kubeconfig. A missing field and null mean the same."""
 
 
 class Variable(Part):
@@ -31,7 +31,7 @@ class Variable(Part):
 
 
 class Exec(Part, rename="camel"):
-    """A program that gives the user's credentials."""
+    """A program that prints the user's credentials."""
 
     api_version: str = ""
     command: str = ""
@@ -108,13 +108,13 @@ class File(Part):
 
 
 PartType = TypeVar("PartType", bound=Part)
-# What names a file, and is relative to the kubeconfig that says it.
+# Fields with a file's path, which is relative to the kubeconfig.
 CLUSTER_PATHS = ("certificate_authority",)
 USER_PATHS = ("client_certificate", "client_key", "token_file")
 
 
 class Kubeconfig(Struct, frozen=True):
-    """Several files as one: of two entries of one name, and of two current contexts, the first counts."""
+    """Several merged files: of two entries with one name, and of two current contexts, the first counts."""
 
     current: str
     clusters: dict[str, Cluster]
@@ -123,7 +123,7 @@ class Kubeconfig(Struct, frozen=True):
 
 
 def load(paths: str) -> Kubeconfig | None:
-    """Return what the files say that are there, of those joined as in KUBECONFIG; None when there is none.
+    """Read and merge the files that exist of those joined as in KUBECONFIG; return None if none exists.
 
     Raises UnreachableError for a file that is no kubeconfig.
     """
@@ -140,7 +140,7 @@ def load(paths: str) -> Kubeconfig | None:
 
 
 def decoded(data: str, what: str) -> bytes:
-    """Return what a `-data` field holds in base64."""
+    """Decode the base64 of a `-data` field."""
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError) as error:
@@ -163,7 +163,7 @@ def _read(path: Path) -> File:
 
 
 def _why(error: Exception) -> str:
-    """Say what is wrong without the words of the file that yaml quotes: a token or a password may be among them."""
+    """Return the reason without yaml's quotes from the file, which may contain a token or a password."""
     if isinstance(error, OSError | UnicodeDecodeError | msgspec.ValidationError):
         return reason(error)
     mark = getattr(error, "problem_mark", None)
@@ -179,7 +179,7 @@ def _beside(folder: Path, part: PartType | None, fields: Sequence[str]) -> PartT
 
 
 def _program_beside(folder: Path, user: User | None) -> User | None:
-    """A command with a slash is a path as well; one without is looked up on the PATH."""
+    """Make the user's paths absolute. An exec plugin's command is a path if it has a slash."""
     user = _beside(folder, user, USER_PATHS)
     if user and user.exec and os.sep in user.exec.command:
         return replace(user, exec=replace(user.exec, command=str(folder / user.exec.command)))

@@ -177,6 +177,10 @@ def _leave_out(api: FakeApi, status: int, *, echoes: bool = False) -> None:
     api.otherwise, api.echoes = status, echoes
 
 
+def _refuse_helm(api: FakeApi) -> None:
+    api.answers[SECRETS], api.echoes = 403, True
+
+
 def _go_away(world: World) -> None:
     world.log_in("token", server=f"https://me:{LOGIN}-server@127.0.0.1:1")
 
@@ -203,6 +207,7 @@ FAILURES: dict[str, Callable[[World], None]] = {
     "403": lambda world: _leave_out(world.api, 403),
     "403-that-echoes": lambda world: _leave_out(world.api, 403, echoes=True),
     "500-that-echoes": lambda world: _leave_out(world.api, 500, echoes=True),
+    "helm-is-refused": lambda world: _refuse_helm(world.api),
     "cut": lambda world: _leave_out(world.api, 0),
     "nonsense": _answer_nonsense,
     "namespace": lambda world: world.monkeypatch.setenv("HELM_NAMESPACE", "team a"),
@@ -309,6 +314,19 @@ def test_no_command_says_a_secret_of_an_echoing_server(world: World, command: st
     _leave_out(world.api, 403, echoes=True)
 
     _holds_no_secret(command, world.run(command))
+
+
+@pytest.mark.parametrize("command", ["install", "upgrade", "rescale"])
+@pytest.mark.parametrize("login", ["token", "exec"])
+def test_words_of_helm_hold_no_secret(world: World, command: str, login: str) -> None:
+    world.log_in(login)
+    _refuse_helm(world.api)
+
+    code, out, err = world.run(command)
+
+    assert code == 4, err
+    assert "is refused with 403" in err
+    _holds_no_secret(command, (code, out, err))
 
 
 @pytest.mark.full
