@@ -34,7 +34,8 @@ class FakeApi:
     everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
     by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
     instead of the answer. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
-    repeats the request's headers. The lists `in_protobuf` are encoded so for clients that prefer protobuf to JSON.
+    repeats the request's headers; `garbage` replaces the text of every answer. The lists `in_protobuf` are encoded so
+    for clients that prefer protobuf to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class FakeApi:
     troubles: dict[str, list[int]] = field(default_factory=dict)
     delays: dict[str, float] = field(default_factory=dict)
     echoes: bool = False
+    garbage: str = ""
     retry_after: str = ""
     in_chunks: bool = False
     url: str = ""
@@ -237,7 +239,8 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
                 self.send_body(protobuf.page(items, token))
             else:
                 self.send_header("Content-Type", "application/json")
-                self.send_body(json.dumps(answer, separators=(",", ":")).encode())
+                text = api.garbage or json.dumps(answer, separators=(",", ":"))
+                self.send_body(text.encode())
 
         def send_body(self, body: bytes) -> None:
             if not api.in_chunks:

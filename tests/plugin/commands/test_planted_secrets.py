@@ -198,6 +198,18 @@ def _answer_nonsense(world: World) -> None:
     world.api.answers |= {"/version": {"gitVersion": 7, "token": LOGIN}, "/api/v1/nodes": {"items": LOGIN}}
 
 
+def _answer_too_late(world: World) -> None:
+    world.monkeypatch.setattr("distrain.apiserver.connection.REQUEST_SECONDS", 0.2, raising=False)
+    world.api.delays |= {"/version": 0.5, "/api/v1/nodes": 0.5}
+
+
+def _answer_garbage(world: World, status: int) -> None:
+    """Answer as a proxy may, with a page that repeats the request."""
+    _leave_out(world.api, status)
+    world.api.answers["/version"] = {} if status == 200 else status
+    world.api.garbage = f"<html>Authorization: Bearer {LOGIN}-token {LOGIN}-token</html>"
+
+
 FAILURES: dict[str, Callable[[World], None]] = {
     "none": lambda world: None,
     "away": _go_away,
@@ -210,6 +222,9 @@ FAILURES: dict[str, Callable[[World], None]] = {
     "helm-is-refused": lambda world: _refuse_helm(world.api),
     "cut": lambda world: _leave_out(world.api, 0),
     "nonsense": _answer_nonsense,
+    "too-late": _answer_too_late,
+    "no-json": lambda world: _answer_garbage(world, 200),
+    "500-of-a-proxy": lambda world: _answer_garbage(world, 500),
     "namespace": lambda world: world.monkeypatch.setenv("HELM_NAMESPACE", "team a"),
     "no-room": lambda world: hold(world.api, [node("a", gpu="1")]),
     "job-is-gone": lambda world: world.api.answers.pop(JOB_PATH) and None,
@@ -225,6 +240,8 @@ def world(
     signals: None,
 ) -> Iterator[World]:
     monkeypatch.setenv("HELM_BIN", str(helm4))
+    # A client that does not wait is no mistake of the server's, whose threads would print it.
+    monkeypatch.setattr("socketserver.BaseServer.handle_error", lambda *_: None)
     make_certificate(tmp_path / "tls.pem")
     with running(tmp_path / "tls.pem") as api:
         _fill(api)
