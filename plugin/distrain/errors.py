@@ -18,7 +18,7 @@ class DistrainError(Exception):
     exit_code = 1
 
     def __init__(self, *messages: str) -> None:
-        self.messages: Sequence[str] = [*map(redact, messages)]
+        self.messages: Sequence[str] = tuple(map(redact, messages))
         super().__init__("\n".join(self.messages))
 
 
