@@ -29,9 +29,12 @@ PODS = "/api/v1/pods"
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
-def _cluster(api: FakeApi, folder: Path, *, request_timeout: float | None = None, **cluster: object) -> Cluster:
-    target = Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team")
-    return connect(target, request_timeout=request_timeout)
+def _cluster(api: FakeApi, folder: Path, **cluster: object) -> Cluster:
+    return connect(_target(api, folder, **cluster))
+
+
+def _target(api: FakeApi, folder: Path, **cluster: object) -> Target:
+    return Target(str(write_kubeconfig(folder, api.url, cluster=cluster)), "fake", "team")
 
 
 def _pod(name: str, on: str = "") -> Object:
@@ -157,7 +160,7 @@ def test_slow_server_is_waited_for_and_asked_once(api: FakeApi, tmp_path: Path) 
     api.answers["/api/v1/nodes"], api.delays["/api/v1/nodes"] = [node("a")], 1.2
 
     for request_timeout in (5, 0):
-        assert len(_cluster(api, tmp_path, request_timeout=request_timeout).nodes()) == 1
+        assert len(connect(_target(api, tmp_path), request_timeout=request_timeout).nodes()) == 1
 
     assert len(api.requests) == 2
 
@@ -168,7 +171,7 @@ def test_server_slower_than_the_limit_is_asked_once(api: FakeApi, tmp_path: Path
     with pytest.raises(
         UnreachableError, match=r"timed out; check KUBECONFIG .*, or wait longer with --request-timeout$"
     ):
-        _cluster(api, tmp_path, request_timeout=0.2).nodes()
+        connect(_target(api, tmp_path), request_timeout=0.2).nodes()
 
     assert len(api.requests) == 1
 

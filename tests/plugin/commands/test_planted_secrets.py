@@ -198,6 +198,10 @@ def _answer_nonsense(world: World) -> None:
     world.api.answers |= {"/version": {"gitVersion": 7, "token": LOGIN}, "/api/v1/nodes": {"items": LOGIN}}
 
 
+def _end_job(world: World) -> None:
+    del world.api.answers[JOB_PATH]
+
+
 def _answer_too_late(world: World) -> None:
     world.monkeypatch.setattr("distrain.apiserver.connection.REQUEST_SECONDS", 0.2, raising=False)
     world.api.delays |= {"/version": 0.5, "/api/v1/nodes": 0.5}
@@ -227,7 +231,7 @@ FAILURES: dict[str, Callable[[World], None]] = {
     "500-of-a-proxy": lambda world: _answer_garbage(world, 500),
     "namespace": lambda world: world.monkeypatch.setenv("HELM_NAMESPACE", "team a"),
     "no-room": lambda world: hold(world.api, [node("a", gpu="1")]),
-    "job-is-gone": lambda world: world.api.answers.pop(JOB_PATH) and None,
+    "job-is-gone": _end_job,
 }
 
 
