@@ -60,14 +60,14 @@ class Question(Struct, frozen=True):
 class Connection:
     """Connections to one API server, which threads share; a forked process needs its own.
 
-    `say` receives a line before each long pause for a retry. A request gets `seconds` until the server's next byte, 0
-    for no limit.
+    `say` receives a line before each long pause for a retry. The server gets `seconds` to accept a connection, and for
+    each next byte; 0 is no limit.
     """
 
     def __init__(self, access: Access, say: Callable[[str], None] | None = None, seconds: float | None = None) -> None:
         self._access, self._say = access, say
-        limit = REQUEST_SECONDS if seconds is None else seconds or None
-        self._timeout = Timeout(connect=min(CONNECT_SECONDS, limit or CONNECT_SECONDS), read=limit)
+        connect, read = (CONNECT_SECONDS, REQUEST_SECONDS) if seconds is None else (seconds or None,) * 2
+        self._timeout = Timeout(connect=connect, read=read)
         self._pools = _pools(access)
         self._has_answered = False
 
