@@ -6,6 +6,7 @@ import base64
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.request import urlopen
@@ -335,8 +336,9 @@ def proxy() -> Iterator[tuple[str, list[str]]]:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    while data := source.recv(65536):
-        target.sendall(data)
+    with suppress(OSError):  # The other direction may have closed both ends.
+        while data := source.recv(65536):
+            target.sendall(data)
 
 
 def test_proxy_of_the_cluster_is_used(api: FakeApi, tmp_path: Path, proxy: tuple[str, list[str]]) -> None:
