@@ -190,14 +190,34 @@ def test_program_that_fails_when_it_should_stop_is_reported(bench: Bench) -> Non
     assert bench.cause == "distrain: stopped by SIGTERM; sh ended with exit code 9"
 
 
-def test_program_that_stops_with_another_pods_starts_again(bench: Bench) -> None:
-    process = bench.start(f"{COUNT}; test $try = 2 && exit 0; echo $$ >pid; {TRAINING}", "--max-restarts=1")
+def test_program_that_stops_with_another_pods_starts_again_without_counting(bench: Bench) -> None:
+    process = bench.start(f"{COUNT}; test $try = 2 && exit 0; echo $$ >pid; {TRAINING}", "--max-restarts=0")
     follow(process, "training")
 
     os.kill(int((bench.folder / "pid").read_text()), signal.SIGTERM)
 
-    follow(process, "the program stopped without this pod having been asked to")
+    follow(process, "the program stopped without this pod having been asked to; starting again, not counted")
     assert process.wait(timeout=5) == 0
+
+
+def test_stops_at_step_boundaries_never_count(bench: Bench) -> None:
+    stops = f"{COUNT}; test $try = 4 || {{ echo stopped at step $try after another pod left; exit 143; }}"
+
+    code, output = bench.run(stops, "--max-restarts=0")
+
+    assert code == 0, output
+    assert output.count("the program stopped at step") == 3
+
+
+@pytest.mark.parametrize(("last_words", "words"), [("stopped at step 12 x", " at step 12"), ("saving", "")])
+def test_program_that_only_stops_is_not_started_for_ever(bench: Bench, last_words: str, words: str) -> None:
+    code, output = bench.run(f"echo {last_words}; exit 143", "--max-restarts=1")
+
+    assert (code, output.count("not counted"), output.count("(restart 1 of 1 in")) == (1, 1, 1), output
+    assert bench.cause == (
+        f"distrain: the program stopped{words} without this pod having been asked to, and had made no step since its "
+        "stop before (the first of 2 failures within 3600 s)"
+    )
 
 
 def test_program_that_stays_halted_is_killed_and_starts_again(bench: Bench) -> None:
