@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from lab.waiting import wait_until
 from tests.chart.scripts import fake_kube
 from tests.chart.scripts.fake_kube import Kube, Object, status
 
@@ -164,6 +166,74 @@ def test_job_whose_pods_do_not_end_stops_the_upgrade(kube: Kube) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("distrain: MPIJob run1 is not gone 1 s after it was deleted: a pod does not end")
     assert "kubectl get pods --selector app.kubernetes.io/instance=run1" in done.stderr
+
+
+NEXT_STEP = "; the job is deleted: upgrade again, or helm rollback; training goes on from the last checkpoint in checkpoint.uri\n"
+
+
+def busy_after(cluster: Cluster, answers: int) -> Callable[[str, str, Object | None], tuple[int, Object | str]]:
+    """A cluster whose API server restarts after a DELETE: the next answers are 503."""
+    left = [answers]
+
+    def answer(method: str, path: str, body: Object | None) -> tuple[int, Object | str]:
+        if method == "GET" and cluster.deleted and left[0]:
+            left[0] -= 1
+            return 503, status(503, "apiserver is shutting down")
+        return cluster(method, path, body)
+
+    return answer
+
+
+def test_api_server_that_restarts_after_the_delete_is_waited_for(kube: Kube) -> None:
+    kube.change("distrain_kube.py", "PAUSES = (1, 2, 4, 8)", "PAUSES = (0,)")
+    kube.answer = busy_after(Cluster({MPIJOB: job("MPIJob", "run1", "old")}), 5)
+
+    done = run(kube)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ended MPIJob run1" in done.stdout
+
+
+def test_api_server_that_never_answers_after_the_delete_is_reported_with_what_to_do(kube: Kube) -> None:
+    kube.change("distrain_kube.py", "PAUSES = (1, 2, 4, 8)", "PAUSES = (0,)")
+    kube.answer = busy_after(Cluster({MPIJOB: job("MPIJob", "run1", "old")}), 10_000)
+
+    done = run(kube, timeout="1")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "distrain: MPIJob run1 was deleted, and the API server has not said within 1 s that it is gone "
+        f"(apiserver is shutting down){NEXT_STEP}"
+    )
+
+
+def test_right_that_is_missing_for_the_second_job_is_told_with_the_first_one_deleted(kube: Kube) -> None:
+    cluster = Cluster({path: job("Job", path.rpartition("/")[2], "old") for path in (LAUNCHER, WORKERS)})
+
+    def answer(method: str, path: str, body: Object | None) -> tuple[int, Object | str]:
+        if method == "DELETE" and path.startswith(WORKERS):
+            return 403, status(403, "jobs is forbidden")
+        return cluster(method, path, body)
+
+    kube.answer = answer
+
+    done = run(kube)
+
+    assert (done.returncode, cluster.deleted) == (1, [LAUNCHER])
+    assert "ServiceAccount is refused (jobs is forbidden)" in done.stderr
+    assert done.stderr.endswith(NEXT_STEP)
+
+
+def test_hook_that_is_stopped_after_the_delete_says_that_the_job_is_deleted(kube: Kube) -> None:
+    kube.answer = cluster = Cluster({MPIJOB: job("MPIJob", "run1", "old")}, looks=1000)
+    process = kube.start("distrain-replace", "--content=new", "--instance=run1", f"--object={OBJECTS[0]}")
+    wait_until("the job is deleted", lambda: bool(cluster.deleted), seconds=10)
+    time.sleep(0.3)
+
+    process.terminate()
+    _, errors = process.communicate(timeout=10)
+
+    assert (process.returncode, errors) == (143, f"distrain: stopped by SIGTERM{NEXT_STEP}")
 
 
 @pytest.mark.parametrize("kind", ["operators", "plain"])
