@@ -112,7 +112,7 @@ def fit_rescale(values: Values, form: Form, chance: random.Random) -> None:
 
 def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
     job = group(values, "job")
-    if form.api_version == "v1beta1":
+    if form.api_version in ("v1", "v1beta1"):
         job.update(activeDeadlineSeconds=None)
     if form.api_version != "v2beta1":
         job.pop("ttlSecondsAfterFinished", None)

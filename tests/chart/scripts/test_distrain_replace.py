@@ -168,7 +168,10 @@ def test_job_whose_pods_do_not_end_stops_the_upgrade(kube: Kube) -> None:
     assert "kubectl get pods --selector app.kubernetes.io/instance=run1" in done.stderr
 
 
-NEXT_STEP = "; the job is deleted: upgrade again, or helm rollback; training goes on from the last checkpoint in checkpoint.uri\n"
+NEXT_STEP = (
+    "; the job is deleted: upgrade again, or helm rollback; "
+    "training goes on from the last checkpoint in checkpoint.uri\n"
+)
 
 
 def busy_after(cluster: Cluster, answers: int) -> Callable[[str, str, Object | None], tuple[int, Object | str]]:

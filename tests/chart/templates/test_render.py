@@ -18,13 +18,13 @@ ROLES = ["Launcher", "Worker"]
 
 
 # The chart refuses values that a kind without MPI would ignore.
-WITHOUT_MPI = ("mpi.env.NCCL_DEBUG=null", "rescale.lostWorkerTimeout=60")
+WITHOUT_DEADLINE = ("job.activeDeadlineSeconds=null",)
+WITHOUT_MPI = ("mpi.env.NCCL_DEBUG=null", "rescale.lostWorkerTimeout=60", *WITHOUT_DEADLINE)
 GOLDEN_CHANGES = {
     "mpijob-v2beta1": (),
-    "mpijob-v1": (),
+    "mpijob-v1": WITHOUT_DEADLINE,
     "mpijob-v1alpha2": (),
     "plain": (),
-    "mxjob-v1beta1": (*WITHOUT_MPI, "job.activeDeadlineSeconds=null"),
     "tfjob": (*WITHOUT_MPI, "workers.replicas=8", "workers.gpus=1"),
 }
 

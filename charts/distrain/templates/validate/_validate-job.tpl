@@ -20,8 +20,13 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 {{- if and .Job.isPlain (ne $job.cleanPodPolicy "Running") -}}
 {{- printf "distrain: job.cleanPodPolicy: %s, but the workers of job.kind Plain always end with the job, and nobody deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
 {{- end -}}
-{{- if and $job.activeDeadlineSeconds (not (has "activeDeadlineSeconds" $fields)) -}}
-{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an %s has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 $job.activeDeadlineSeconds) $what -}}
+{{- with $job.activeDeadlineSeconds -}}
+{{- $other := has "Plain" $.Job.fits | ternary ", or --set job.kind=Plain" "" -}}
+{{- if not (has "activeDeadlineSeconds" $fields) -}}
+{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an %s has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 .) $what -}}
+{{- else if $facts.missesDeadline -}}
+{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but the operator of %s ends no job in time; --set job.activeDeadlineSeconds=null%s\n" (int64 .) $what $other -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

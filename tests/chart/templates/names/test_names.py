@@ -217,10 +217,16 @@ def test_label_replaces_no_job_but_one_whose_pods_are_immutable(helm: Path, kind
     assert (labelled != render_with(helm, KINDS[kind]).content) == (kind == "plain")
 
 
-@pytest.mark.parametrize("change", ["job.cleanPodPolicy=All", "job.activeDeadlineSeconds=60"])
-def test_run_policy_that_the_operator_follows_keeps_the_content(helm: Path, change: str) -> None:
-    started = ("framework=pytorch", "job.elastic=false")
-
+@pytest.mark.parametrize(
+    ("started", "change"),
+    [
+        (("framework=pytorch", "job.elastic=false"), "job.cleanPodPolicy=All"),
+        (("job.kind=Plain",), "job.activeDeadlineSeconds=60"),
+    ],
+)
+def test_run_policy_that_the_operator_follows_keeps_the_content(
+    helm: Path, started: tuple[str, ...], change: str
+) -> None:
     assert render_with(helm, (*started, change)).content == render_with(helm, started).content
 
 

@@ -179,8 +179,7 @@ def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -
     # Helm reads numbers as floating point, and would print 2e+09.
     values = tmp_path / "values.yaml"
     values.write_text(
-        """framework: pytorch
-runAsUser: 2000000000
+        """runAsUser: 2000000000
 job: {activeDeadlineSeconds: 31000000}
 workers:
   evictAfterSeconds: 3600000

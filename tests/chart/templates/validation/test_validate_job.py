@@ -153,7 +153,29 @@ CASES = {
     "deadline-of-v1beta1": (
         (*BETA, "job.activeDeadlineSeconds=60"),
         "job.activeDeadlineSeconds: 60 is set, but an MXJob v1beta1 has no deadline",
+        (*BETA, "job.activeDeadlineSeconds=null"),
+    ),
+    "deadline-of-pytorchjob": (
+        (PYTORCH, "job.activeDeadlineSeconds=60"),
+        "job.activeDeadlineSeconds: 60 is set, but the operator of PyTorchJob v1 ends no job in time; "
+        "--set job.activeDeadlineSeconds=null, or --set job.kind=Plain",
+        (PYTORCH, "job.kind=Plain", "job.activeDeadlineSeconds=60"),
+    ),
+    "deadline-of-tfjob": (
+        ("strategy=parameter-server", "job.activeDeadlineSeconds=60"),
+        "job.activeDeadlineSeconds: 60 is set, but the operator of TFJob v1 ends no job in time; "
+        "--set job.activeDeadlineSeconds=null",
+        ("job.activeDeadlineSeconds=60",),
+    ),
+    "deadline-of-mxjob": (
         (*MXJOB, "job.activeDeadlineSeconds=60"),
+        "job.activeDeadlineSeconds: 60 is set, but the operator of MXJob v1 ends no job in time; ",
+        MXJOB,
+    ),
+    "deadline-of-mpijob-v1": (
+        (V1, "job.activeDeadlineSeconds=60"),
+        "job.activeDeadlineSeconds: 60 is set, but the operator of MPIJob v1 ends no job in time; ",
+        ("job.apiVersion=v1alpha2", "job.activeDeadlineSeconds=60"),
     ),
     "gang-of-v1alpha2": (
         ("job.apiVersion=v1alpha2", "gang.scheduler=volcano"),
