@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,8 @@ def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes:
     commands = [line.strip() for line in text.splitlines() if "kubectl " in line]
     assert commands[:3] == [
         f"kubectl --namespace team get pods --selector {job} --watch",
-        f"kubectl --namespace team logs --follow {LOGS[kind].replace('JOB', rendered.name)}",
+        f"until kubectl --namespace team logs --follow {LOGS[kind].replace('JOB', rendered.name)} 2>/dev/null; "
+        "do sleep 2; done",
         f"kubectl --namespace team describe {resource},pods --selector {release}",
     ]
 
@@ -118,7 +120,7 @@ S3 = ["data.uri=s3://digits"]
         ),
         pytest.param(["workers.gpus=0"], "2 ranks on 2 workers, on the CPU.", [], id="no-gpus"),
         pytest.param(
-            ["framework=pytorch", "job.elastic=false"],
+            ["framework=pytorch", "job.elastic=false", "checkpoint.uri=s3://c"],
             "A change of workers.replicas replaces this job by another, which goes on from the last checkpoint.",
             ["framework=pytorch"],
             id="replaced",
@@ -189,6 +191,58 @@ def test_notes_warn_of_surprises(
 
     assert words in told
     assert words not in not_told
+
+
+AGAIN = "starts from the beginning."
+
+
+@pytest.mark.parametrize(
+    ("values", "resumes"),
+    [
+        pytest.param((), AGAIN, id="checkpoints-in-the-pods"),
+        pytest.param(("checkpoint.uri=s3://c", "checkpoint.resume=never"), AGAIN, id="never"),
+        pytest.param(("checkpoint.uri=s3://c",), "goes on from the last checkpoint.", id="auto"),
+        pytest.param(("command={train}",), "goes on from what your command has saved.", id="command"),
+    ],
+)
+@pytest.mark.parametrize(
+    "form",
+    [
+        (),
+        ("replace.enabled=false",),
+        ("rescale.mode=replace",),
+        ("job.apiVersion=v1",),
+        ("gang.scheduler=kueue", "gang.queue=team"),
+    ],
+)
+def test_notes_say_what_a_job_that_replaces_this_one_goes_on_from(
+    helm3: Path, chart_with_visible_notes: Path, form: tuple[str, ...], values: tuple[str, ...], resumes: str
+) -> None:
+    said = " ".join(notes(helm3, chart_with_visible_notes, *form, *values).split())
+
+    ends = (AGAIN, "goes on from the last checkpoint.", "goes on from what your command has saved.")
+    assert [end for end in ends if end[:-1] in said] == [resumes]
+    assert "its last checkpoint" not in said
+
+
+@every_kind
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_command_that_follows_the_log_waits_for_it_and_ends_with_it(
+    helm3: Path, chart_with_visible_notes: Path, tmp_path: Path, kind: str, shell: str
+) -> None:
+    text = notes(helm3, chart_with_visible_notes, *KINDS[kind])
+    command = next(line for line in text.splitlines() if "logs --follow" in line)
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\necho x >>tries; test $(wc -l <tries) = 2 && echo training\n")
+    kubectl.chmod(0o755)
+    (tmp_path / "sleep").symlink_to("/bin/true")
+
+    done = subprocess.run(
+        [shell, "-c", command], cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=10, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "training\n", "")
 
 
 def test_no_kubectl_command_lists_kinds_that_a_cluster_may_lack() -> None:
