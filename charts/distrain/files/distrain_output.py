@@ -27,7 +27,7 @@ MISSED = re.compile(rb"\S+ was unable to find the specified executable file")
 REFUSED = re.compile(rb"\S+ was unable to launch the specified application as it could not access")
 FORKED = re.compile(rb'.* tried to fork a new process via the "execve" system call but')
 FORK_ERROR = re.compile(rb"  Error: +(Exec format error|.* has a bad interpreter on the first line)")
-SIGNAL = re.compile(rb".* (rank \d+) .*exited on signal (\d+)")
+SIGNAL = re.compile(rb".* (rank \d+) (?:.*on node (\S+) )?.*exited on signal (\d+)")
 # The last line of a shell, of env, or of the dynamic loader.
 SHELL = re.compile(
     TAG + rb"(.*: (?:(?:command )?not found|No such file or directory|Permission denied|.*Exec format error)"
@@ -53,6 +53,8 @@ class Found:
         self.has_printed, self.is_in_box = False, False
         # The cause that the first failed rank names, the step at which the ranks stopped, the rank that a signal ended.
         self.cause, self.step, self.killed = "", "", ""
+        # The rank that SIGKILL ended, and its worker if mpirun names it.
+        self.killed_hard = ""
         self.mpirun, self.shell, self.python, self.errors = "", "", "", {}
         self.is_forked = False
 
@@ -67,8 +69,10 @@ class Found:
             return
         self.step = first_match(STEP, line) or self.step
         killed = SIGNAL.match(line)
-        if killed:
-            self.killed = self.killed or "{} was ended by signal {}".format(*text_of(killed))
+        if killed and not self.killed:
+            rank, worker, number = text_of(killed)
+            self.killed = f"{rank} was ended by signal {number}"
+            self.killed_hard = f"{rank}{worker and ' on ' + worker.split('.')[0]}" if number == "9" else ""
         if MISSED.match(line):
             self.mpirun = "not found"
         elif REFUSED.match(line):
@@ -112,7 +116,7 @@ def first_match(pattern: Any, line: bytes) -> str:
 
 
 def text_of(match: Any) -> list:
-    return [group.decode(errors="replace") for group in match.groups()]
+    return [(group or b"").decode(errors="replace") for group in match.groups()]
 
 
 def words_of(number: int) -> str:

@@ -17,6 +17,7 @@ import threading
 import time
 from typing import Any, Optional
 
+from distrain_memory import oom_kills
 from distrain_message import TERMINATION_LOG, leave_message
 from distrain_output import Found, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
@@ -25,6 +26,7 @@ from distrain_sigterm import take_sigterm
 # FENCED: a newer run has replaced this one. UNFIT: only one worker cannot reach the storage; its pod's name begins the
 # cause. STOPPED: it stopped at a step boundary, and can resume.
 FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
+KILLED = 128 + signal.SIGKILL
 LONGEST_PAUSE = 10
 # After two failures within so many seconds, wait before the next start.
 SOON = 60
@@ -53,10 +55,15 @@ def failure_code(code: int) -> int:
 
 
 class Program:
-    """A running command, in its own session. `program` is what the command runs, such as the program of mpirun."""
+    """A running command, in its own session. `program` is what the command runs, such as the program of mpirun.
 
-    def __init__(self, command: list, environment: dict, program: list) -> None:
-        self.program, self.found = program, Found()
+    With `are_ranks_elsewhere`, other pods run the program.
+    """
+
+    def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
+        self.program, self.found, self.are_ranks_elsewhere = program, Found(), are_ranks_elsewhere
+        # Whether this script has sent SIGKILL, and how many processes of this pod the kernel had killed.
+        self.is_killed_here, self.oom_kills = False, oom_kills()
         self.name = os.path.basename(command[0])
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -152,6 +159,7 @@ class Program:
         return True
 
     def kill(self) -> None:
+        self.is_killed_here = self.is_killed_here or self.process.poll() is None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -170,9 +178,24 @@ class Program:
             why = self.found.why_not_started(code, self.program)
             if why:
                 return Ended(MISTAKE, why, True)
-        return Ended(
-            code, self.cause or f"{who} ended with exit code {code}; this pod's log says why", bool(self.cause)
-        )
+        cause = self.cause or self.why_killed(code, who)
+        return Ended(code, cause or f"{who} ended with exit code {code}; this pod's log says why", bool(self.cause))
+
+    def why_killed(self, code: int, who: str) -> str:
+        """Return the likely cause of a SIGKILL that this script has not sent, or an empty text."""
+        if self.is_killed_here or not (code == KILLED or self.found.killed_hard):
+            return ""
+        before, self.oom_kills = self.oom_kills, oom_kills()
+        if before is not None and self.oom_kills is not None and self.oom_kills > before:
+            return (
+                "out of memory: a process of this pod was killed at its limit; raise the memory of this pod's role, "
+                "such as workers.memory"
+            )
+        is_unknown = self.are_ranks_elsewhere or before is None or self.oom_kills is None
+        # mpirun passes on a rank's exit code. A shell that starts the program hides from mpirun that it was killed.
+        rank = "a rank" if self.are_ranks_elsewhere and self.process.returncode == KILLED else who
+        who = self.found.killed_hard or rank
+        return f"{who} was killed by signal 9, as when memory runs out; see workers.memory" if is_unknown else ""
 
 
 def how_stopped(program: Program, code: int) -> str:

@@ -123,6 +123,7 @@ class Bench:
             text = script.read_text()
             for line, seconds in SHORTER.items():
                 text = text.replace(f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n")
+            text = text.replace('CGROUP = "/sys/fs/cgroup"', f'CGROUP = "{self.folder}/cgroup"')
             (self.folder / script.name).write_text(text)
 
     def write_hostfile(self, text: str) -> None:

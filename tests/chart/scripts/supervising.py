@@ -14,6 +14,18 @@ from tests.chart.scripts.pods import SCRIPTS
 # The program counts its starts, to do something else at each.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
+OUT_OF_MEMORY = (
+    "out of memory: a process of this pod was killed at its limit; raise the memory of this pod's role, such as "
+    "workers.memory"
+)
+
+
+def put_oom_kills(folder: Path, count: int, file: str = "memory.events") -> None:
+    """Write what the kernel says in the pod's cgroup."""
+    path = folder / "cgroup" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(f"under_oom 0\noom_kill {count}\n")
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -30,6 +42,7 @@ class Bench:
             text = path.read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
             text = text.replace("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0")
             text = text.replace("SECONDS_HALTED = 30", "SECONDS_HALTED = 1")
+            text = text.replace('CGROUP = "/sys/fs/cgroup"', f'CGROUP = "{self.folder}/cgroup"')
             (self.folder / path.name).write_text(text)
         log = f"--termination-log={self.folder}/log"
         return subprocess.Popen(

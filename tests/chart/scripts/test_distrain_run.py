@@ -14,7 +14,7 @@ import pytest
 
 from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import SCRIPTS, load
-from tests.chart.scripts.supervising import COUNT, Bench
+from tests.chart.scripts.supervising import COUNT, OUT_OF_MEMORY, Bench, put_oom_kills
 
 TRAINING = "trap 'echo saving; exit 143' TERM; echo training; while ! test -e finish; do sleep 0.05; done"
 
@@ -37,6 +37,37 @@ def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) 
     # The code is below 128: the operator restarts a pod that ends with more.
     assert code == 1, output
     assert bench.cause == "distrain: try 1 (the first of 2 failures within 3600 s; the last: try 2)"
+
+
+@pytest.mark.parametrize("file", ["memory.events", "memory/memory.oom_control"])
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 137"])
+def test_program_that_ran_out_of_memory_is_named(bench: Bench, file: str, end: str) -> None:
+    put_oom_kills(bench.folder, 4, file)
+
+    code, output = bench.run(f"echo 'oom_kill 5' >cgroup/{file}; {end}")
+
+    assert (code, bench.cause) == (1, f"distrain: {OUT_OF_MEMORY}"), output
+
+
+def test_program_that_another_process_killed_did_not_run_out_of_memory(bench: Bench) -> None:
+    put_oom_kills(bench.folder, 4)
+
+    bench.run("kill -9 $$")
+
+    assert bench.cause == "distrain: sh ended with exit code 137; this pod's log says why"
+
+
+@pytest.mark.parametrize("content", [None, "", "oom_kill many", "low 0"])
+def test_kill_is_said_to_be_like_that_of_memory_where_the_kernel_tells_nothing(
+    bench: Bench, content: str | None
+) -> None:
+    if content is not None:
+        put_oom_kills(bench.folder, 0)
+        (bench.folder / "cgroup" / "memory.events").write_text(content)
+
+    bench.run("kill -9 $$")
+
+    assert bench.cause == "distrain: sh was killed by signal 9, as when memory runs out; see workers.memory"
 
 
 @pytest.mark.parametrize(("code", "cause"), [(2, "data.uri: no such bucket"), (4, "a newer run has taken over")])

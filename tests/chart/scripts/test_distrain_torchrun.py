@@ -13,7 +13,7 @@ import pytest
 from lab.waiting import wait_until
 from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import SCRIPTS
-from tests.chart.scripts.supervising import COUNT, Bench
+from tests.chart.scripts.supervising import COUNT, OUT_OF_MEMORY, Bench, put_oom_kills
 
 # The line that torchrun 2.9 prints, and how older versions begin it.
 FAILED = "E1122 03:43:52.125000 8 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {}) local_rank: 0 (pid: 12) of binary: /opt/venv/bin/python3"  # noqa: E501
@@ -31,6 +31,19 @@ def fails(*codes: int, line: str = FAILED) -> str:
     return "; ".join(f"echo '{line.format(code)}'" for code in codes)
 
 
+def test_rank_that_ran_out_of_memory_is_named(bench: Bench) -> None:
+    put_oom_kills(bench.folder, 4)
+    grows = "echo 'oom_kill 5' >cgroup/memory.events"
+
+    code, _ = bench.run(f"{grows}; {fails(-9)}; sleep 0.2; {fails(-9)}; {FOR_EVER}", "--max-restarts=1")
+
+    assert code == 1
+    assert bench.cause == (
+        f"distrain: {OUT_OF_MEMORY} (the first of 2 failures within 3600 s; the last: a rank ended with exit code 137; "
+        "this pod's log says why)"
+    )
+
+
 @pytest.mark.parametrize("line", [FAILED, OLDER])
 def test_each_failure_of_a_rank_counts_though_torchrun_goes_on(bench: Bench, line: str) -> None:
     program = f"echo distrain: out of memory; {fails(1, -9, line=line)}; {FOR_EVER}"
@@ -39,7 +52,7 @@ def test_each_failure_of_a_rank_counts_though_torchrun_goes_on(bench: Bench, lin
 
     assert "starting again (restart 1 of 1 in 3600 s): out of memory" in output
     assert code == 1
-    last = "a rank ended with exit code 137; this pod's log says why"
+    last = "a rank was killed by signal 9, as when memory runs out; see workers.memory"
     assert bench.cause == f"distrain: out of memory (the first of 2 failures within 3600 s; the last: {last})"
 
 
@@ -168,7 +181,7 @@ def test_lost_torchrun_is_started_again(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; test $try = 2 && exit 0; kill -9 $$", "--max-restarts=1")
 
     assert code == 0
-    assert "starting again (restart 1 of 1 in 3600 s): sh ended with exit code 137" in output
+    assert "starting again (restart 1 of 1 in 3600 s): sh was killed by signal 9, as when memory runs out" in output
 
 
 def test_meeting_point_without_an_address_is_waited_for(bench: Bench) -> None:

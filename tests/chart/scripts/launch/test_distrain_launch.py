@@ -132,13 +132,37 @@ def test_ssh_trusts_the_jobs_key_alone(bench: Bench) -> None:
     assert Path(known_hosts).read_text() == "distrain ecdsa-sha2-nistp521 AAAA\n"
 
 
+KILLED = "distrain: {} was killed by signal 9, as when memory runs out; see workers.memory"
+
+
 @pytest.mark.parametrize(
     ("mpirun", "code", "cause"),
     [
         pytest.param("exit 0", 0, "", id="success"),
         pytest.param("echo 'distrain: a: b'; exit 0", 0, "", id="success-whatever-was-said"),
         pytest.param("exit 3", 3, ENDED.format(3), id="nothing-said"),
-        pytest.param("kill -9 $$", 1, ENDED.format(137), id="killed"),
+        pytest.param("kill -9 $$", 1, KILLED.format("mpirun"), id="killed"),
+        pytest.param("exit 137", 1, KILLED.format("a rank"), id="a-rank-in-a-shell-killed"),
+        pytest.param(
+            "echo 'mpirun noticed that process rank 3 with PID 12 on node run1-worker-1 exited on signal 9 (Killed).'; "
+            "exit 137",
+            1,
+            KILLED.format("rank 3 on run1-worker-1"),
+            id="a-rank-killed",
+        ),
+        pytest.param(
+            "echo 'prterun noticed that process rank 3 with PID 12 on node run1-worker-1.run1.team.svc exited on "
+            "signal 9 (Killed).'; exit 137",
+            1,
+            KILLED.format("rank 3 on run1-worker-1"),
+            id="a-rank-of-open-mpi-5-killed",
+        ),
+        pytest.param(
+            "mkdir -p cgroup; echo oom_kill 0 >cgroup/memory.events; exit 137",
+            1,
+            KILLED.format("a rank"),
+            id="killed-elsewhere",
+        ),
         pytest.param(
             "echo 'distrain: a: b' >&2; echo 'distrain: c: d'; exit 2", 2, "distrain: a: b", id="first-of-two"
         ),
