@@ -40,8 +40,7 @@ def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes:
     commands = [line.strip() for line in text.splitlines() if "kubectl " in line]
     assert commands[:3] == [
         f"kubectl --namespace team get pods --selector {job} --watch",
-        f"until kubectl --namespace team logs --follow {LOGS[kind].replace('JOB', rendered.name)} 2>/dev/null; "
-        "do sleep 2; done",
+        f"until kubectl --namespace team logs --follow {LOGS[kind].replace('JOB', rendered.name)}; do sleep 2; done",
         f"kubectl --namespace team describe {resource},pods --selector {release}",
     ]
 
