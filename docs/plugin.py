@@ -15,11 +15,11 @@ TARGET = Path(__file__).with_suffix(".md")
 INSTALL = """\
     helm plugin install ./plugin     # or a checkout's plugin folder; Helm 3.21 and 4.2 are tested
 
-The plugin makes itself a Python environment of pinned packages when it is installed (Python 3.10 or newer).
+The installation creates a Python environment of pinned packages for the plugin. It needs Python 3.10 or newer.
 """
 SOURCE = """\
-`helm distrain COMMAND --help` shows the same. This page is made of the files in
-[plugin/distrain/commands/help](../plugin/distrain/commands/help) by `make docs`.
+`helm distrain COMMAND --help` shows the same. `make docs` generates this page from the files in
+[plugin/distrain/commands/help](../plugin/distrain/commands/help).
 """
 
 
