@@ -7,5 +7,5 @@ try:
 
     main()
 except KeyboardInterrupt:
-    # Pressed while Python was still loading modules; nothing has been done yet.
+    # The user pressed Ctrl-C while Python was still loading modules; the command has done nothing yet.
     os._exit(130)

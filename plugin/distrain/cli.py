@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-# Called by shells to complete a command line, see commands/completion.py.
+# Shells call this command to complete a command line; see commands/completion.py.
 COMPLETE = "__complete"
 
 

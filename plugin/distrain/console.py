@@ -37,7 +37,7 @@ def answer(text: str) -> None:
 
 
 def tell(text: str, otherwise: str) -> None:
-    """Print a text that belongs to a change of the cluster; if stdout fails, say `otherwise` on stderr.
+    """Print a text about a change of the cluster; if stdout fails, print `otherwise` to stderr.
 
     A failed print neither stops nor undoes the change. `finish` raises the error afterwards.
     """

@@ -1,4 +1,4 @@
-"""Keep secrets out of messages: known ones wherever they stand, logins in URLs, and values under telling names."""
+"""Keep secrets out of messages: known secrets, logins in URLs, and values whose names suggest a secret."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
 HIDDEN = "[hidden]"
 # User and password of a URL like https://USER:PASSWORD@HOST.
 LOGIN = re.compile(r"://[^\s\"'`]*@")
-# A header's credential; Helm may have got another one from an exec plugin than this program.
+# A credential in a header. It may be unknown here, because Helm gets its own credential from an exec plugin.
 CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
-# Parts of the chart's values, by their paths, that may be secrets whatever their names are.
+# Paths of chart values that may be secrets, whatever their names are.
 PLACES = re.compile(r"(env|envFrom|command|trainer\.extraArgs)\b")
 NAMES = re.compile(r"token|passw|secret|credential|key", re.IGNORECASE)
-# A telling name and what stands behind it in one line of YAML, JSON or a flag.
+# A name that suggests a secret, and the rest of the line, in YAML, JSON or a flag.
 ENTRY = re.compile(rf"(?:{NAMES.pattern})[\w.\-]*[\"']?\s*[:=](.*)", re.IGNORECASE)
 WORD = re.compile(r"[^\s\"'`,:=*&!{}\[\]]+")
-# A shorter secret could be a part of any word.
+# Shorter secrets are not hidden: they could be a part of any word.
 SHORTEST = 8
 _known: set[str] = set()
 
 
 def remember(secret: str) -> None:
-    """Leave a secret out of all later messages: a server, a proxy or Helm may repeat what it was sent."""
+    """Hide a secret in all later messages: a server, a proxy or Helm may repeat it in an error."""
     if len(secret) >= SHORTEST:
         _known.add(secret)
 
 
 def remember_in(text: str) -> None:
-    """Remember what stands behind telling names in a text that cannot be parsed, of which an error may quote parts."""
+    """Remember the values of secret-like names in a text that cannot be parsed: an error may quote the text."""
     for entry in ENTRY.findall(text):
         for word in WORD.findall(entry):
             remember(word)
@@ -39,7 +39,7 @@ def remember_in(text: str) -> None:
 
 def redact(message: str) -> str:
     """Return a message without known secrets, without logins in URLs, and without credentials of headers."""
-    # Longest first: one secret may be a part of another.
+    # Longest first, because one secret may be a part of another.
     for secret in sorted(_known, key=len, reverse=True):
         message = message.replace(secret, HIDDEN)
     return CREDENTIAL.sub(rf"\1 {HIDDEN}", LOGIN.sub(f"://{HIDDEN}@", message))
@@ -51,7 +51,7 @@ def is_secret(path: str) -> bool:
 
 
 def shown(path: str, value: Any) -> Any:
-    """Return a value without its secrets; only the names in a block remain."""
+    """Return a value without its secrets; of a block, return only the names."""
     if isinstance(value, dict):
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):

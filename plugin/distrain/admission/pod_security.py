@@ -1,7 +1,7 @@
-"""PodSecurity: the pods that a namespace refuses by the Pod Security Standard that its labels enforce.
+"""PodSecurity: find the pods that violate the Pod Security Standard of their namespace, which its labels set.
 
-As k8s.io/pod-security-admission v0.36.2 does it. The API server's configuration can exempt pods, and enforce a level
-where no label does; no API tells so.
+The rules are those of k8s.io/pod-security-admission v0.36.2. The API server's configuration can also exempt pods, or
+enforce a level without a label. No API shows this configuration, so this module ignores it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from distrain.workload.wording import Wording, listed
 
 LEVEL = "pod-security.kubernetes.io/enforce"
 VERSION = f"{LEVEL}-version"
-# From the strictest level on.
+# The strictest level comes first.
 CHECKS: dict[str, Sequence[Check]] = {"restricted": (*BASELINE, *RESTRICTED), "baseline": BASELINE, "privileged": ()}
 
 
@@ -59,7 +59,7 @@ def enforced(labels: Labels) -> Standard:
 
 
 def violated(standard: Standard, pod: Pod) -> str:
-    """Return the API server's words against the pod, empty if it admits the pod."""
+    """Return the API server's message if it refuses the pod, otherwise an empty string."""
     found = filter(None, (check.judge(pod) for check in _checks(standard)))
     details = ", ".join(found)
     return f'violates PodSecurity "{standard}": {details}' if details else ""
@@ -97,7 +97,7 @@ def _refused_of_operator(standard: Standard, pod: Pod) -> list[str]:
 
 
 def _change(standard: Standard, pod: Pod, job: Job) -> str:
-    # With podSecurity restricted the chart sets runAsNonRoot.
+    # The chart sets runAsNonRoot if podSecurity is restricted.
     if not job.from_chart or pod.security.run_as_non_root:
         return "Change the fields that violate it"
     if standard.level == "restricted":

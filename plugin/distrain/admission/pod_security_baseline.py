@@ -1,4 +1,4 @@
-"""Baseline: the checks of the Pod Security Standard that forbids known ways to take over a node.
+"""Baseline: run the checks of the Pod Security Standard that forbids known ways to take over a node.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
 """
@@ -44,7 +44,7 @@ SYSCTLS_29 = SYSCTLS_27 | {
     f"net.ipv4.tcp_{name}" for name in ("keepalive_time", "fin_timeout", "keepalive_intvl", "keepalive_probes")
 }
 SYSCTLS_32 = SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
-# Characters that Go writes by a letter.
+# Characters for which Go has a short escape sequence, such as \n.
 GO_ESCAPES = {
     "\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", "\\": r"\\", '"': r"\"",
 }  # fmt: skip
@@ -205,7 +205,7 @@ def _go_escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-# In the order of the API server, which sorts the names.
+# The API server sorts the checks by name; this is the same order.
 BASELINE = (
     Check("appArmorProfile", 0, app_armor_profile),
     Check("capabilities_baseline", 0, capabilities),

@@ -1,6 +1,6 @@
-"""Define a check of the Pod Security Standards, and what the checks of both levels share.
+"""Define a check of the Pod Security Standards, and functions that the checks of both levels use.
 
-The checks and their words are those of k8s.io/pod-security-admission v0.36.2, policy/.
+The checks and their messages are copied from k8s.io/pod-security-admission v0.36.2, policy/.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Judge = Callable[[Pod], str]
 
 
 class Check(Struct, frozen=True):
-    """A check in its form since Kubernetes 1.`since`.
+    """One version of a check, which applies from Kubernetes 1.`since` on.
 
     `judge` returns the violation in the API server's words, empty if there is none. A check of `restricted` can replace
     a check of `baseline`.
@@ -61,12 +61,12 @@ def quoted(items: Sequence[str]) -> str:
 
 
 def counted(noun: str, items: Sequence[str]) -> str:
-    """Return the noun, in the plural unless there is one item."""
+    """Return the noun, in the plural unless the number of items is one."""
     return noun if len(items) == 1 else f"{noun}s"
 
 
 def named(noun: str, names: Sequence[str]) -> str:
-    """Return such as `containers "a", "b"`."""
+    """Return the noun and the names, for example `containers "a", "b"`."""
     return f"{counted(noun, names)} {quoted(names)}"
 
 
@@ -86,7 +86,7 @@ def of_containers(
 
 
 def of_contexts(pod: Pod, forbidden: Callable[[SecurityContext], Collection[str]]) -> tuple[str, list[str]]:
-    """Return whose security contexts have forbidden values, such as `pod and container "a"`, and these values."""
+    """Return the forbidden values in security contexts, and their owners, such as `pod and container "a"`."""
     own = forbidden(pod.security)
     names, values = _collected([(container.name, forbidden(security(container))) for container in pod.containers])
     owners = [*(["pod"] if own else []), *([named("container", names)] if names else [])]

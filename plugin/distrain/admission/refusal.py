@@ -1,4 +1,4 @@
-"""Define a refusal of a job's pods for another reason than free capacity."""
+"""Define a refusal of a job's pods that has nothing to do with free capacity."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Refusal(Struct, frozen=True):
     """A refusal of some of the job's pods.
 
     The verdict is `busy` if the refusal ends when other pods end, otherwise `impossible`. `reason` quotes the component
-    that refuses, and `next` is the user's next step. `everywhere` tells that the scheduler refuses the pods on every
-    node; other components refuse pods before scheduling.
+    that refuses, and `next` is the user's next step. `everywhere` is true if the scheduler refuses the pods on every
+    node, and false if another component refuses them before scheduling.
     """
 
     verdict: Verdict

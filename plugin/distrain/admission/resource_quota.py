@@ -16,7 +16,7 @@ from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
-# If a quota limits one of these, each container must set it.
+# If a quota limits one of these resources, each container must set a value for it.
 REQUIRED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 
 

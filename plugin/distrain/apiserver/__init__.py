@@ -1,1 +1,1 @@
-"""Talk to the API server: kubeconfig, credentials, connections, lists and what the plugin asks."""
+"""Talk to the API server: read the kubeconfig, get credentials, connect, list objects and send requests."""

@@ -1,4 +1,4 @@
-"""Find out how to reach a target's API server: its address, TLS settings, proxy and the user's credentials.
+"""Find out how to reach the API server of a target: address, TLS settings, proxy and the user's credentials.
 
 The rules are those of client-go, so that Helm and kubectl reach the same server as the same user.
 """
@@ -60,7 +60,7 @@ def access(wanted: Target) -> Access:
     url = _url(cluster.server or "http://localhost:8080")
     server = urls.without_login(url)._replace(query="", fragment="").geturl().rstrip("/")
     tls = _tls(cluster) if url.scheme == "https" else None
-    # As in Helm and kubectl, no credentials are sent without TLS.
+    # Without TLS no credentials are sent; Helm and kubectl do the same.
     login = _login(cluster, user, tls, urls.login(url)) if tls else lambda renewed: Credentials()
     proxy = proxy_of(server, cluster.proxy_url)
     return Access(server, tls, cluster.tls_server_name or None, proxy, login, _impersonation(user))
@@ -123,10 +123,10 @@ def _refuse_contradictions(cluster: Cluster, user: User) -> None:
 
 
 def _url(server: str) -> SplitResult:
-    # As in client-go, an address without a scheme is one of http, whatever TLS settings stand beside it.
+    # An address without a scheme means http, even if TLS settings are given too; client-go does the same.
     parts = urls.split(server if "://" in server else f"http://{server}")
     if parts is None or parts.scheme not in ("http", "https"):
-        # The text before an @ may be a password.
+        # The text before the @ may be a password.
         shown = "server" if "@" in server else f'server "{server}"'
         raise UnreachableError(f"KUBECONFIG: {shown} is no URL; write https://HOST:PORT")
     return parts

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Capabilities(Struct, frozen=True):
-    """The cluster's version, and APIs that it serves as `group/version` and `group/version/Kind`, for Helm."""
+    """The cluster's version and its served APIs, written as `group/version` and `group/version/Kind` for Helm."""
 
     version: str
     apis: tuple[str, ...]
@@ -69,7 +69,7 @@ class Cluster:
         return Capabilities(self.version(), tuple(api for group in groups for api in self.served(group)))
 
     def served(self, group: str) -> list[str]:
-        """Return the group's APIs as `group/version` and `group/version/Kind`; none if the cluster lacks the group."""
+        """Return the group's APIs as `group/version` and `group/version/Kind`, or nothing if the cluster lacks it."""
         found = []
         try:
             versions = self.read_one(f"/apis/{group}", Group, f"the API group {group}").versions or []
@@ -144,11 +144,11 @@ class Cluster:
         return self._decoded(self._connection.ask(path, accept=accept), answer, what)
 
     def read_optional(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T | None:
-        """As read_one, but return None if the object does not exist."""
+        """Return one object as read_one does, or None if the object does not exist."""
         return or_none(lambda: self.read_one(path, answer, what, accept))
 
     def has(self, path: str, what: str) -> bool:
-        """Tell whether the object exists; only its metadata is read, no key of a Secret."""
+        """Tell whether the object exists. Read only its metadata, so that no content of a Secret is read."""
         return self.read_optional(path, kube.Named, what, METADATA) is not None
 
     def workload(self, resource: Resource, namespace: str) -> kube.Workload | None:
@@ -157,7 +157,7 @@ class Cluster:
         return self.read_optional(_path(resource, namespace), kube.Workload, what)
 
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
-        """Return a namespace's objects of a kind that creates pods; none if the cluster does not know the kind."""
+        """Return a namespace's objects of a kind that creates pods, or nothing if the cluster lacks the kind."""
         return self._list_if_served(paths.of_kind(api_version, kind, namespace), kube.Workload, f"{kind.lower()}s")
 
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
@@ -176,7 +176,7 @@ class Cluster:
         return self.read_list(events, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
 
     def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
-        """Return a namespace's objects of one kind; none if the cluster does not know the kind."""
+        """Return a namespace's objects of one kind, an empty list if the cluster does not know the kind."""
         return self._list_if_served(f"{paths.namespace(namespace, api_version)}/{plural}", kube.Named, plural)
 
     def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
@@ -259,6 +259,6 @@ def connect(target: Target, say: Callable[[str], None] = console.say, request_ti
     """Prepare to read the target's cluster; raise UnreachableError if its kubeconfig cannot be used.
 
     `say` receives a line whenever a request is tried again after a long pause. A request waits `request_timeout`
-    seconds for the server, 0 without end.
+    seconds for the server; 0 means no limit.
     """
     return Cluster(target, say, request_timeout)

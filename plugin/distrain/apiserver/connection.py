@@ -22,9 +22,9 @@ from distrain.kube.pods import BEGINNING
 CONNECT_SECONDS = 5
 # kube-apiserver itself ends a request after 60 s, with an error that is better than a silent connection.
 REQUEST_SECONDS = 65
-# Threads that send requests at the same time.
+# Number of threads that send requests at the same time.
 CONNECTIONS = 4
-# Status codes of a server that is overloaded or restarting, or missing behind its load balancer.
+# Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
 LATER = (429, 500, 502, 503, 504)
 # Pauses of 0, 0.5, 1, 2, 4, 8 and 14 s. A control plane of one node restarts within that time.
 RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 14
@@ -48,7 +48,7 @@ class Answer(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """An HTTP request; `hear` is called with the beginning of each 200 response that is longer than that."""
+    """An HTTP request. `hear` is called with the beginning of a 200 response if more bytes follow."""
 
     method: str
     path: str
@@ -81,7 +81,7 @@ class Connection:
         hear: Callable[[Answer], None] | None = None,
         may_repeat: bool = True,
     ) -> Answer:
-        """Send a request and return the response, which may be an error status; raise UnreachableError without one.
+        """Send a request and return the response, whatever its status; raise UnreachableError if there is none.
 
         Requests that change the cluster pass `method` and `may_repeat=False`. A request with a body but without
         `method` is a review of the user, and may be repeated. `hear` gets the beginning of a 200 response while the
@@ -120,7 +120,8 @@ class Connection:
         # Headers come first: an exec plugin may return a client certificate that the connection needs.
         headers = self._headers(question, renewed=renewed)
         access = self._access
-        # A proxy gets the whole URL, except for TLS, which goes through it.
+        # An HTTP request to a proxy has the whole URL. TLS is tunnelled through the proxy, so its requests have only
+        # the path.
         start = access.server if access.proxy and not access.tls else urlsplit(access.server).path
         response = self._pools.connection_from_url(access.server).urlopen(
             question.method,
@@ -178,7 +179,7 @@ class _Attempts:
         return pause if monotonic() + pause <= self._end else None
 
     def _asked(self, response: urllib3.BaseHTTPResponse | None) -> float:
-        """Return the seconds that the server asks to wait."""
+        """Return the number of seconds for which the server asks the client to wait."""
         try:
             return (response and self._retry.get_retry_after(response)) or 0.0
         except InvalidHeader:

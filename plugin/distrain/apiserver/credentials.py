@@ -28,10 +28,10 @@ from distrain.errors import CredentialsError, UnreachableError, reason
 from distrain.redact import remember
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-# A token that expires this soon may expire before the request arrives.
+# A token that expires within this many seconds may expire before the request arrives.
 MARGIN = timedelta(seconds=10)
 OIDC = "oidc"
-# What Go's HTTP sends in no header: control characters except the tab.
+# Go's HTTP client sends no header that contains one of these control characters; the tab is allowed.
 UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 TOKENS = "the token (users.user.token or tokenFile, HELM_KUBETOKEN, or what the exec plugin prints)"
 
@@ -63,7 +63,7 @@ class Credentials(Struct, frozen=True):
 
 
 def sendable(value: str, what: str) -> str:
-    """Return a header's value; raise CredentialsError, which does not show the value, if no client would send it."""
+    """Return the value if a client may send it as a header; otherwise raise CredentialsError, which hides the value."""
     if UNSENDABLE.search(value):
         words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
         raise CredentialsError(f"KUBECONFIG: {words}; take it out: in YAML, `|` adds a line break and `>-` does not")
@@ -87,7 +87,7 @@ class _Claims(Struct):
 
 
 def from_oidc(provider: AuthProvider) -> Callable[[bool], Credentials]:
-    """Return a function for the provider's id-token. Only Helm and kubectl renew an expired one."""
+    """Return a function that returns the provider's id-token. Only Helm and kubectl renew an expired token."""
     token = (provider.config or {}).get("id-token") or ""
     own = Credentials.bearer(token, _expiry(token))
 
@@ -101,7 +101,7 @@ def from_oidc(provider: AuthProvider) -> Callable[[bool], Credentials]:
 
 
 def _expiry(token: str) -> datetime:
-    """Return when a JSON Web Token expires; a missing token has expired."""
+    """Return the time at which a JSON Web Token expires; treat a missing token as expired."""
     try:
         claims = urlsafe_b64decode(token.split(".")[1] + "===") if token else b"{}"
         return datetime.fromtimestamp(msgspec.json.decode(claims, type=_Claims).exp, timezone.utc)

@@ -108,13 +108,13 @@ class File(Part):
 
 
 PartType = TypeVar("PartType", bound=Part)
-# Fields with a file's path, which is relative to the kubeconfig.
+# These fields hold a file's path, relative to the kubeconfig.
 CLUSTER_PATHS = ("certificate_authority",)
 USER_PATHS = ("client_certificate", "client_key", "token_file")
 
 
 class Kubeconfig(Struct, frozen=True):
-    """Several merged files: of two entries with one name, and of two current contexts, the first counts."""
+    """Several merged files. If two files have an entry of the same name, or a current context, the first file wins."""
 
     current: str
     clusters: dict[str, Cluster]
@@ -123,7 +123,7 @@ class Kubeconfig(Struct, frozen=True):
 
 
 def load(paths: str) -> Kubeconfig | None:
-    """Read and merge the files that exist of those joined as in KUBECONFIG; return None if none exists.
+    """Read and merge the files of a list like KUBECONFIG; skip missing files, and return None if all are missing.
 
     Raises UnreachableError for a file that is no kubeconfig.
     """

@@ -1,6 +1,7 @@
 """List objects page by page.
 
-The pods of a large cluster take a gigabyte. No page is kept; the caller processes the items as they arrive.
+The pods of a large cluster take a gigabyte of memory. So no page is kept, and the caller processes each item as it
+arrives.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from distrain.errors import UnreachableError
 from distrain.kube.pods import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
-# The API server keeps a list's state for minutes. A list that expires this often is read too slowly.
+# The API server keeps the state of a list for a few minutes. If a list expires this many times, the plugin reads too
+# slowly.
 TRIES = 3
 # In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['
@@ -35,7 +37,7 @@ T = TypeVar("T")
 
 
 class Summable(Protocol):
-    """The results for a list's two halves, from two processes, can be added."""
+    """A result that can be added: each of two processes computes it for one half of a list."""
 
     def __add__(self, other: Any, /) -> Any: ...
 
@@ -65,7 +67,7 @@ class Listing(Generic[Item]):
         return self._following(connection, self._ask(connection))
 
     def used(self, connections: tuple[Connection, Connection], use: Callable[[Iterator[Item]], Sum]) -> Sum:
-        """Return the result of `use` for all items; two processes share a long list. `use` may keep no item."""
+        """Return the result of `use` for all items; two processes share a long list. `use` must not keep any item."""
 
         def use_pages(pages: Iterator[Answer]) -> Sum:
             return use(item for page in pages for item in self._items(page))

@@ -1,4 +1,4 @@
-"""Build the API server's paths. A name in a path is escaped, so that it adds neither a step nor a query."""
+"""Build the API server's paths. Names are escaped, so a slash or question mark in a name does not change the path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 
 def namespace(name: str, api_version: str = "v1") -> str:
-    """Return the path of a namespace, below which its objects of an API version are."""
+    """Return the path under which the API server serves a namespace's objects of one API version."""
     return ("/api/v1" if api_version == "v1" else f"/apis/{api_version}") + _path("namespaces", name)
 
 
@@ -15,7 +15,7 @@ def pod(namespace_name: str, name: str) -> str:
 
 
 def of_kind(api_version: str, kind: str, namespace_name: str, *name: str) -> str:
-    """Return the path of an object; without a name, that of all objects of this kind."""
+    """Return the path of an object; without a name, the path of all objects of this kind."""
     return namespace(namespace_name, api_version) + _path(f"{kind.lower()}s", *name)
 
 

@@ -96,7 +96,7 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
 
 
 def _message(body: bytes) -> str:
-    """Return the message of a Kubernetes Status, or the first 200 bytes of another body, as from a proxy."""
+    """Return the message of a Kubernetes Status, or the first 200 bytes of any other body, for example a proxy's."""
     try:
         return msgspec.json.decode(body, type=Status).message or "no reason given"
     except msgspec.DecodeError:

@@ -36,15 +36,15 @@ class Overrides(Struct, frozen=True):
     insecure: bool = False
 
     def __repr__(self) -> str:
-        # The token is left out, and the server, whose URL may contain a password.
+        # The text omits the token and the server; the server's URL may contain a password.
         return f"Overrides(user={self.user!r})"
 
 
 class Target(Struct, frozen=True):
     """A kubeconfig (one path, or several joined as in KUBECONFIG), one of its contexts, and a namespace.
 
-    Without a kubeconfig, the target is the overrides' server. Without that, it is the cluster of the pod in which the
-    plugin runs, with the pod's ServiceAccount.
+    Without a kubeconfig, the target is the server that the overrides name. Without such a server, the target is the
+    cluster of the pod in which the plugin runs, and the user is the pod's ServiceAccount.
     """
 
     kubeconfig: str
@@ -115,7 +115,7 @@ def _overrides() -> Overrides:
 
 
 def _refuse_impersonation(overrides: Overrides) -> None:
-    """Raise ValuesError for impersonation in a pod: Helm ignores it there, and would install as another user."""
+    """Raise ValuesError for impersonation in a pod, where Helm ignores the flag and would install as another user."""
     if overrides.user or overrides.groups:
         words = "Helm heeds it only with a kubeconfig; unset it, or set KUBECONFIG"
         raise ValuesError(f"HELM_KUBEASUSER: is set, and there is no kubeconfig beside the pod's account: {words}")

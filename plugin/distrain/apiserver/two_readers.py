@@ -1,7 +1,7 @@
 """Read a long list with two processes: each reads, decodes and sums up every other page.
 
-Reading from TLS and decoding each take more than one second per gigabyte. Within one Python process, only one of the
-two could run at a time.
+Reading from TLS takes more than one second per gigabyte, and so does decoding. One Python process could do only one of
+the two at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def shared(
 ) -> tuple[T, T]:
     """Return the results of `use` for the odd pages, in this process, and for the even pages, in a child process.
 
-    A page's token is at the beginning of the page before, so the processes send each other the tokens. The child
+    The token of a page is at the beginning of the previous page, so the processes send each other the tokens. The child
     process uses the second of `asks`, and no other code may use that connection. Raises the errors of both processes.
     """
     ours, theirs = get_context("fork").Pipe()
@@ -53,7 +53,7 @@ class _Turn:
         """Read the token from a page or its beginning; a page that is read again after an error is ignored."""
         if not self._has_passed:
             self.following = self._next_token(page)
-            # If the other process has ended, the reason is received next.
+            # If the other process has ended, the next message to be received is the reason.
             with suppress(OSError):
                 self._pipe.send(self.following)
             self._has_passed = True

@@ -17,7 +17,7 @@ def split(url: str) -> SplitResult | None:
 
 
 def login(parts: SplitResult) -> tuple[str, str] | None:
-    """Return user and password of a URL like https://USER:PASSWORD@HOST, None if it has no user."""
+    """Return user and password of a URL like https://USER:PASSWORD@HOST, None if the URL names no user."""
     if parts.username is None:
         return None
     return unquote(parts.username), unquote(parts.password or "")

@@ -28,7 +28,7 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording, asked, listed
 
-# For nodes that are large enough but refuse the pods: the scheduler's message, the value to change, the obstacle, and
+# Advice if nodes are large enough but refuse the pods: the scheduler's message, the value to change, the obstacle and
 # the next step.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
 _VOLUME = ("", "the volumes of its persistent volume claims", "Use claims whose volumes can be there, or add nodes.")
@@ -116,7 +116,7 @@ def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> 
 
 
 def _nowhere(say: Wording, role: PodRole, empty: ClusterState) -> str:
-    """Say why no node takes even one pod of the role, ignoring other pods."""
+    """Say why no node accepts even one pod of the role, even without any other pods."""
     if not empty.nodes:
         return "The cluster has no nodes. Add one."
     free = {node.name: node.free for node in empty.free()}

@@ -29,7 +29,7 @@ def candidate_nodes(job: Job, nodes: Sequence[kube.Node]) -> list[str] | None:
 
 
 def unread(nodes: int) -> str:
-    """Return the line of the report about the nodes whose pods were not read."""
+    """Return the report's line about the nodes whose pods were not read."""
     return f"pods on the {nodes} nodes that take none of the job's, which an anti-affinity of theirs could reach beyond"
 
 

@@ -21,7 +21,7 @@ from distrain.solver.capacity import Judgement
 from distrain.solver.problem import Node, Role
 from distrain.workload.manifest import Job, PodRole
 
-# Passes all pods, from the cluster or a file, to a function and returns the function's result.
+# A function that passes all pods, from the cluster or a file, to another function and returns the result.
 OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsage]
 
 
@@ -64,11 +64,11 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports})
 
     def refusal(self, node: kube.Node, role: PodRole) -> str | None:
-        """Return the message of the first filter, besides NodeResourcesFit, that refuses the node, else None."""
+        """Return the message of the first filter that refuses the node, or None. Skip NodeResourcesFit."""
         return first_refusal(node, role.spec) or next(iter(self.later_refusals([node], role)), None)
 
     def later_refusals(self, nodes: Iterable[kube.Node], role: PodRole) -> Iterator[str | None]:
-        """Yield for each node the message of the first refusing filter among those after NodeResourcesFit."""
+        """Yield for each node the message of the first filter after NodeResourcesFit that refuses the node."""
         constraints = self.constraints.roles[role.name]
         refused = inter_pod_affinity.refused(self.taken.of(role.name), constraints, self._by_name())
         own, in_use = set(claims_of(role.spec.volumes)), self.taken.claims
@@ -116,7 +116,7 @@ def take(
 
 
 def over(pods: Iterable[CountedPod]) -> OverPods:
-    """Return the OverPods of pods that have been read already."""
+    """Return an OverPods function for pods that have already been read."""
     return lambda use: use(pods)
 
 

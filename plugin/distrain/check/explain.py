@@ -1,4 +1,4 @@
-"""Explain one node: each role's requests against the node's free resources, and why the node refuses pods."""
+"""Explain one node: compare each role's requests with the node's free resources, and say why the node refuses pods."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class _Reader(Struct):
         return by_name(self.listed(path, item, what)) if needed else {}
 
     def namespaces(self, job: Job) -> dict[str, Labels] | None:
-        """Return the labels of all namespaces if a term of the job selects namespaces, else of the job's namespace."""
+        """Return the labels of the job's namespace, or of all namespaces if a term of the job selects namespaces."""
         if _selects_namespaces(job):
             items = self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
             return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}

@@ -1,4 +1,4 @@
-"""Say why nodes take no further pod of a job, in the scheduler's words and in the order of its filters."""
+"""Say why nodes accept no further pod of a job, with the scheduler's messages in the order of its filters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from distrain.workload.manifest import Job, PodRole
 
 
 class Reason(Struct, frozen=True):
-    """A number of nodes that take no further pod, and the reason; 0 nodes if pods are refused before scheduling."""
+    """The reason why some nodes accept no further pod, and their number: 0 for a refusal before scheduling."""
 
     nodes: int
     reason: str
 
 
 def reasons(job: Job, state: ClusterState) -> list[Reason]:
-    """Count the nodes by the cause that refuses the job's next pod, after as many pods as fit were placed."""
+    """Place as many pods as fit; then count the nodes by the reason why they refuse the job's next pod."""
     roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
     left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
@@ -40,7 +40,7 @@ def reasons(job: Job, state: ClusterState) -> list[Reason]:
 
 
 def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, later: str | None) -> list[str]:
-    """Return the message of the first filter that refuses the node; `later` is from filters after NodeResourcesFit."""
+    """Return the first refusal of the node; `later` is the first refusal by a filter after NodeResourcesFit."""
     words = first_refusal(node, role.spec)
     if words:
         return [words]

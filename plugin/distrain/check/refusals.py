@@ -25,8 +25,8 @@ class PreparedJob(Struct, frozen=True):
     """A job with the defaults of its namespace's LimitRanges, and the scheduling constraints of its pods.
 
     `gpu_resource` is the resource name of its GPUs. `refusals` stop the job whatever the nodes' free capacity is.
-    `unseen` names what was not judged. `open_claims` are claims whose volume's location is unknown until the first pod
-    has a node.
+    `unseen` names what was not judged. `open_claims` are claims with a volume whose location is unknown until the first
+    pod has a node.
     """
 
     job: Job

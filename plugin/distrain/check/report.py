@@ -36,8 +36,8 @@ class Report(Struct, frozen=True):
     """The report of a check.
 
     `undecided`: the check could not decide, so the verdict is `depends`. `fit` has the number of main pods that fit
-    beside all others, and for each other role the number that fit alone. `unseen` names what was not judged, and
-    `assumed` where the check assumes another state than the cluster's.
+    together with all other pods. For each other role it has the number of pods that fit alone. `unseen` names what was
+    not judged, and `assumed` names the assumptions that differ from the cluster's state.
     """
 
     verdict: Verdict
@@ -78,7 +78,7 @@ def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node]
 
 
 def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) -> str:
-    """Return what leaves the verdict undecided, or an empty string."""
+    """Return the reason why the verdict is undecided, or an empty string."""
     # The nodes were judged for every possible location of the volumes, so an impossible job stays impossible.
     if prepared.open_claims and placed != Verdict.IMPOSSIBLE:
         names = listed(prepared.open_claims)

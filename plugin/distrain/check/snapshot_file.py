@@ -110,7 +110,7 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
 
 
 def _look(pod: JsonPod) -> None:
-    """Decode the parts of a pod that are otherwise decoded on first use."""
+    """Decode now the parts of a pod that are usually decoded at their first use."""
     held(pod.kind), host_ports(pod.kind), pod.labels, pod.volumes
 
 

@@ -17,7 +17,7 @@ SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]:
     """Return the report's lines, with the verdict first, or last with `answer_last`.
 
-    `answer_last` is for logs of which only the end is kept.
+    `answer_last` is for logs that keep only their last lines.
     """
     found, *step = SENTENCE.split(report.next or _fitting(report, job), maxsplit=1)
     lines = [*_table(report), *(f"next: {words}" for words in step)]
@@ -48,7 +48,7 @@ def _fitting(report: Report, job: Job) -> str:
 
 
 def _described(role: PodRole, gpu_resource: str) -> str:
-    """Return "2 workers of 4 nvidia.com/gpu each"; CPU and memory are named only without GPUs."""
+    """Return "2 workers of 4 nvidia.com/gpu each"; name CPU and memory only if the pods request no GPUs."""
     requests = readable(role.request)
     each = " each" if role.replicas != 1 else ""
     if gpu_resource in requests:

@@ -60,7 +60,7 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
 
 
 def _of_claim(name: str, place: str, role: PodRole, job: Job, objects: Dependencies) -> VolumeRule | Refusal | str:
-    """Return where the claim's volume can be, why no pod can use the claim, or in words what cannot be judged."""
+    """Return the possible places of the volume, a refusal of all pods, or a text about what cannot be judged."""
     if ("PersistentVolumeClaim", name) in job.creates:
         return f"where the volume of persistent volume claim {name}, yet to be created, can be"
     if objects.claims is None:
@@ -120,7 +120,7 @@ def _ephemeral(spec: kube.TemplateSpec, objects: Dependencies) -> Iterator[Volum
 
 
 def _where_first_pod_goes(rules: Mapping[str, tuple[VolumeRule, ...]], users: Counter[str]) -> Iterator[str]:
-    """Name shared claims whose volume some nodes may not reach; only the volume's driver knows which."""
+    """Name shared claims with a volume that some nodes may not reach; only the volume's driver knows these nodes."""
     for each in (rule for of_role in rules.values() for rule in of_role):
         if isinstance(each, UnboundVolume) and users[each.claim] > 1 and not each.storage_class.allowed_topologies:
             pods = f"{users[each.claim]} pods"

@@ -1,1 +1,1 @@
-"""The commands: arguments in, answers and exit codes out."""
+"""The commands: each takes its arguments, prints an answer and returns an exit code."""

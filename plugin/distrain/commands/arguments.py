@@ -1,7 +1,7 @@
 """Define the parser that all commands use, and the types of their arguments.
 
-argparse tells in public neither which arguments a parser has nor how to word an error, so the parser keeps a list of
-its arguments and checks choices itself.
+The public interface of argparse can neither list a parser's arguments nor change the text of an error. So the parser
+keeps a list of its arguments and checks choices itself.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ WIDTH = 100
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises ValuesError, names what was probably meant, and shows the text of its topic as --help.
+    """A parser that raises ValuesError, suggests a similar word, and prints the text of its topic for --help.
 
-    `arguments` are all its arguments, `groups` those of its titled groups, and `commands` the parsers of its commands.
+    `arguments` lists all arguments, `groups` the arguments of each titled group, and `commands` the parsers of the
+    commands.
     """
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
@@ -78,16 +79,16 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help; argparse would ignore that a disk is full."""
+        """Print the help; argparse would ignore a write error, for example from a full disk."""
         console.answer(self.format_help().rstrip("\n"))
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Return the options of a whole command line; raises ValuesError for what is wrong in it."""
+        """Return the options of a whole command line; raise ValuesError if the command line is wrong."""
         first = arguments[0] if arguments else ""
         if first.startswith("-") and first not in self.flags:
             raise ValuesError(f"{first}: flags stand behind the command, as in `{self.prog} check {first} ...`")
         if not first.startswith("-") and first not in self.commands:
-            # `version` is a command of other programs.
+            # Other programs have a command `version`.
             raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
         options: argparse.Namespace
         options, unknown = self.parse_known_args(arguments)
@@ -96,14 +97,14 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Raise ValuesError where argparse raises an error that knows no next step."""
+        """Raise ValuesError with a next step where argparse raises an error without one."""
         try:
             return super().parse_known_args(args, namespace)
         except argparse.ArgumentError as error:
             raise ValuesError(f"{self._taught(error)}; see `{self.prog} --help`") from error
 
     def error(self, message: str) -> NoReturn:
-        """Say what is missing; argparse raises all else."""
+        """Report a missing argument. argparse raises an exception for every other error."""
         missing = [action for action in self.arguments if action.required and _name(action) in message]
         told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing) or message
         raise ValuesError(f"{told}; see `{self.prog} --help`")
@@ -135,7 +136,7 @@ class Version(argparse.Action):
 
 
 def _checked(names: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Add to an argument with choices a type that names what was probably meant."""
+    """Give an argument with choices a type whose error suggests what the user probably meant."""
     if not settings.get("choices"):
         return settings
     name = "/".join(names) if names[0].startswith("-") else settings["metavar"]
@@ -149,7 +150,7 @@ def _choice(name: str, choices: Sequence[str], value: str) -> str:
 
 
 def _unknown_choice(name: str, value: str, choices: Sequence[str], more: Iterable[str] = ()) -> ValuesError:
-    """Return the error; `more` are words that may have been meant, too."""
+    """Return the error for a wrong choice; the user may also have meant one of the words in `more`."""
     words = f'{name}: there is no "{value}"; it takes {", ".join(choices)}'
     return ValuesError(words + meant(value, [*choices, *more]))
 
@@ -164,14 +165,14 @@ def release_name(name: str) -> str:
 
 
 def count(number: str, of: str = "GPUs: write 8") -> int:
-    """Read a number of GPUs, or of what `of` says with an example."""
+    """Parse a number above 0. `of` names what is counted, GPUs by default, and gives an example."""
     if not number.isdecimal() or int(number) == 0:
         raise argparse.ArgumentTypeError(f'"{number}" is no number of {of}')
     return int(number)
 
 
 def total(number: str) -> int:
-    """Read a number of GPUs that may be none."""
+    """Parse a number of GPUs, which may be 0."""
     return 0 if number == "0" else count(number)
 
 
@@ -180,7 +181,7 @@ def workers(number: str) -> int:
 
 
 def seconds(duration: str) -> float:
-    """Read a duration as Helm writes it: 90s, 10m, 1h30m."""
+    """Parse a duration in Helm's format, such as 90s, 10m or 1h30m."""
     found = DURATION.fullmatch(duration)
     if not duration or not found:
         raise argparse.ArgumentTypeError(f'"{duration}" is no duration: write 90s, 10m or 1h30m')
@@ -208,7 +209,7 @@ def _name(action: argparse.Action) -> str:
 
 
 def _unknown(word: str, parser: Parser) -> str:
-    """Return the message for a word that no argument takes."""
+    """Return the error message for a word that belongs to no argument."""
     flags = parser.flags
     hint = f"; see `{parser.prog} --help`"
     if word.startswith("-"):
@@ -221,7 +222,7 @@ def _unknown(word: str, parser: Parser) -> str:
 
 
 def meant(word: str, choices: Iterable[str]) -> str:
-    """Return a hint at the choice that is most similar to a word, an empty string if none is."""
+    """Return a hint with the choice that is most similar to the word, an empty string if no choice is similar."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(choices), n=1)

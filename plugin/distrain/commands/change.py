@@ -28,7 +28,7 @@ def current_release(request: Request) -> Current:
 
 
 def change(request: Request, current: Current, values: Source) -> int:
-    """Print the plan of an upgrade to these values, and carry it out once the user has agreed."""
+    """Print the plan of an upgrade to these values, ask the user, and carry out the plan if the user agrees."""
     options = request.options
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
@@ -63,7 +63,7 @@ def chart_version(source: Source) -> str:
 
 
 def _ask(release: str) -> None:
-    """Ask whether to carry out the plan; raise StoppedError if not, and ValuesError without a terminal to ask at."""
+    """Ask whether to carry out the plan; raise StoppedError if the user refuses, ValuesError without a terminal."""
     if not console.can_ask():
         raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
     if not console.agrees(f"upgrade {release} so?"):
@@ -72,7 +72,7 @@ def _ask(release: str) -> None:
 
 def _carry_out(found: RenderedJob, planned: Plan) -> int:
     request, release, followed = found.request, found.release, found.followed()
-    # The chart's hooks would repeat the check, and would end the job that the plugin itself ends.
+    # The chart's hooks would repeat the plugin's check, and would delete the old job, which the plugin does itself.
     hooks = not (found.checks_itself or planned.ends)
     operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=request.options.history_max)
     tools = found.tools()
@@ -98,7 +98,7 @@ def _before(request: Request, current: Current) -> Before:
 
 
 def _priced(planned: Plan, before: Before, report: Report | None, found: RenderedJob, current: Current) -> Plan:
-    """Return the plan with its costs, if the job is replaced or resized."""
+    """Return the plan; add its costs if the job is replaced or resized."""
     if report is None:
         return planned
     lost = None

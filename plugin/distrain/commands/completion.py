@@ -1,8 +1,9 @@
-"""Completion in the shell: `completion` prints a shell's script, `__complete` is what the scripts and Helm call.
+"""Complete command lines in a shell: `completion` prints the shell's script, and the script and Helm call `__complete`.
 
-The protocol is cobra's, which Helm speaks with plugins: the words typed in, the last of them unfinished; a candidate a
-line out, a tab before its description; and as the last line a colon and a number that says what else the shell may do.
-Nothing is ever said of what goes wrong: no candidates are better than lines in the middle of what somebody types.
+Helm completes plugins with cobra's protocol. The input is the typed words; the last word is unfinished. The output has
+one candidate per line, with a tab before its description. The last line is a colon and a number that tells the shell
+what else it may do. Errors give no candidates and no message, because a message would appear in the middle of the
+user's command line.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-# Of cobra's numbers.
+# Numbers of cobra's protocol.
 FILES, NO_SPACE, NO_FILES = 0, 2, 4
-# Their NAME is a new release's; that of all others names one there is.
+# For these commands NAME is a new release; for all other commands NAME is an existing release.
 NAMES_NEW = ("install", "template")
-# Arguments that take what a value of the chart takes.
+# Arguments that accept the same choices as a value of the chart, and the path of that value.
 CHOICES = {"framework": ("framework",), "strategy": ("strategy",), "kind": ("job", "kind")}
-# Say which cluster's releases.
+# Flags that choose the cluster and the namespace of the releases.
 CLUSTER = ("-n", "--namespace", "--kube-context", "--kubeconfig")
-# A cluster that tells its releases later than this is not waited for.
+# Completion waits at most this many seconds for the cluster's list of releases.
 PATIENCE_S = 2
 
 SHELLS = {
@@ -77,7 +78,7 @@ complete -c distrain -f -a '(__distrain_complete)'""",
 
 
 class Candidates:
-    """What may stand at a place, each with its description, and what else the shell may do there."""
+    """The candidates for one word, each with its description, and what else the shell may do."""
 
     def __init__(self, words: dict[str, str], directive: int = NO_FILES) -> None:
         self.words, self.directive = words, directive
@@ -89,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_complete(words: Sequence[str]) -> int:
-    """Answer the shell that asks what may stand in the place of the last word."""
-    # bash parts --output=json at its sign.
+    """Print the candidates for the last word to the shell."""
+    # bash splits --output=json at the equals sign.
     *typed, unfinished = [word for word in words if word != "="] or [""]
     found = complete(typed, unfinished)
     lines = [f"{word}\t{told}" if told else word for word, told in found.words.items() if word.startswith(unfinished)]
@@ -99,7 +100,7 @@ def run_complete(words: Sequence[str]) -> int:
 
 
 def complete(typed: Sequence[str], unfinished: str) -> Candidates:
-    """Return what may follow the words typed."""
+    """Return the candidates for the word after the typed words."""
     program = parser(typed)
     commands = program.commands
     command = next((word for word in typed if word in commands), None)
@@ -122,7 +123,7 @@ def complete(typed: Sequence[str], unfinished: str) -> Candidates:
 
 
 def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | None, int]:
-    """Return the flag that waits for its value, if any, and how many words are no flags and no values of one."""
+    """Return the flag whose value comes next, if any, and the number of positional arguments so far."""
     awaited: argparse.Action | None = None
     seen = 0
     for word in words:
@@ -137,13 +138,13 @@ def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | N
 
 
 def _flags(arguments: Parser) -> dict[str, str]:
-    """Return the flags, of those that have a short form the long one."""
+    """Return the flags with their descriptions; a flag with a short form is returned in its long form."""
     flags = dict.fromkeys(arguments.flags.values())
     return {action.option_strings[-1]: (action.help or "").replace("%%", "%") for action in flags}
 
 
 def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Candidates:
-    """Return what a flag or a positional argument takes."""
+    """Return the candidates for the value of a flag or a positional argument."""
     if action.choices:
         return Candidates({str(choice): "" for choice in action.choices})
     if action.dest in CHOICES:
@@ -165,8 +166,8 @@ def _choices(path: Sequence[str]) -> list[str]:
 
 
 def _schema() -> dict[str, Any]:
-    """Return the chart's schema, an empty one where there is none."""
-    # Imported late, as below: each press of the Tab key pays for what is loaded.
+    """Return the chart's schema, an empty one if the file does not exist."""
+    # Imported late, as below, because each press of the Tab key waits for every import.
     import json
 
     try:
@@ -177,7 +178,7 @@ def _schema() -> dict[str, Any]:
 
 
 def _leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the values of the schema as --set takes them, each with its description."""
+    """Yield each value of the schema in the notation of --set, with its description."""
     for name, inner in entry["properties"].items():
         if "properties" in inner:
             yield from _leaves(inner, f"{prefix}{name}.")
@@ -186,7 +187,7 @@ def _leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _releases(words: Sequence[str]) -> list[str]:
-    """Return the releases of the namespace and cluster that the words, else Helm's environment, name."""
+    """Return the releases in the namespace and cluster of the typed flags, otherwise of Helm's environment."""
     import subprocess
 
     where = [part for flag, value in pairwise(words) if flag in CLUSTER for part in (flag, value)]

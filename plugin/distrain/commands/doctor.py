@@ -1,4 +1,4 @@
-"""Run the command `doctor`: print its findings as lines or JSON."""
+"""Run the command `doctor`: print the findings as lines or JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The commands' texts, one home for each: `help/<command>.md`, and `help/distrain.md` for the program as a whole.
+"""Read the help texts: `help/<command>.md` for each command, and `help/distrain.md` for the program as a whole.
 
---help shows a file as plain text; docs/plugin.md is generated from all of them. The form of a file:
+--help shows a file as plain text; docs/plugin.md is generated from all files. A file has this form:
 
     # derive                        the command's name
     Print the values with ...       one line: what it does, a sentence; it stands in the list of commands
@@ -10,10 +10,11 @@
     ## Exit codes                   a table, for a command that has codes of its own
     ## Any other title              for docs/plugin.md alone
 
-Paragraphs, lists (`- `), tables and code indented by four spaces are understood, and within a line `code`, **strong**
-and [links](page.md). Arguments are not repeated there: they have their line of help in `parser.py`.
+The supported Markdown is paragraphs, lists (`- `), tables and code indented by four spaces, and within a line `code`,
+**strong** and [links](page.md). The help of each argument is in `parser.py`, not in these files.
 
-Only the standard library, and little of it: this is read for each --help and each press of the Tab key.
+This module imports little, and only from the standard library: it is loaded for each --help and each press of the Tab
+key.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class HelpText:
 
 
 def read(name: str) -> HelpText:
-    """Return the text of a command, or of the program."""
+    """Return the help text of a command, or of the program."""
     with open(os.path.join(FOLDER, f"{name}.md"), encoding="utf-8") as file:
         intro, *sections = file.read().split("\n## ")
     _, summary, description = (intro.strip() + "\n\n").split("\n\n", 2)
@@ -48,8 +49,8 @@ def read(name: str) -> HelpText:
 
 
 def plain(markdown: str, width: int) -> str:
-    """Return Markdown as text for a terminal of so many columns."""
-    # Code with empty lines in it is as well off as several pieces.
+    """Convert Markdown to plain text for a terminal with this number of columns."""
+    # A code block that contains empty lines may be split: its parts look the same.
     blocks = re.split(r"\n{2,}", markdown)
     return "\n\n".join("\n".join(_plain_block(block.split("\n"), width)) for block in blocks)
 
@@ -66,7 +67,7 @@ def _plain_block(block: Sequence[str], width: int) -> list[str]:
 
 
 def _plain_table(block: Sequence[str], width: int) -> list[str]:
-    """Return the rows in columns; the last one takes the room that the others leave."""
+    """Align the rows in columns; the last column gets the rest of the width."""
     rows = [[_inline(cell.strip()) for cell in line.strip("|").split("|")] for line in block if "---" not in line]
     *columns, _ = zip(*rows, strict=True)
     widths = [max(map(len, column)) for column in columns]
@@ -78,8 +79,8 @@ def _plain_table(block: Sequence[str], width: int) -> list[str]:
 
 
 def _wrapped(words: str, width: int, head: str = "") -> list[str]:
-    """Return the words in lines, the first behind the head and the others below it."""
-    # Imported late: completion and parsing do without it.
+    """Wrap the words into lines: the first line follows the head, and the others are indented below it."""
+    # Imported late, because completion and parsing do not need it.
     import textwrap
 
     lines = textwrap.wrap(
@@ -94,7 +95,7 @@ def _wrapped(words: str, width: int, head: str = "") -> list[str]:
 
 
 def _inline(words: str) -> str:
-    """Return words without the signs of Markdown: links become their text, code and strong words stand bare."""
+    """Remove the Markdown markup of code, strong words and links; keep the text of each."""
     return re.sub(r"`([^`]*)`|\*\*(.+?)\*\*|\[([^]]*)\]\([^)]*\)", lambda found: _inline_text(found), words)
 
 

@@ -1,4 +1,4 @@
-"""The command `init`."""
+"""Run the command `init`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DATA = re.compile("/.|s3://[a-z0-9]")
 
 
 class Ground(Struct, frozen=True):
-    """The nodes for which the file is made, and the cluster's capabilities if a cluster was read."""
+    """The nodes for which the file is written, and the cluster's capabilities if a cluster was read."""
 
     suggested: SuggestedNodes
     measure: Measure
@@ -48,7 +48,7 @@ class Ground(Struct, frozen=True):
 
 
 class Maker(Struct, frozen=True):
-    """Turn a Wish into a values file, with Helm and the chart."""
+    """Write a values file for a Wish, with Helm and the chart."""
 
     helm: Helm
     chart: Path
@@ -132,7 +132,7 @@ def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str 
 
 
 def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[Wish]:
-    """Yield the wishes to try, for every choice that the arguments leave open."""
+    """Yield the wishes to try: one for every combination of the choices that the arguments leave open."""
     gpus = suggested.gpus if options.gpus is None else options.gpus
     for kind in [options.kind] if options.kind else KINDS:
         for framework in [options.framework] if options.framework else FRAMEWORKS:

@@ -51,7 +51,7 @@ def _is_offline(request: Request) -> bool:
 
 
 def _job(request: Request, manifest: str | None) -> tuple[Job, str | None]:
-    """Return the job and the resource name of its GPUs, None if no value names it."""
+    """Return the job and the resource name of its GPUs; the name is None if no value sets it."""
     if manifest is not None:
         return from_manifest(manifest, "--manifest"), None
     if _is_offline(request):
@@ -81,7 +81,7 @@ def _offline_job(request: Request) -> tuple[Job, str | None]:
 def _examined(
     request: Request, job: Job, gpu_resource: str | None, more: Sequence[kube.Node]
 ) -> tuple[PreparedJob, ClusterState]:
-    """Read what decides on the job from the cluster or the file; the pods of the release, if any, count as free."""
+    """Read the job's dependencies and the nodes from the cluster or the file; the release's pods count as free."""
     options = request.options
     if not _is_offline(request):
         cluster = request.cluster

@@ -1,6 +1,6 @@
-"""The command line: each command's arguments. `helptext.py` has their texts, `arguments.py` what they share.
+"""Define the arguments of each command. `helptext.py` has the help texts, `arguments.py` the common parser and types.
 
-Nothing here runs a command or imports what one needs: `cli.py` imports the module named by `command`.
+This module neither runs a command nor imports a command's libraries: `cli.py` imports the module that `command` names.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-# Beside the modules: in a wheel and the plugin's archive a folder, in a checkout a symbolic link to the chart's.
+# The chart is beside the modules: a folder in a wheel and in the plugin's archive, a symbolic link in a checkout.
 CHART = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir, "chart"))
-# Helm's flags for single values, each with what it sets.
+# Helm's flags for single values, each with a description.
 VALUE_FLAGS = {
     "--set": "set a value: workers.replicas=4,workers.gpus=8",
     "--set-string": "the same, always as text",
@@ -27,7 +27,7 @@ VALUE_FLAGS = {
     "--set-file": "set a value to what a file holds: KEY=FILE",
     "--set-literal": "set a value to the text as it stands, commas and all",
 }
-# Where Helm keeps its flags of the same name.
+# The environment variables in which Helm passes its flags of the same name to a plugin.
 HELM_VARIABLES = {
     "kube_apiserver": "HELM_KUBEAPISERVER",
     "kube_token": "HELM_KUBETOKEN",
@@ -37,12 +37,12 @@ HELM_VARIABLES = {
     "kube_as_user": "HELM_KUBEASUSER",
     "kube_as_group": "HELM_KUBEASGROUPS",
 }
-# As `helm template` names a release that has no name.
+# `helm template` uses the same name for a release without a name.
 NAMELESS = "release-name"
 
 
 class _ValueFlag(argparse.Action):
-    """Keep Helm's value flags as they come, all in one list, for Helm to merge in its own order."""
+    """Collect Helm's value flags in one list, in the order of the command line; Helm merges them in its own order."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         name = "--values" if flag == "-f" else flag
@@ -50,7 +50,7 @@ class _ValueFlag(argparse.Action):
 
 
 class _HelmFlag(argparse.Action):
-    """Put a flag where Helm looks for it: so the Helm that we run heeds it as our own reading does."""
+    """Store a flag in Helm's environment variable, so that both our Helm processes and our own requests use it."""
 
     def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         if self.dest == "kube_as_group":
@@ -61,9 +61,10 @@ class _HelmFlag(argparse.Action):
 
 
 def parser(words: Sequence[str] | None = None) -> Parser:
-    """Return the parser of all commands; it raises ValuesError for wrong arguments.
+    """Return the parser of all commands, which raises ValuesError for wrong arguments.
 
-    For a command line of these words it knows no arguments of commands that they do not name: that takes time.
+    With `words`, the parser lacks the arguments of every command that the words do not name, because adding them takes
+    time.
     """
     program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
     parser = Parser(prog=program, topic=helptext.PROGRAM)

@@ -1,7 +1,7 @@
-"""Resolve what a command's arguments name: release, chart, values, Helm and cluster; and render the job.
+"""Find the release, chart, values, Helm and cluster that a command's arguments name, and render the job.
 
-Each command makes one Request and passes it on. A part is imported and resolved at its first use, and only once: a
-command pays only for the parts that it uses.
+Each command creates one Request and passes it on. A part is imported and read only once, at its first use, so a command
+never waits for a part that it does not use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distrain.release.wait import Followed
     from distrain.workload.manifest import Job
 
-# The end of the message when a command needs the nodes of a cluster that cannot be read.
+# The end of the error message if a command needs the nodes and the cluster cannot be read.
 NO_NODES = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
 # The name in a rendered job whose release has no name.
 NAMELESS = "check"
@@ -38,7 +38,7 @@ MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
 
 
 class Request:
-    """What the arguments name. `name` is the release's name, None where `check` gets none."""
+    """The things that the arguments name. `name` is the release's name, None if `check` gets no name."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -80,19 +80,19 @@ class Request:
     def reach(self) -> None:
         """Send the first request to the cluster; raise UnreachableError if there is no answer.
 
-        Otherwise Helm could be the first to ask, and a cluster that is down would be an error of Helm's.
+        Without this, Helm could send the first request, and the user would see Helm's error for a cluster that is down.
         """
         _ = self.capabilities
 
     def given(self, source: Source) -> Given:
-        """Return the input for `derive`; --node-gpus and --snapshot, where a command has them, state the nodes."""
+        """Return the input for `derive`. If the command has --node-gpus or --snapshot, these flags state the nodes."""
         from distrain.derive.complete import Given
 
         texts = tuple(text_of("--values", path, source.stdin) for path in source.files)
         return Given(self.helm, source, texts, self._stated_nodes())
 
     def completed(self, source: Source, ask: Measure, *, is_final: bool = True) -> Source:
-        """Return the source with all values; derive what it leaves open, and print notes on the split.
+        """Return the source with all values: derive the missing values, and print notes on the split.
 
         `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
         `is_final` tells that the values will be installed, not only judged. Raises ValuesError if the GPUs cannot be
@@ -109,7 +109,7 @@ class Request:
     def cluster_nodes(self, *, running: str | None = None, hint: str = "") -> Measure:
         """Return a function that reads the cluster's nodes; the pods of the release named `running` count as free.
 
-        A cluster that cannot be read is an UnreachableError whose message ends with the hint.
+        The function raises UnreachableError, with the hint at the end of the message, if the cluster cannot be read.
         """
 
         def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
@@ -128,9 +128,10 @@ class Request:
         return ask
 
     def new_job(self, *, is_release: bool) -> RenderedJob:
-        """Render the job with cheap refusals first: values, then the cluster, then the chart's rules.
+        """Render the job. Run the fast checks first: the values, then the cluster, then the chart's rules.
 
-        `is_release` tells that a release is to be made, whose name must be free; otherwise the job is only judged.
+        With `is_release` the command will create a release, so the release's name must be free. Otherwise the job is
+        only judged.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()
@@ -142,7 +143,7 @@ class Request:
         return self.job(self.source, is_final=is_release)
 
     def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:
-        """Render the job of these values for the cluster; derive what they leave open.
+        """Derive the missing values, and render the job for the cluster.
 
         The pods of the release named `running` count as free.
         """
@@ -211,7 +212,7 @@ class RenderedJob(NamedTuple):
         return check(self.request.cluster, self.job, self.release.target.namespace, self.gpu_resource, running)
 
     def accept(self, report: Report) -> None:
-        """Print the report; raise DoesNotFitError unless the job fits, or may wait for room."""
+        """Print the report; raise DoesNotFitError unless the job fits or may wait for free capacity."""
         from distrain.check.text import summary
 
         may_wait = report.verdict in MAY_WAIT
@@ -231,7 +232,7 @@ class RenderedJob(NamedTuple):
         return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell)
 
     def followed(self) -> Followed | None:
-        """Return what --wait follows, None without --wait."""
+        """Return the job that --wait follows, None without --wait."""
         from distrain.release.wait import Followed
 
         if not self.request.options.wait:
@@ -248,7 +249,7 @@ class RenderedJob(NamedTuple):
 
 
 def import_msgspec() -> None:
-    """Import msgspec without typing_extensions, which takes 16 ms; typing has all that msgspec needs of it."""
+    """Import msgspec without typing_extensions, whose import takes 16 ms; msgspec needs nothing that typing lacks."""
     if "typing_extensions" in sys.modules or sys.version_info < (3, 11):
         return
     # typeshed does not know that None makes an import fail.

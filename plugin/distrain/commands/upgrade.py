@@ -1,4 +1,4 @@
-"""Run the command `upgrade`: change a release to the values that are given."""
+"""Run the command `upgrade`: change a release to the given values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _reusing(request: Request, current: Current) -> Source:
-    """Return the values as `helm upgrade` does: with the release's own where a flag says so, or none is given."""
+    """Return the same values as `helm upgrade`: reuse the release's values if a flag says so or no values are given."""
     options, source = request.options, request.source
     reuses = options.reuse_values or options.reset_then_reuse_values or not source.flags
     if options.reset_values or not reuses:
@@ -32,6 +32,6 @@ def _reusing(request: Request, current: Current) -> Source:
         return source
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:
-        # Then the old chart's defaults count, too.
+        # In this case the defaults of the old chart count, too.
         old = request.helm.releases.all_values(options.name, request.cluster.target)
     return source_of(source, reused(request.helm.given_values(source), old))

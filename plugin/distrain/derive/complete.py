@@ -1,9 +1,9 @@
 """Complete the user's values: the split of the GPUs over workers, the workers' resources, and figures of the run.
 
 A value that the user has set is kept; a note reports it if it conflicts with the derived one. A comment marks each
-derived line, and only marked lines are ever replaced. So deriving twice changes nothing, and a line becomes the user's
-when the user removes its comment. Slots, world size, host list and environment are not written: the chart's templates
-compute them from these values.
+derived line, and only marked lines are replaced. So deriving twice changes nothing. A user who removes the comment of a
+line takes over that value. Slots, world size, host list and environment are not written: the chart's templates compute
+them from these values.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _figures(given: Given, body: str) -> list[Figure]:
 
 
 def _says(text: str, values: Mapping[str, Any]) -> bool:
-    """Tell whether PyYAML reads exactly these values from the text.
+    """Tell whether PyYAML parses the text to exactly these values.
 
     If not, Helm may still read them: the two parsers differ, so Helm must be asked.
     """

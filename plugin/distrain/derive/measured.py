@@ -108,7 +108,7 @@ def measured(
 def measuring(
     nodes: Sequence[kube.Node], over_pods: OverPods, namespace: str
 ) -> Callable[[Callable[[], Job], str], MeasuredNodes]:
-    """Return a function that measures these nodes for the job that it is given; see `Measure` in complete.py."""
+    """Return a function that measures these nodes for a given job; see `Measure` in complete.py."""
     return lambda render, gpu_resource: measured(nodes, over_pods, namespace, render(), gpu_resource)
 
 

@@ -1,4 +1,4 @@
-"""Read what the trainer's models are from the chart's files/models.json, which `make schema` writes.
+"""Read the descriptions of the trainer's models from the chart's files/models.json, which `make schema` writes.
 
 The trainer's package distrain_trainer.models has the descriptions.
 """
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 FILE = Path(__file__).parents[1] / "chart" / "files" / "models.json"
-# The entry of users' models.
+# The name of the entry for a user's own model.
 OWN = "module:function"
 
 
@@ -32,9 +32,10 @@ class Training(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True):
-    """A model, with the usual images as (height, width, channels). It takes no others if `smallest` is None.
+    """A model; its usual images are (height, width, channels). Without `smallest`, no other size is possible.
 
-    `parameters` are the trainable ones by framework. What is not known of a user's model is empty or None.
+    `parameters` has the number of trainable parameters by framework. Fields that are unknown for a user's model are
+    empty or None.
     """
 
     shape: tuple[int, int, int]
@@ -47,7 +48,7 @@ class Model(Struct, frozen=True):
 
 
 def describe(name: str) -> Model:
-    """Return the description of an included model, or for a user's model what is assumed of it."""
+    """Return the description of an included model; for a user's model, return the assumptions."""
     return _all().get(name, _all()[OWN])
 
 

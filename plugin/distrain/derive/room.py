@@ -1,6 +1,6 @@
 """Define the capacity of nodes for workers whose size is still to be derived.
 
-`StatedNodes` is what the user states; `measured.py` reads a cluster.
+`StatedNodes` are the nodes that the user states; `measured.py` reads the nodes of a cluster.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
 
 
 def whole_nodes(total: int, node: int) -> list[int]:
-    """Return the nearest totals below and above that fill whole nodes; none if the total itself does.
+    """Return the nearest totals below and above that fill whole nodes; return nothing if this total already does.
 
     `node` is the number of GPUs per node.
     """

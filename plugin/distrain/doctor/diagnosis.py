@@ -1,7 +1,7 @@
-"""Diagnose a cluster: what it has, what the user may do in it, and whether a job can run there.
+"""Diagnose a cluster: report its parts and the user's rights, and whether a job can run there.
 
-Pure functions from a Survey to findings. A part that the user may not read gives the state `unknown`, which is no
-obstacle: the verdict depends only on what is known to be missing.
+Pure functions from a Survey to findings. A part that the user may not read gets the state `unknown`. The verdict
+ignores it: only parts that are known to be missing count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READY, NOT_READY = 0, 11
 # The oldest minor version of each major Helm version, and the Kubernetes version, that distrain's tests run on.
 TESTED_HELM = {3: 21, 4: 2}
 TESTED_KUBERNETES = (1, 34)
-# Same as kubeVersion in Chart.yaml.
+# This must equal kubeVersion in Chart.yaml.
 OLDEST_KUBERNETES = (1, 27)
 KUBERNETES = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -215,7 +215,7 @@ def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:
 
 
 def _with_init_containers() -> Iterator[str]:
-    """Yield the forms of job to whose pods an operator adds an init container, of each kind the newest."""
+    """Yield the newest version of each kind of job whose operator adds an init container to the pods."""
     for kind in reversed(operators.KINDS):
         for version in kind.versions:
             if added := version.init_container:

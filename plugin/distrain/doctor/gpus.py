@@ -1,4 +1,4 @@
-"""Report the nodes: how many take pods, their GPUs by model, and GPUs without a device plugin.
+"""Report on the nodes: how many accept pods, their GPUs by model, and GPUs without a device plugin.
 
 Pure functions. A GPU is an extended resource with a vendor's name. Only node labels tell the GPU's model.
 """
@@ -26,8 +26,8 @@ MODEL_LABELS = (
     "k8s.amazonaws.com/accelerator",
     "kubernetes.azure.com/accelerator",
 )
-# Labels that only tell that a node has a GPU: from NVIDIA's feature discovery, and for PCI devices with NVIDIA's vendor
-# number 10de.
+# Labels that show that a node has a GPU, but not the model: from NVIDIA's feature discovery, or for a PCI device with
+# NVIDIA's vendor number 10de.
 PRESENT = re.compile(r"nvidia\.com/gpu\.present|feature\.node\.kubernetes\.io/pci-(\w+_)?10de\.present")
 
 

@@ -17,10 +17,10 @@ from distrain.workload.kinds import FACTS, KUBEFLOW, VERSIONS, Kind
 from distrain.workload.wording import listed
 
 SECTION = "operators"
-# The colon before a registry's port does not match: a slash follows the port.
+# The colon before a registry's port does not match, because a slash follows the port.
 TAG = re.compile(r":(?P<tag>[^/:]+)$")
 INSTALLS = [kind.install for kind in KUBEFLOW.values()]
-# The Kubeflow kinds; those that one release of an operator brings stand together.
+# The Kubeflow kinds, grouped by the release of an operator that installs them.
 KINDS = sorted(KUBEFLOW.values(), key=lambda kind: INSTALLS.index(kind.install))
 
 
@@ -34,7 +34,7 @@ class Operator(Struct, frozen=True):
 
 
 def _kubeflow(name: str) -> Operator:
-    """Return an operator of job kinds. Its APIs are those that no other operator serves."""
+    """Return an operator of job kinds, with the APIs that no other operator serves."""
     own = tuple(f"{api}/{kind}" for (api, kind), version in VERSIONS.items() if version.operators == (name,))
     # Another kind may need an older release of the operator.
     newest = next(install for install in INSTALLS if install and install.operator == name)
@@ -75,7 +75,7 @@ def kinds(served: Sequence[str]) -> list[str]:
 
 
 def operator_of(kind: Kind, versions: Sequence[str]) -> str:
-    """Return the name of the operator of a kind: the usual one of those that serve all of these versions."""
+    """Return the name of a kind's operator: the first known operator that serves all of these versions."""
     serving = [version.operators for version in kind.versions if version.name in versions and version.operators]
     for operator in serving[0] if serving else ():
         if all(operator in others for others in serving):
@@ -125,7 +125,7 @@ def _of(operator: Operator, served: Sequence[str]) -> list[str]:
 
 
 def _shared(operator: Operator, served: Sequence[str], own: Sequence[str]) -> Iterator[str]:
-    """Yield served APIs of several operators that are taken for this one, unless it has APIs of that kind alone."""
+    """Yield APIs that several operators serve and that count for this one; skip kinds that `own` already has."""
     for (api_version, name), version in VERSIONS.items():
         kind, api = KUBEFLOW[name], f"{api_version}/{name}"
         if len(version.operators) < 2 or api not in served or any(other.endswith(f"/{name}") for other in own):

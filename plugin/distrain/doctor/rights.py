@@ -65,7 +65,7 @@ class Right(Struct, frozen=True, order=True):
 
 
 class Purpose(Struct, frozen=True):
-    """An activity of a user, and the rights for it. Without a `needed` purpose's rights no job can be installed."""
+    """An activity of a user, and the rights for it. Installing a job requires the rights of every `needed` purpose."""
 
     name: str
     rights: tuple[Right, ...]

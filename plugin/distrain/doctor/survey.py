@@ -16,7 +16,7 @@ from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.scheduler.constraints import JobConstraints
 
-# Each right is a request of its own; this many requests run at the same time.
+# The plugin sends one request per right, and this number of requests at the same time.
 QUESTIONS = 4
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Survey(Struct, frozen=True):
     """A cluster as read for a job in one namespace.
 
     `own` is that namespace, None if it does not exist. `served` lists APIs as `group/version/Kind`. `state` has the
-    free capacity of the nodes. `allowed` has those requested rights that the user has.
+    free capacity of the nodes. `allowed` are the requested rights that the user has.
     """
 
     namespace: str

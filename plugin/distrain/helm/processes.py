@@ -1,4 +1,4 @@
-"""Run Helm where pyhelm3 is not enough. Everything else that runs Helm is pyhelm3 as it is, in releases.py.
+"""Run Helm where pyhelm3 is not enough. releases.py runs every other Helm command with pyhelm3.
 
 pyhelm3 lacks two things:
 - Parallel processes that start at once: its import alone takes longer than Helm takes to render the chart.
@@ -19,7 +19,7 @@ from distrain.helm.program import failure
 
 # Go garbage collection takes a fifth of a rendering's time, and Helm exits before the memory matters.
 WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
-# A program that runs its arguments in a process group of their own.
+# A program that runs the command in its arguments in a new process group.
 OWN_GROUP = (sys.executable, "-Ic", "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])")
 
 
@@ -30,7 +30,7 @@ class Runs:
         environment = {**WITHOUT_COLLECTION, **os.environ}
         self._processes = []
         for command in commands:
-            # A file as stdin: each process can read it before another one is waited for.
+            # stdin is a file, so that a process can read all of it while the plugin waits for another process.
             with tempfile.TemporaryFile() as given:
                 given.write(stdin or b"")
                 given.seek(0)

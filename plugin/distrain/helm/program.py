@@ -19,11 +19,11 @@ from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesErro
 if TYPE_CHECKING:
     import semver
 
-# The first Helm that reads the plugin's platformHooks.
+# The first version of Helm that supports a plugin's platformHooks.
 OLDEST = "3.17.0"
 # Helm 4 prints log lines before its message.
 MESSAGE = re.compile(r"^Error: (.*)", re.DOTALL | re.MULTILINE)
-# Output of `fail` in a template. Helm adds the file and line, which do not help a user of the chart.
+# The output of `fail` in a template. Helm adds the template's file and line, which a user of the chart does not need.
 TEMPLATE_REFUSAL = re.compile(r"execution error at \([^)]*\): (.*)", re.DOTALL)
 # The first message means that the name existed before, the second that another process created it meanwhile.
 NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use|release: already exists")
@@ -43,13 +43,13 @@ class Source(NamedTuple):
         return [value for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True) if flag == "--values"]
 
     def texts(self) -> Iterator[str]:
-        """Yield the text of each values file and flag; other than regular files are left out."""
+        """Yield the text of each values file and flag; skip files that are not regular files."""
         for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True):
             if flag != "--values":
                 yield value
             elif value == "-":
                 yield (self.stdin or b"").decode(errors="replace")
-            elif Path(value).is_file():  # Reading a FIFO again would wait without end.
+            elif Path(value).is_file():  # A second read of a FIFO would never end.
                 with suppress(OSError):
                     yield Path(value).read_text(errors="replace")
 

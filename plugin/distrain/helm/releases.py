@@ -126,7 +126,7 @@ class Releases:
             raise failure(str(error)) from error
 
     def _read(self, command: Sequence[str], target: Target) -> Any:
-        """Return Helm's answer in JSON."""
+        """Run Helm and decode its JSON output."""
         try:
             return json.loads(self._run([*command, "--namespace", target.namespace, "--output", "json"], target))
         except Error as error:
@@ -142,7 +142,7 @@ class Releases:
 
 @contextmanager
 def _unless_missing(command: str) -> Iterator[None]:
-    """Leave the block if the release does not exist; raise HelmError for any other error of pyhelm3."""
+    """Suppress pyhelm3's error for a missing release; convert every other error of pyhelm3 to HelmError."""
     try:
         yield
     except ReleaseNotFoundError:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Every cluster has this API, but plain `helm template` does not list it. The chart uses it to tell the two apart.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
 SCHEMA = "values.schema.json"
-# The template of a chart that prints its merged values, two values files, and whether Helm is new enough.
+# A template that prints the chart's merged values, two values files, and whether Helm is new enough.
 VALUES_TEMPLATE = """\
 {{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
 {{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
@@ -39,7 +39,7 @@ VALUES_TEMPLATE = """\
 
 
 class Values(NamedTuple):
-    """Merged values: of everything, of flags and files, of the files alone, and of the chart's defaults alone."""
+    """Merged values of four inputs: everything, flags and files, the files alone, and the chart's defaults alone."""
 
     merged: dict[str, Any]
     given: dict[str, Any]
@@ -81,7 +81,7 @@ class _ValuesRun:
         return Values(full["values"], given, files, full["defaults"])
 
     def _refusal(self, error: HelmError) -> ValuesError:
-        """Return an error in plain words: Helm's messages for schema rules are JSON pointers and patterns."""
+        """Return an error in plain words; Helm's messages about the schema contain JSON pointers and patterns."""
         from distrain.values.schema import check
 
         source = self._source
@@ -95,7 +95,7 @@ class _ValuesRun:
         except HelmError as unreadable:
             error = unreadable
         if not str(error):
-            # An empty message means a Helm that is too old.
+            # The message is empty if Helm is too old.
             refuse_old(self._helm)
         for text in source.texts():
             redact.remember_in(text)
@@ -187,7 +187,7 @@ class Helm:
 def find() -> Helm:
     """Return the Helm that runs the plugin, otherwise the one on PATH; raise HelmError if there is none.
 
-    The first values that it prints reveal a version that is too old.
+    This does not check the version: the first values that Helm prints show whether it is too old.
     """
     return Helm(executable())
 

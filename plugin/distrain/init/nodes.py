@@ -17,7 +17,7 @@ from distrain.scheduler.taint_toleration import untolerated
 
 # The default of workers.gpuResource in the chart.
 NVIDIA = "nvidia.com/gpu"
-# Two workers show that a run is distributed.
+# Two workers are enough to see that a run is distributed.
 NODES = 2
 
 
@@ -45,7 +45,7 @@ def stated(node_gpus: int) -> SuggestedNodes:
 
 
 def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
-    """Suggest values from a cluster's nodes; of several GPU resources, take the one with the most GPUs."""
+    """Suggest values from a cluster's nodes; if they have several GPU resources, choose the most common one."""
     taking = [node for node in nodes if takes_pods(node)]
     totals: dict[str, int] = {}
     for node in taking:

@@ -1,4 +1,4 @@
-"""Kubernetes' objects as typed structs, by the module that defines them, and how the API server encodes them."""
+"""Define Kubernetes objects as typed structs, and decode the API server's JSON and protobuf."""
 
 from distrain.kube.node import Node, NodeStatus, Taint
 from distrain.kube.objects import Condition, Event, Kube, Metadata, Named, ObjectReference, OwnerKind, Resources

@@ -1,4 +1,4 @@
-"""Define the parts that Kubernetes' objects of several kinds have: metadata, conditions, resources; and events.
+"""Define the parts that several kinds of Kubernetes objects share (metadata, conditions, resources), and events.
 
 The structs of this package have only the fields that the plugin reads. Every field has a default: the API server leaves
 out empty fields, and YAML written by hand may set a field to null.
@@ -35,7 +35,7 @@ class Metadata(Kube):
 
 
 class Named(Kube):
-    """An object of any kind, of which only the metadata is read."""
+    """An object of any kind; only its metadata is read."""
 
     metadata: Metadata = field(default_factory=Metadata)
 

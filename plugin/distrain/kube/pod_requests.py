@@ -43,7 +43,7 @@ def pod_limits(spec: kube.PodSpec) -> Units:
 
 
 def requested(resources: kube.Resources | None) -> kube.Amounts:
-    """Return the requests; a limit without a request also is the request, as the API server sets it."""
+    """Return the requests. A limit without a request counts as the request, as in the API server."""
     if resources is None:
         return {}
     return {**(resources.limits or {}), **(resources.requests or {})}
@@ -115,7 +115,7 @@ def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
 
 
 def _pod_level(spec: Spec, resources: kube.Resources) -> Units:
-    """Return the requests that the pod sets as a whole.
+    """Return the pod-level requests.
 
     If the pod has limits, or its containers request huge pages, the pod's other requests are the containers' sums from
     when the pod was created. A limit then counts as a request only if no container requests the resource.

@@ -1,4 +1,4 @@
-"""Define the spec of a pod: what the scheduler counts of every pod, and what a pod template has besides."""
+"""Define the spec of a pod: the fields that the scheduler uses for every pod, and further fields of pod templates."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Ephemeral(Kube):
     volume_claim_template: ClaimTemplate | None = None
 
 
-# A volume source of which only the type is read.
+# A volume source; only its type is read.
 Source = dict[str, object]
 
 
@@ -163,7 +163,7 @@ class TemplateVolume(Volume):
 
     @property
     def sources(self) -> list[str]:
-        """Return the types of its sources, such as emptyDir. A valid volume has one."""
+        """Return the types of the volume's sources, such as emptyDir. A valid volume has exactly one."""
         return [key for name, key in _SOURCES.items() if getattr(self, name) is not None]
 
 

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from distrain import kube
 
-# The content type of a list in protobuf, its first bytes, and the number of bytes within which its metadata ends.
+# The content type of a list in protobuf, the list's first bytes, and the largest number of bytes before the end of its
+# metadata.
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
 BEGINNING = 4096

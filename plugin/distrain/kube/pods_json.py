@@ -1,4 +1,4 @@
-"""Pods as JSON, of which what hardly any job asks about stays text until it is needed."""
+"""Decode pods in JSON. Parts that few jobs need stay encoded until they are used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Raw, Struct, field, json
 from distrain import kube
 from distrain.kube.pods import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
 
-# The text of what an object does not have.
+# The default for a missing field.
 NULL = Raw(b"null")
 RESIZE = INFEASIBLE[0].encode()
 
@@ -44,7 +44,7 @@ class _Container(kube.Kube):
 
 
 class _Affinity(kube.Kube):
-    """Not that for nodes: each of a DaemonSet's pods has one of its own."""
+    """Without node affinity, because it differs between the pods of a DaemonSet."""
 
     pod_anti_affinity: Raw = NULL
 
@@ -75,7 +75,7 @@ class _Status(kube.Kube):
 
     @property
     def is_infeasible(self) -> bool:
-        # Hardly any pod is resized.
+        # Almost no pod is ever resized.
         return RESIZE in bytes(self.conditions) and is_infeasible(_decoded(self.conditions, list[kube.Condition]) or ())
 
 
@@ -129,12 +129,12 @@ class JsonPod(kube.Kube):
         )
 
 
-# What is left as text of a pod is passed on as it stands.
+# The encoder copies the parts that are still encoded.
 _encode = json.Encoder().encode
-# A large cluster's pods are of some thousand kinds, and each kind's are alike.
+# The pods of a large cluster have only a few thousand different kinds.
 _kind = lru_cache(maxsize=2**16)(json.Decoder(Kind).decode)
 
 
 def _decoded(text: Raw, type: type[T]) -> T | None:
-    """Return what a part of an object that was left as text says; None where the object has no such part."""
+    """Decode a part of an object; return None if the object lacks this part."""
     return None if text is NULL else json.decode(text, type=type | None)

@@ -14,7 +14,7 @@ from distrain import kube
 from distrain.kube.pods import BEGINNING, DAEMON_SET, MAGIC, MIRROR, Kind, is_infeasible
 from distrain.kube.protobuf import ALL, FEW
 
-# Numbers of fields of an Unknown and of a list, in the order in which the API server writes them.
+# Field numbers in an Unknown and in a list, in the order in which the API server writes the fields.
 TYPE_META, RAW, METADATA = 1, 2, 1
 
 
@@ -24,7 +24,7 @@ class ProtobufPod:
     __slots__ = ("_labels", "_volumes", "is_leaving", "is_resized", "kind", "namespace", "node_name")
 
     def __init__(self, pod: Any) -> None:
-        """Take over a message of FEW without unknown fields, and clear the fields that differ between alike pods."""
+        """Keep a message of FEW without unknown fields; clear the fields that differ between pods of one kind."""
         metadata, spec = pod.metadata, pod.spec
         self.namespace: str = metadata.namespace
         self.node_name: str = spec.nodeName

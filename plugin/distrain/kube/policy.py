@@ -1,4 +1,4 @@
-"""Define what the API server's admission plugins apply: ResourceQuotas, LimitRanges and PriorityClasses."""
+"""Define the objects that the API server's admission plugins apply: ResourceQuotas, LimitRanges and PriorityClasses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What distrain reads of Kubernetes' messages in protobuf: of each the fields named here, of which k8s.io/api's
-generated.proto has all. An API server sends them in an envelope, `k8s\\0` and a message Unknown.
+"""Define the protobuf messages of Kubernetes, with only the fields that distrain reads.
+
+generated.proto in k8s.io/api has all fields. An API server sends a message in an envelope: `k8s\\0` and a message
+Unknown.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# A map is a list of entries, here as there.
+# A map is a list of entries, as in generated.proto.
 SCHEMA = """
 message Unknown { optional PodList raw = 2; }
 message ListMeta { optional string continue = 3; }
@@ -84,9 +86,9 @@ message StringEntry { optional string key = 1; optional string value = 2; }
 message QuantityEntry { optional string key = 1; optional Quantity value = 2; }
 message Quantity { optional string string = 1; }
 """
-# What stays bytes until it is needed.
+# Messages that stay encoded until they are needed.
 LEFT = {"StringEntry", "Volume", "ContainerPort", "ResourceRequirements", "QuantityEntry", "PodAntiAffinity"}
-# What is read of few pods alone: it takes a quarter of the time.
+# Messages that are decoded only for few pods: decoding them takes a quarter of the time.
 RARE = {"PodCondition"}
 
 Field = descriptor_pb2.FieldDescriptorProto
@@ -95,7 +97,7 @@ LABELS = {"optional": Field.LABEL_OPTIONAL, "repeated": Field.LABEL_REPEATED}
 
 
 def _messages(package: str, left: Collection[str] = (), without: Collection[str] = ()) -> Mapping[str, Any]:
-    """Return the schema's messages by name: fields of the types in `left` are bytes, of those in `without` missing."""
+    """Return the schema's messages by name; decode types in `left` as bytes, and omit fields of types in `without`."""
     file = descriptor_pb2.FileDescriptorProto(name=package, package=package, syntax="proto2")
     for name, fields in re.findall(r"message (\w+) {(.*?)}", SCHEMA, re.DOTALL):
         message = file.message_type.add(name=name)

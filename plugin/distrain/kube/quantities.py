@@ -39,14 +39,14 @@ def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
 def units(resource: str, quantity: Quantity) -> int:
     """Return a quantity such as "1500m" or "2Gi" as an integer: millicores for cpu, otherwise whole units.
 
-    Raises ValueError for anything else than a quantity.
+    Raises ValueError for a text that is not a quantity.
     """
     return whole(resource, thousandths(quantity))
 
 
 @lru_cache(maxsize=4096)
 def thousandths(quantity: Quantity) -> int:
-    """Return a quantity in thousandths, rounded up; raise ValueError for anything else than a quantity."""
+    """Return a quantity in thousandths, rounded up; raise ValueError for a text that is not a quantity."""
     found = QUANTITY.fullmatch(str(quantity))
     if not found:
         raise ValueError(f"{quantity} is no quantity")

@@ -1,4 +1,4 @@
-"""The name of an object in the API."""
+"""Define the name of an object in the API."""
 
 from __future__ import annotations
 

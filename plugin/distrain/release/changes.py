@@ -28,17 +28,17 @@ LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
 # live.
 _REPLICAS = [rf"{kind.replicas}\.\w+\.replicas" for kind in KUBEFLOW.values()]
 SIZE = re.compile(rf"spec\.({'|'.join([*_REPLICAS, *PLAIN.size])})|spec\.runPolicy\.schedulingPolicy\.min.*")
-# Fields of a running job that the operator or Kubernetes applies. Every other field is read once, when the pods are
+# Fields that the operator or Kubernetes applies to a running job. All other fields are read only when the pods are
 # created.
 APPLIED = {
     **{(kind, api_version): version.live for (api_version, kind), version in VERSIONS.items()},
     ("Job", "batch/v1"): PLAIN.live,
 }
 METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
-# The chart's values behind a pod template's labels and annotations, to name in messages.
+# The chart values that set a pod template's labels and annotations; messages name these values.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
-# Values that may be long, or secret in parts: only their names are shown, never their content.
+# Values that may be long or contain secrets: messages show their names, never their content.
 SECRETIVE = ("s3", "workers.podSpec", "launcher.podSpec")
 SHOWN = 60
 # The chart renders these values as numbers, but --set passes a fraction as a string.
@@ -91,7 +91,7 @@ def name_of(job: Sequence[Resource]) -> str:
 
 
 def _comes_with_job(resource: Resource, job: str) -> bool:
-    """Tell by its name whether an object belongs to the job.
+    """Tell from an object's name whether the object belongs to the job.
 
     Only a Service or a PodGroup with exactly the job's name belongs to the job: the release's own objects may have that
     name, too.
@@ -115,7 +115,7 @@ def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequ
 
 
 def _content(item: Object) -> str | None:
-    """Return the chart's hash of the fields that cannot change in a running job."""
+    """Return the hash in which the chart records the fields that cannot change in a running job."""
     content: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(CONTENT)
     return content
 
@@ -143,7 +143,7 @@ def is_resize(change: Change) -> bool:
 
 
 def value_of(path: str) -> str | None:
-    """Return the chart's value behind a field of the job, or None if it is not known."""
+    """Return the chart value that sets this field of the job, or None if the value is not known."""
     found = TEMPLATE_METADATA.search(path)
     return VALUES[found[1]] if found else None
 
@@ -170,7 +170,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 
 def _step(path: str, before: Any, after: Any) -> str:
-    """Return "2 -> 3", or only "changed" if a content is secret, long or not a scalar."""
+    """Return "2 -> 3", or only "changed" if the old or new content is secret, long or not a scalar."""
     shown = [_shown(path, before), _shown(path, after)]
     return "changed" if None in shown else " -> ".join(map(str, shown))
 

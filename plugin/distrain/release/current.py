@@ -20,7 +20,7 @@ from distrain.release.start import SPEAKERS, role_of
 from distrain.release.steps import Training, last_steps, seconds_since
 from distrain.workload.manifest import WORKER, Job, from_manifest
 
-# Log lines to read: enough to contain some step lines between the framework's own output.
+# Number of log lines to read: enough for some step lines among the framework's own output.
 LOG_LINES = 500
 # Under torchrun any worker may be rank 0; only the logs of the first workers are read.
 ASKED_WORKERS = 4
@@ -101,7 +101,7 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
 
 
 def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
-    """Return the message for a missing release; name the owner of a job of this name that was made without Helm."""
+    """Return the message for a missing release. If a job of this name exists without Helm, name its owner."""
     for resource, job in jobs_in(cluster, namespace):
         ownership = ownership_of(job.metadata)
         if instance_of(job.metadata) == name and HELMS_OWN not in ownership.annotations:

@@ -1,8 +1,8 @@
 """Delete the old job and wait until its pods are gone, before Helm creates a new job of the same name.
 
-Helm alone would patch the running job. No operator gives a new image to running pods, and a Job's pod template is
-immutable. A Helm hook could delete the job instead, but needs a pod on a node that has the image. This module uses the
-user's own rights and no hook.
+Without this module, Helm would patch the running job. But no operator updates the image of running pods, and a Job's
+pod template is immutable. A Helm hook could delete the job, but the hook needs a pod on a node that has the image. This
+module needs only the user's own rights.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distrain.release.changes import named
 from distrain.workload.manifest import INSTANCE_LABEL, templates_of
 from distrain.workload.wording import listed
 
-# The least timeout, and the seconds beyond a longer grace period of the pods.
+# The minimum timeout, and the seconds to add to a longer grace period of the pods.
 SECONDS = 240.0
 SECONDS_BEYOND_GRACE = 60.0
 POLL_SECONDS = 0.5
@@ -31,9 +31,9 @@ def end(
 ) -> None:
     """Delete the resources and wait until they and their pods are gone.
 
-    Raises EndError after SECONDS, or after the pods' grace period and a minute where that is longer.
+    Raises EndError after SECONDS, or one minute after the pods' grace period if that is later.
 
-    `say` receives a progress line now and then.
+    `say` receives a progress line from time to time.
     """
     uids = _delete(cluster, resources, namespace)
     started = reported = time.monotonic()
@@ -43,7 +43,7 @@ def end(
         try:
             left = _left(cluster, uids, namespace)
         except UnreachableError as error:
-            # The API server may be back in time, and the job is deleted already.
+            # Ignore the error: the job is already being deleted, and the API server may answer again in time.
             trouble = str(error)
         if not left:
             return

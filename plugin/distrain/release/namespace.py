@@ -10,7 +10,7 @@ from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import UnreachableError
 
-# Kinds that users create in a namespace. Other objects come with the namespace, or one of these owns them.
+# Kinds that users create in a namespace. All other objects come with the namespace or are owned by these objects.
 KINDS = (
     ("v1", "pods"),
     ("v1", "configmaps"),
@@ -28,7 +28,7 @@ GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
 
 
 class MadeNamespace(Struct, frozen=True):
-    """A namespace that this program created. The uid tells it apart from a later one of the same name."""
+    """A namespace that this program created. A later namespace of the same name has another uid."""
 
     name: str
     uid: str

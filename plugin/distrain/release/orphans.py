@@ -53,7 +53,7 @@ def of_release(cluster: Cluster, name: str, namespace: str, named: Iterable[Reso
 def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> Iterator[Orphan]:
     """Yield the orphans of all releases of a namespace; `named` returns the resources of a release's last revision."""
     for resource, job in jobs_in(cluster, namespace):
-        # A job that Helm did not create is managed by another tool.
+        # Another tool manages a job that Helm did not create.
         release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
         if not release or not _is_left(job.metadata) or end_of(job):
             continue
@@ -61,7 +61,7 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
         if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
             yield Orphan(release, namespace, resource)
     for pod in _pods(cluster, namespace):
-        # The chart creates no pod directly, so a pod without an owner has lost it.
+        # The chart creates no pod directly, so the owner of a pod without an owner has been deleted.
         if _is_left(pod.metadata) and pod.status.phase not in ("Succeeded", "Failed"):
             yield Orphan(instance_of(pod.metadata), namespace, Resource("v1", "Pod", pod.metadata.name))
 

@@ -1,4 +1,4 @@
-"""Find out whether Argo CD or Flux manages a release. They undo changes that are not made in git."""
+"""Find out whether Argo CD or Flux manages a release. Both tools undo changes that are not made in git."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from distrain import kube
 # Label prefixes of Flux's helm-controller and kustomize-controller.
 HELM_RELEASE = "helm.toolkit.fluxcd.io"
 KUSTOMIZATION = "kustomize.toolkit.fluxcd.io"
-# Argo CD marks its objects with either of these. Its older default, app.kubernetes.io/instance, is useless here: the
-# chart sets that label itself.
+# Argo CD marks its objects with one of these. Its older default, app.kubernetes.io/instance, proves nothing, because
+# the chart sets that label itself.
 ARGO_LABEL = "argocd.argoproj.io/instance"
 ARGO_ANNOTATION = "argocd.argoproj.io/tracking-id"
 # Helm sets this annotation on the objects that it creates.

@@ -1,4 +1,4 @@
-"""Plan an upgrade: say in advance what it does to the running job, and refuse it if it would not do what it seems to.
+"""Plan an upgrade: show its effect on the running job, and refuse an upgrade that would not have its apparent effect.
 
 Pure functions over two revisions and the state of the job.
 """
@@ -49,10 +49,10 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes, and what they cost.
 
-    `lost` is the running job's progress, None if no running job would lose any. `starts_over` is why a new job
-    cannot go on from the old one's checkpoints, empty if it can, or if the old job stays. `conflicts` are the
-    values for which the new job would refuse those checkpoints. `ends` are the resources to delete before Helm
-    creates new ones of the same names. `queue` is the Kueue queue in which the new job waits.
+    `lost` is the progress of a running job that would lose some, otherwise None. `starts_over` is the reason why a new
+    job cannot resume from the old job's checkpoints; it is empty if the new job can resume or the old job stays.
+    `conflicts` are the changed values that make the new job refuse those checkpoints. `ends` are the resources to
+    delete before Helm creates resources of the same names. `queue` is the Kueue queue in which the new job waits.
     """
 
     release: str
@@ -103,7 +103,7 @@ def plan(release: str, before: Before, after: Next) -> Plan:
 
 def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
     starts_over = resume.obstacle(before.values, new)
-    # A job that has failed may have no checkpoint yet.
+    # A failed job may have no checkpoint.
     is_judged = not starts_over and not new.get("command") and before.end != "Failed"
     conflicts = list(resume.differences(before.values, new)) if is_judged else []
     return replace(planned, starts_over=starts_over, conflicts=conflicts)
@@ -121,7 +121,7 @@ def refuse_traps(planned: Plan, before: Before) -> None:
 
 
 def _ended(planned: Plan, before: Before) -> str:
-    """Return that the job does not run any more, and how to run it again; an empty string if it runs or succeeded."""
+    """Say that the job has ended, and how to run it again; return an empty string if the job needs no new run."""
     where = planned.release
     if not before.is_there:
         job = changes.named(before.job.resources[0])
@@ -167,7 +167,7 @@ def freed(planned: Plan, before: Before, resource: str) -> int:
 
 
 def _is_made_anew(old: Object | None, new: Object | None) -> bool:
-    """Tell whether an object must be deleted and created again, because its distrain/content hash changes."""
+    """Tell whether an object must be deleted and created again because its distrain/content hash changes."""
     before, after = (_annotations(item).get(CONTENT) for item in (old or {}, new or {}))
     return bool(before and after and before != after)
 

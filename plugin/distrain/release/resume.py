@@ -1,4 +1,4 @@
-"""Say whether the job of an upgrade can go on from the checkpoints of the job before it."""
+"""Decide whether an upgrade's new job can resume from the old job's checkpoints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 Values = Mapping[str, Any]
 
-# The trainer resumes only from checkpoints that were made with the same of these.
+# The trainer resumes only from checkpoints that were saved with the same settings of these values.
 SUBJECT = ("framework", "strategy", "trainer.model", "trainer.optimizer", "trainer.seed")
 
 
 def obstacle(old: Values, new: Values) -> str:
-    """Return why the new job does not find the old one's checkpoints, or an empty string if it finds them."""
+    """Return why the new job does not find the old job's checkpoints, or an empty string if it finds them."""
     uri = _at(old, "checkpoint.uri")
     if _at(new, "checkpoint.resume") == "never":
         return "checkpoint.resume is never"
@@ -26,7 +26,7 @@ def obstacle(old: Values, new: Values) -> str:
 
 
 def differences(old: Values, new: Values) -> Iterator[str]:
-    """Yield the values by which the checkpoints are of another training, such as "trainer.seed: 1 -> 2"."""
+    """Yield the changed values that make the old checkpoints unusable, such as "trainer.seed: 1 -> 2"."""
     for path in SUBJECT:
         before, after = _at(old, path), _at(new, path)
         # An older chart may lack a value.

@@ -13,7 +13,7 @@ Values = dict[str, Any]
 def with_workers(values: Values, full: Values, workers: int) -> Values:
     """Return the values for a number of workers of unchanged size.
 
-    `values` are the user's, `full` the same merged over the chart's defaults.
+    `values` are the user's values, `full` the chart's defaults merged with them.
     """
     changed = copy.deepcopy(values)
     changed["workers"] = {**(changed.get("workers") or {}), "replicas": workers}
@@ -26,7 +26,7 @@ def with_gpus(values: Values, full: Values, total: int) -> Values:
     """Return the values for a total number of GPUs.
 
     If the total is a multiple of workers.gpus, only the number of workers changes. Otherwise workers.replicas and
-    workers.gpus are removed, to be derived. Raises ValuesError if workers.gpus is 0.
+    workers.gpus are removed, so that they are derived again. Raises ValuesError if workers.gpus is 0.
     """
     each = int(full["workers"]["gpus"])
     if each == 0:

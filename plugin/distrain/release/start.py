@@ -1,4 +1,4 @@
-"""Tell whether an installed job has started, or why not, from its resources, pods and events.
+"""Find out from a job's resources, pods and events whether the job has started, or why it has not.
 
 Pure functions over what `apiserver/cluster.py` read. `wait.py` decides how long to wait.
 """
@@ -15,9 +15,9 @@ from distrain.workload.manifest import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-# Reasons that do not go away by waiting.
+# Reasons that waiting does not remove.
 HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
-# Event reasons of mpi-operator and training-operator, which then do not look at the job again.
+# After an event with one of these reasons, mpi-operator or training-operator ignores the job.
 REJECTED = ("ValidationError", "FailedValidation")
 # Kinds whose operator does not replace a failed worker pod.
 LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_workers}
@@ -65,7 +65,7 @@ def lasting(job: Job) -> list[PodRole]:
 def failures(found: JobState, job: Job, s3_secret: str) -> Iterator[Failure]:
     """Yield each reason why the job does not start; `about` identifies a reason across calls.
 
-    `s3_secret` is the value s3.secretName, the only Secret of the pods with a value of its own.
+    `s3_secret` is the value s3.secretName. No other Secret of the pods has its own chart value.
     """
     for state in found.states:
         if failed := _condition(state, "Failed"):
@@ -85,7 +85,7 @@ def unschedulable(found: JobState) -> str | None:
 
 
 def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
-    """Leave out the pods of an earlier release of the same name, which Kubernetes is still deleting."""
+    """Leave out pods of an earlier release of the same name that Kubernetes is still deleting."""
     born = min(state.metadata.creation_timestamp or "" for state in states)
     return [
         pod

@@ -12,7 +12,7 @@ from msgspec import Struct
 # The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
 STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
-# The line of JSON beside each step line, docs/training.md.
+# The JSON line that follows each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})$", re.MULTILINE)
 
 
@@ -25,7 +25,7 @@ class _Progress(Struct):
 class Training(Struct, frozen=True):
     """A training's progress: steps done, seconds since its ranks started, and the step of its last checkpoint.
 
-    Each is None if it is not known; `saved` also if there is no checkpoint.
+    A field is None if it is not known. `saved` is also None if there is no checkpoint.
     """
 
     steps: int | None
@@ -50,7 +50,7 @@ def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
 
 
 def _saved_by_progress(log: str) -> int | None:
-    """Return the step of the last checkpoint from the line of JSON, which counts samples; steps are taken as equal."""
+    """Convert the last checkpoint's sample count in the JSON line to a step; all steps count as equally large."""
     found = PROGRESS.findall(log)
     try:
         progress = msgspec.json.decode(found[-1], type=_Progress) if found else None
@@ -67,7 +67,7 @@ def _last(pattern: re.Pattern[str], log: str) -> int | None:
 
 
 def seconds_since(started_at: str | None, now: datetime) -> int | None:
-    """Return the seconds since an RFC 3339 timestamp, None without one."""
+    """Return the seconds since an RFC 3339 timestamp, None without a timestamp."""
     if not started_at:
         return None
     return max(0, round((now - datetime.fromisoformat(started_at.replace("Z", "+00:00"))).total_seconds()))

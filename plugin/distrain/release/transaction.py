@@ -1,4 +1,4 @@
-"""Change a release so that the change is either finished or undone, also after Ctrl-C, SIGTERM or a failure."""
+"""Change a release. Each change is either finished or undone, even after Ctrl-C, SIGTERM or a failure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` c
 
 # Errors that undo a change: Helm failed, or the job cannot start.
 FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
-# Ctrl-C, and the signal that CI systems and `kill` send: the sender wants the change undone.
+# Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. In both cases the sender wants to undo the change.
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-# SIGHUP comes when the terminal is closed; nobody asked to stop.
+# The program receives SIGHUP when the terminal is closed. That is no request to stop.
 SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
@@ -96,8 +96,8 @@ def all_or_nothing(
 ) -> Iterator[None]:
     """Run a change; after Ctrl-C, SIGTERM or one of FAILURES call `take_back` and report what it returns.
 
-    Any other error does not mean that the change failed; for example the API server may stop answering while the job
-    starts. The change then stays, and `stays` says so in the report.
+    After any other error the change may have worked, for example if the API server stops answering while the job
+    starts. The change then stays, and the report contains `stays`.
     """
     try:
         tools.interrupts.check()
@@ -107,7 +107,7 @@ def all_or_nothing(
     except (KeyboardInterrupt, *FAILURES) as error:
         tools.interrupts.end()
         told = take_back()
-        # The signal may have ended Helm's process, too; then Helm's error only results from the interruption.
+        # The signal may also have ended Helm's process. In that case Helm's error only results from the interruption.
         if isinstance(error, DistrainError) and not tools.interrupts.came:
             error.messages = (*error.messages, *told)
             raise

@@ -47,7 +47,7 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
     """
     try:
         if tools.helm.has_made(release.name, operation, release.target):
-            # By now these names may belong to the new job.
+            # Objects of these names may belong to the new job now.
             _end(tools, release, planned)
         elif not ended:
             return []

@@ -14,9 +14,10 @@ from distrain.release.start import Failure, JobState, failures, has_started, own
 from distrain.workload.manifest import Job
 
 POLL_SECONDS = 1.5
-# How long a failure may last: an image pull is retried after 10 s, and a missing Secret may still be created.
+# Seconds for which a failure may last: kubelet retries an image pull after 10 s, and a missing Secret may still be
+# created.
 GRACE_SECONDS = 20.0
-# How long the API server may be unreachable, for example while it restarts.
+# Seconds for which the API server may be unreachable, for example while it restarts.
 SILENCE_SECONDS = 30.0
 
 
@@ -31,7 +32,7 @@ class Followed(Struct, frozen=True):
 
 
 class Patience(Struct):
-    """Remember since when each failure has lasted."""
+    """Remember when each failure was first seen."""
 
     since: dict[str, float] = field(default_factory=dict)
 

@@ -15,7 +15,7 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceLabels(Struct, frozen=True):
-    """The labels of namespaces. If they could not be read (None), only the label with the name is known."""
+    """The labels of namespaces. If the labels could not be read (None), only the name's label is known."""
 
     known: Mapping[str, Labels] | None = None
 

@@ -1,4 +1,4 @@
-"""Collect the scheduling constraints of a job's pods about other pods, host ports and volumes."""
+"""Collect the scheduling constraints of a job's pods that concern other pods, host ports and volumes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distrain.workload.manifest import Job, PodRole
 class RoleConstraints(Struct, frozen=True):
     """The constraints of one role's pods: required affinity, required anti-affinity, topology spread.
 
-    `beside` is the affinity that results from a claim that several pods share. `keys` are all topology keys in use.
+    `beside` is the affinity that results if several pods share a claim. `keys` are all topology keys in use.
     """
 
     role: PodRole
@@ -41,8 +41,8 @@ class RoleConstraints(Struct, frozen=True):
 class JobConstraints(Struct, frozen=True):
     """The constraints of a job's roles, by the role's name, and the data to match them.
 
-    `priorities` are the lowest and the highest of the job's pods. The scheduler places a nominated pod before those
-    pods of the job whose priority is not higher.
+    `priorities` are the lowest and the highest priority of the job's pods. The scheduler places a nominated pod before
+    the job's pods of the same or a lower priority.
     """
 
     namespace: str
@@ -109,7 +109,7 @@ def _of_role(
 
 
 def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:
-    """Yield the topology spread constraints except ScheduleAnyway, with the role's labels in their selector."""
+    """Yield the topology spread constraints, with the role's labels added to their selectors; skip ScheduleAnyway."""
     for spread in role.spec.topology_spread_constraints or ():
         if spread.when_unsatisfiable != "ScheduleAnyway":
             selector = selectors.with_label_keys(spread.label_selector, spread.match_label_keys, "In", role.labels)

@@ -19,13 +19,14 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 
 
 class ExistingPods(Struct):
-    """Names of nodes whose pods match a constraint of the role, or whose pods' anti-affinity matches the role.
+    """Nodes with pods that match a constraint of the role, or with pods that have an anti-affinity to the role.
 
-    `affinity` are nodes with pods that the role's affinity selects. `anti_affinity` has such nodes per term, and
-    `counts` the number of matching pods per topology spread constraint; both are keyed by the index of the term or
-    constraint. `repelling` are domains (key and value) with pods whose anti-affinity selects the role's pods.
+    `affinity` are the nodes with pods that the role's affinity selects. `anti_affinity` has the same for each term of
+    the role's anti-affinity. `counts` has the number of matching pods per topology spread constraint. The keys of
+    `anti_affinity` and `counts` are the indexes of the terms or constraints. `repelling` are domains (key and value)
+    with pods whose anti-affinity selects the role's pods.
 
-    For nominated pods: `blocked` are nodes that the role's own anti-affinity refuses, `shunning` nodes that the
+    For nominated pods: `blocked` are nodes that the role's own anti-affinity refuses, and `shunning` are nodes that the
     nominated pod's anti-affinity refuses. `awaited` counts nominated pods that the scheduler may or may not consider.
     """
 
@@ -76,8 +77,8 @@ def add_nominated(
         existing.blocked.add(node.metadata.name)
     if _repelling(anti_affinity, job, role, node):
         existing.shunning.add(node.metadata.name)
-        # The scheduler runs this filter only if some affinity matches the pod. Here that is true once a pod of the job
-        # with a matching anti-affinity has a node.
+        # The scheduler runs this filter only if some affinity matches the pod. This becomes true when a pod of the job
+        # with a matching anti-affinity gets a node.
         existing.awaited += not (role.affinity or role.anti_affinity) and any(
             term.matches(job.namespace, job.namespaces, role.labels)
             for other in job.roles.values()

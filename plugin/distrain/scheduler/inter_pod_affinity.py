@@ -1,6 +1,6 @@
-"""InterPodAffinity: required affinity and anti-affinity to the cluster's pods and between the job's own.
+"""InterPodAffinity: apply required affinity and anti-affinity to the cluster's pods and between the job's own pods.
 
-The cluster's pods decide which nodes refuse a role. Rules between the job's own pods are passed to the solver.
+The cluster's pods decide which nodes refuse a role. The solver applies the rules between the job's own pods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distrain.solver.problem import Affinity, AntiAffinity
 
 
 class Refused(Struct, frozen=True):
-    """The nodes that the cluster's pods refuse to a role.
+    """The nodes that refuse a role because of the cluster's pods.
 
     `avoided` and `repelling` are domains, by key and value; `blocked` are names of nodes.
     """
@@ -53,7 +53,7 @@ def refused(existing: ExistingPods, role: RoleConstraints, nodes: Mapping[str, k
 def affinity(
     existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
 ) -> Affinity | None:
-    """Return the role's affinity to the job's pods, and the domains where the cluster's pods fulfil it."""
+    """Return the role's affinity to the job's pods, and the domains in which the cluster's pods already satisfy it."""
     if not role.affinity:
         return None
     keys = tuple(dict.fromkeys(term.key for term in role.affinity))
@@ -64,7 +64,7 @@ def affinity(
 
 
 def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[AntiAffinity, ...]:
-    """Return the anti-affinity between the role and the job's roles, whichever side states it."""
+    """Return the anti-affinity between the role and the job's roles, also if only the other role states it."""
     found: dict[str, set[str]] = {}
     for name, other in job.roles.items():
         about_other = [term for term in role.anti_affinity if term.matches(job.namespace, job.namespaces, other.labels)]

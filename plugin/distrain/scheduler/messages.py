@@ -1,4 +1,4 @@
-"""kube-scheduler's messages for nodes that its filter plugins refuse, word for word."""
+"""The exact messages of kube-scheduler's filter plugins for nodes that they refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeAffinity: the pod's node selector and required node affinity against the node's labels and name."""
+"""NodeAffinity: match a pod's node selector and required node affinity with a node's labels and name."""
 
 from __future__ import annotations
 

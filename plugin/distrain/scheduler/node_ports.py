@@ -1,8 +1,8 @@
-"""NodePorts: model host ports as resources; each node has one of each.
+"""NodePorts: model each host port as a resource with one unit per node.
 
 Two pods on a node may not use the same protocol and port on the same address. A pod on all addresses (0.0.0.0)
-conflicts with every other pod on that port. So such a pod requests each address that a pod of the job names, plus one
-resource that stands for every other address. The scheduler treats only 0.0.0.0 as all addresses, not `::`.
+conflicts with every other pod on that port. So a pod on 0.0.0.0 requests one resource for each address that a pod of
+the job names, and one for all other addresses. The scheduler treats only 0.0.0.0 as all addresses, not `::`.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class PortResources:
         return [_name(*key, address) for address in addresses]
 
     def _held(self, port: UsedPort) -> list[str]:
-        """Return the resources that a pod of the cluster takes with a port."""
+        """Return the resources that a pod of the cluster uses with this port."""
         key = (port.protocol, port.number)
         known = self._addresses.get(key, ())
         if port.address == ALL:
             return [_name(*key, address) for address in (*known, ALL)]
-        # An address that no pod of the job names conflicts only with pods on all addresses.
+        # If no pod of the job names this address, only the job's pods on 0.0.0.0 can conflict with it.
         return [_name(*key, port.address if port.address in known else ALL)]
 
 
 def ports_first(insufficient: Sequence[str]) -> list[str]:
-    """Return the message of NodePorts if a port is missing, else those of NodeResourcesFit, which runs later."""
+    """Return only the message of NodePorts if a port is not free, because NodeResourcesFit runs later."""
     if any(PREFIX in words for words in insufficient):
         return [NO_FREE_PORTS]
     return [*insufficient]

@@ -22,7 +22,7 @@ from distrain.scheduler.node_ports import UsedPort, host_ports
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
 
-# The role of the chart's hook that runs the check in the cluster; its pod ends before the job starts.
+# The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
 PREFLIGHT = "preflight"
 ENDED = ("Succeeded", "Failed")
 # Used instead of a node's name to mean every node.
@@ -32,8 +32,8 @@ EVERYWHERE = ""
 class Usage(Struct):
     """Requests and host ports per node, exclusive claims in use, and `existing` pods per role.
 
-    A claim of a pod with a node is in use EVERYWHERE; a nominated pod's claim only on the nominated node. `between`
-    counts nominated pods that are scheduled before some of the job's pods and after others.
+    The claim of a pod that has a node is in use EVERYWHERE. The claim of a nominated pod is in use only on the
+    nominated node. `between` counts nominated pods that are scheduled before some of the job's pods and after others.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Usage(Struct):
     between: int = 0
 
     def of(self, role: str) -> ExistingPods:
-        """Return the existing pods as the role sees them."""
+        """Return the existing pods that affect this role."""
         return self.existing.setdefault(role, ExistingPods())
 
 
@@ -76,14 +76,14 @@ class ClusterUsage(Struct):
 def usage_of(
     nodes: Iterable[kube.Node], pods: Iterable[CountedPod], job: JobConstraints, release: str | None = None
 ) -> ClusterUsage:
-    """Sum up the pods' usage for a job with these constraints; the pods of `release` count as free.
+    """Sum up the usage by pods, for a job with these constraints; the pods of `release` count as free.
 
     A pod that has ended uses nothing. A pending pod that is nominated for a node already uses that node, because the
     scheduler places it first, unless its priority is lower than the job's. Other pending pods are only counted: they
     may be placed before the job's pods. No pod is kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
-    # Most pods of a node are of the same kind; what these have in common is computed once.
+    # Most pods of a node are of the same kind, so the common part is computed once.
     alike: Counter[tuple[str, Kind]] = Counter()
     for pod in pods:
         node, kind = pod.node_name, pod.kind
@@ -160,7 +160,7 @@ def _count_own(counts: PodCounts, pod: CountedPod, kind: Kind) -> None:
 
 
 def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
-    """Tell whether the pod belongs to the release; a pod that is being deleted still uses its node."""
+    """Tell whether the pod's node counts as free for the release's job: not while the pod is being deleted."""
     if pod.namespace != namespace or pod.is_leaving:
         return False
     labels = pod.labels
@@ -168,7 +168,7 @@ def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """Return the sum of two parts: numbers are added, sets united, dicts and structs joined entry by entry."""
+    """Return the sum of two parts: add numbers, unite sets, and join dicts and structs entry by entry."""
     if isinstance(one, int | Counter):
         return one + other
     if isinstance(one, set):

@@ -1,4 +1,4 @@
-"""PodTopologySpread: constraints with DoNotSchedule, counted over the cluster's pods and the job's own."""
+"""PodTopologySpread: apply constraints with DoNotSchedule, which count the cluster's pods and the job's own pods."""
 
 from __future__ import annotations
 

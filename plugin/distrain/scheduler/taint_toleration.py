@@ -1,4 +1,4 @@
-"""TaintToleration: a node's taints keep off the pods that do not tolerate them."""
+"""TaintToleration: a node's taints refuse the pods that do not tolerate them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONDITION_TAINTS = frozenset(
 
 
 def untolerated(node: kube.Node, pod: kube.PodSpec) -> list[kube.Taint]:
-    """Return the node's taints that keep the pod off; PreferNoSchedule keeps no pod off."""
+    """Return the node's taints that refuse the pod; a taint with PreferNoSchedule refuses no pod."""
     return [taint for taint in node.spec.taints or () if _keeps_off(taint) and not tolerates(pod, taint)]
 
 

@@ -31,7 +31,7 @@ class BoundVolume(Struct, frozen=True):
 
 
 class UnboundVolume(Struct, frozen=True):
-    """A claim with WaitForFirstConsumer: it is bound to a free or a new volume once its first pod has a node."""
+    """A claim with WaitForFirstConsumer: it is bound to a free or a new volume when its first pod gets a node."""
 
     claim: str
     spec: kube.ClaimSpec

@@ -1,7 +1,7 @@
-"""Handle claims with WaitForFirstConsumer: the first pod's node decides where the volume is.
+"""Handle claims with WaitForFirstConsumer: the node of the first pod decides where the volume is created.
 
-If a new volume can be reached only from one domain of its class's allowed topologies, the other pods with the claim
-must follow the first one, as with an affinity between them. Every other case is left undecided.
+A new volume may be reachable from only one domain of its class's allowed topologies. Then the other pods with the claim
+must run in the first pod's domain, as if they had an affinity to it. Every other case stays undecided.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from distrain.workload.manifest import Job, PodRole
 
 
 class SharedVolumes(Struct):
-    """The resulting affinity of each role, and the claims whose volume's location is not determined."""
+    """The resulting affinity of each role, and the claims with a volume whose location is not determined."""
 
     affinity: dict[str, Affinity] = field(default_factory=dict)
     undecided: list[str] = field(default_factory=list)
 
 
 def shared_volumes(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> SharedVolumes:
-    """Decide which pods follow the first pod that uses their claim."""
+    """Decide which pods must run in the domain of the first pod that uses their claim."""
     found, claims = SharedVolumes(), _by_claim(job, rules)
     for name, users in claims.items():
         rule, pods = users[0][1], sum(role.replicas for role, _ in users)

@@ -1,8 +1,8 @@
 """Decide jobs of any size without a search, by sums over domains and over classes of equal nodes.
 
-For each role, all other roles are assumed to do their worst, even where their own rules would not allow it. So a proof
-is correct, but for some jobs there is no proof. Two facts are used: a domain that has opened for an affinity stays
-open, and a spread constraint always admits a pod to the smallest domain while that domain has room.
+For each role, assume that the pods of all other roles go to the worst possible places, even if the rules of those roles
+forbid it. So a proof is correct, but some jobs have no proof. The proofs use two facts. A domain that has opened for an
+affinity stays open. A spread constraint always admits a pod to the smallest domain while that domain has room.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from distrain.solver.node_classes import MANY, NOWHERE, AffinityRule, NodeClass,
 
 
 class Decision(Struct, frozen=True):
-    """Whether every order places all pods (`certain`), and whether some order does (`possible`). None: not decided."""
+    """Whether every order places all pods (`certain`), or at least one order (`possible`); None if undecided."""
 
     certain: bool | None = None
     possible: bool | None = None
 
 
 def decide(problem: Problem, budget: int) -> Decision:
-    """Decide without a search as far as possible; each of the four checks may use the whole budget."""
+    """Decide as much as possible without a search; each of the four checks may use the whole budget."""
 
     def holds(answer: Callable[[_Bounds], bool]) -> bool:
         try:
@@ -45,8 +45,8 @@ def decide(problem: Problem, budget: int) -> Decision:
 class _Domain(Struct, frozen=True):
     """A domain of a spread constraint.
 
-    `before` is the number of counted pods before the job, `room` the number of the role's pods that fit. `measured`
-    tells whether the domain counts for the smallest domain.
+    `before` is the number of counted pods before the job starts, `room` the number of the role's pods that fit.
+    `measured` is true if the constraint includes the domain when it looks for the smallest domain.
     """
 
     before: int
@@ -83,7 +83,7 @@ class _Bounds:
         return any(self._room(role) < self._problem.counts[role] for role in self._roles) or self._no_domain_holds()
 
     def possible(self) -> bool:
-        """Tell whether one particular placement is known to place all pods."""
+        """Tell whether a known placement contains all pods."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             return any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
@@ -92,7 +92,7 @@ class _Bounds:
         return False
 
     def may_get_stuck(self) -> bool:
-        """Tell whether one particular placement is known to leave a pod without a node."""
+        """Tell whether a known placement leaves some pod without a node."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             members = self._members(affinity)
@@ -111,7 +111,7 @@ class _Bounds:
         return self._resists(role, self._problem.kinds)
 
     def _resists(self, role: int, kinds: Mapping[NodeClass, int]) -> bool:
-        """Tell whether the other pods are too few to use up the role's room on these nodes."""
+        """Tell whether the other pods are too few to fill these nodes for the role."""
         return shutting_out(self._case, role, self._problem.case_of(kinds).slots, self._budget) is None
 
     def _affinity_resists(self, role: int, affinity: AffinityRule, proven: set[int]) -> bool:
@@ -126,8 +126,8 @@ class _Bounds:
             return False
         entered = [found for found in self._cells(affinity) if any(self._fits(found.kinds, other) for other in counted)]
         closed = [found for found in entered if not self._resists(role, found.kinds)]
-        # The role is safe if no open domain can be closed to it, or if another role's pods cannot all fit in the
-        # domains that can.
+        # The role is safe if the other pods can close no open domain, or if another role's pods do not all fit in the
+        # domains that they can close.
         return bool(entered) and (not closed or any(self._outnumber(other, closed) for other in others))
 
     def _outnumber(self, role: int, cells: Sequence[_Cell]) -> bool:
@@ -157,7 +157,7 @@ class _Bounds:
         return self._problem.values[census][domain] if domain >= 0 else NOWHERE
 
     def _domain(self, kind: NodeClass, census: int) -> int | None:
-        """Return the index of the node's shared domain, -1 without one, None if each node is a domain of its own."""
+        """Return the index of the node's shared domain, -1 without a domain, None if each domain is one node."""
         key = self._problem.censuses[census].key
         return kind.domains[self._problem.shared.index(key)] if key in self._problem.shared else None
 
@@ -196,7 +196,7 @@ class _Bounds:
         return min(rooms)
 
     def _domains_with_room(self, role: int, census: int) -> int:
-        """Count the domains with room for one pod; add all the room of nodes that are in no counted domain."""
+        """Count the domains with room for one pod; add the whole room of nodes that are in no counted domain."""
         found: dict[object, int] = {}
         for kind, number in self._problem.kinds.items():
             room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
@@ -217,7 +217,7 @@ class _Bounds:
         )
 
     def _closed(self, affinity: AffinityRule) -> bool:
-        """Tell whether all pods that an affinity counts also have it, so that they share one domain."""
+        """Tell whether all pods that an affinity counts have this affinity themselves, and so share one domain."""
         rules = self._problem.rules
         return affinity.first and all(rules[role].affinity == affinity for role in self._counted(affinity))
 
@@ -225,7 +225,7 @@ class _Bounds:
         return [role for role in self._roles if self._problem.rules[role].affinity == affinity]
 
     def _holds(self, cell: Mapping[NodeClass, int], affinity: AffinityRule) -> bool:
-        """Tell whether all pods fit, ignoring other rules, if the pods with this affinity are in this domain."""
+        """Tell whether all pods fit, without other rules, if the pods with this affinity are in this domain."""
         members = self._members(affinity)
         inside = self._problem.case_of(cell).slots
         if any(
@@ -252,7 +252,7 @@ class _Bounds:
         return stated[0] if len(found) == len(stated) == 1 and stated[0].first else None
 
     def _one_spread(self) -> int | None:
-        """Return the only role with rules if its only rule is one spread constraint on itself, otherwise None."""
+        """Return the only role with rules if its only rule is a spread constraint that counts it, otherwise None."""
         ruled = [role for role in self._roles if self._problem.rules[role] != Rules()]
         if len(ruled) != 1:
             return None
@@ -278,7 +278,7 @@ class _Bounds:
         return found
 
     def _filled(self, domains: Mapping[_Domain, int], rule: SpreadRule, more: int = 0, loss: int = 0) -> int:
-        """Return how many pods the domains take once the smallest domain is full, as it will be in the end.
+        """Return how many pods the domains take when the smallest domain is full, as it is at the end.
 
         `more` is added to the smallest domain's count. `loss` is the room that other pods may take from the smallest
         domain.
@@ -303,9 +303,9 @@ class _Bounds:
     def _spread_resists(self, role: int, rule: SpreadRule) -> bool:
         """Tell whether a spread constraint admits all of the role's pods wherever the other pods are.
 
-        When no further pod is admitted, the smallest domain is full, because otherwise the constraint would admit one
-        there. Every other domain is full, too, or is `max_skew` above it. From this sum the other pods subtract at most
-        their own number and the room that they use.
+        When the constraint admits no further pod, the smallest domain is full, because the constraint would admit a pod
+        there otherwise. Every other domain is also full, or `max_skew` above the smallest. The other pods reduce this
+        sum at most by their own number and by the room that they use.
         """
         if not rule.own or not self._all_counted(role, rule):
             return False
@@ -315,7 +315,7 @@ class _Bounds:
         return self._filled(domains, rule, loss=loss) - loss - counted >= self._problem.counts[role]
 
     def _loss(self, role: int) -> int:
-        """Return an upper bound for the role's places that all other pods take: one by one, or all on one node."""
+        """Return an upper bound for the role's places that other pods use: one by one, or all on one node."""
         others = [other for other in self._roles if other != role]
         pods = sum(self._problem.counts[other] for other in others)
         at_once = max((self._taken(slot, role, others) for slot in self._case.slots), default=0)
@@ -324,7 +324,7 @@ class _Bounds:
         return sum(self._taken_by_one(role, other) * self._problem.counts[other] for other in others)
 
     def _taken(self, slot: Slot, role: int, others: Sequence[int]) -> int:
-        """Return how many of the role's places on this node the pods of the other roles would take together."""
+        """Return how many of the role's places on this node the pods of all other roles would use together."""
         free = slot.free
         for other in others:
             free = less(free, self._problem.requests[other], self._problem.counts[other] * slot.admits[other])
@@ -336,9 +336,10 @@ class _Bounds:
         return min(taken, max((self._case.room(slot.free, slot, role) for slot in self._case.slots), default=0))
 
     def _spread_in_turn(self, role: int, *, worst: bool) -> bool:
-        """Tell whether all pods of the role are placed, with at most one other pod in its worst or best place.
+        """Tell whether all pods of the role are placed if at most one other pod is in the worst or best place.
 
-        The other pod comes first. In the best case it may also come last, to room that was left for it.
+        The scheduler places the other pod first. In the best case it may also place that pod last, in room that is
+        still free.
         """
         rule, count = self._problem.rules[role].spread[0], self._problem.counts[role]
         others = [other for other in self._roles if other != role]
@@ -354,7 +355,7 @@ class _Bounds:
         return bool(sums) and (min(sums) if worst else max(sums)) >= count
 
     def _with_other(self, role: int, rule: SpreadRule, other: int, *, worst: bool) -> set[tuple[_Domain, _Domain]]:
-        """Return the possible changes of a domain by the other role's pod, as pairs of before and after."""
+        """Return how the other role's pod can change a domain, as pairs of the domain before and after."""
         census = rule.census
         rooms = {
             kind: (

@@ -1,4 +1,4 @@
-"""Limit the steps of a search, so that each problem is answered or given up within seconds."""
+"""Limit the steps of a search, so that it ends within seconds, with or without an answer."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Judge whether all of a job's pods fit on the nodes, given free resources and rules between pods.
 
-Pure functions over numbers. A pod runs on one node, so whole pods per node are counted, not sums of resources over the
-cluster.
+Pure functions over numbers. A pod runs on one node, so the functions count whole pods per node, not sums of resources
+over the cluster.
 
-The scheduler places pod by pod and moves no pod afterwards. Its order and its tie-breaks are not specified. So there
-are two answers: whether some placement has all pods, and whether every placement that the scheduler can reach has all
-pods. A job has few roles with many equal pods each; one role is the main role.
+The scheduler places one pod after the other and moves no pod afterwards. The order of the pods, and the choice among
+equal nodes, are not specified. So there are two answers: whether some placement has all pods, and whether every
+placement that the scheduler can reach has all pods. A job has few roles with many equal pods each; one role is the main
+role.
 
 Both answers are exact. If the search uses up its budget, the answer is `undecided`.
 """
@@ -26,18 +27,18 @@ from distrain.solver.node_classes import Problem, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
-# Steps of one search, which take some seconds.
+# The number of steps of one search; they take some seconds.
 BUDGET = 1_000_000
 # Each of several smaller sizes is tried with this fraction of the budget.
 TRIES = 16
 
 
 class Judgement(Struct, frozen=True):
-    """How many main pods fit beside all other pods: in every order (`sure`), and at best (`most`).
+    """How many main pods fit together with all other pods: in every order (`sure`), and in the best case (`most`).
 
-    `most` is None if not even the other pods fit. `undecided` means that the search ended early, so both numbers may be
-    too small. For a job with rules, `sure` and `most` are at most `count`; a number below `count` is correct but may
-    not be the largest, because only some sizes are tried.
+    `most` is None if the other pods alone do not fit. `undecided` means that the search ended early, so both numbers
+    may be too small. For a job with rules, `sure` and `most` are at most `count`; a number below `count` is correct but
+    may not be the largest, because only some sizes are tried.
     """
 
     count: int
@@ -55,7 +56,7 @@ class Judgement(Struct, frozen=True):
 
 
 def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int = BUDGET) -> Judgement:
-    """Count the main pods that fit beside all other pods, in the worst and in the best case."""
+    """Count the main pods that fit together with all other pods, in the worst and in the best case."""
     groups = reduced(nodes, roles, main)
     problem = compact(nodes, groups)
     alike = groups[-1].count - main.count
@@ -63,7 +64,7 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
         return _searched(problem, alike, budget)
     found = _counted(problem.case(), nodes, groups, alike, budget)
     if found.most and any(role.affinity or role.anti_affinity or role.spread for role in roles):
-        # The rules were dropped because they have no effect at this count; a larger count could differ.
+        # The rules were dropped because they have no effect at this count. They could have an effect at a larger count.
         return replace(found, most=min(found.most, main.count))
     return found
 
@@ -101,7 +102,8 @@ def _searched(problem: Problem, alike: int, budget: int) -> Judgement:
 def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | None:
     """Return a size in [low, high) for which `holds` is true, found by bisection; None if none was found.
 
-    With rules, a job may be possible although a smaller one is not. So the result holds, but may not be the largest.
+    With rules, a job may be possible although a smaller job is not. So the returned size is correct, but may not be the
+    largest.
     """
     found = None
     while low < high:
@@ -133,7 +135,7 @@ def with_pod(node: Node, role: Role) -> Node:
 
 
 def beside(nodes: Sequence[Node], others: Sequence[Role], main: Role) -> tuple[list[Node], Role | None]:
-    """Place the other roles' pods greedily, each where it costs the main role least.
+    """Place the other roles' pods greedily: each pod goes to the node where it costs the main role least.
 
     Returns the nodes with these pods, and the first role with a pod that found no node, or None. The placement is good,
     but not always the best.
@@ -161,9 +163,9 @@ def _cost(node: Node, role: Role, main: Role) -> int:
 def _most(
     case: Case, nodes: Sequence[Node], others: Sequence[Role], main: Role, budget: int
 ) -> tuple[int | None, bool]:
-    """Return the largest number of main pods beside all others, and whether the search was complete.
+    """Return the largest number of main pods together with all other pods, and whether the search was complete.
 
-    The number is None if not even the other pods fit, or if none was found.
+    The number is None if the other pods alone do not fit, or if the search found no placement.
     """
     try:
         return packed(case, Budget(budget)), True
@@ -171,10 +173,11 @@ def _most(
         left, unplaced = beside(nodes, others, main)
         ruled = main.anti_affinity or any(role.anti_affinity for role in others)
         found = None if unplaced or ruled else room(left, main)
-        # The main role's room without other pods is an upper bound; below the count, that settles the answer.
+        # The main role's room without other pods is an upper bound. If the bound is below the count, it decides the
+        # answer.
         return found, room(nodes, main) < main.count
 
 
 def _less(number: int | None, alike: int) -> int | None:
-    """Subtract the pods of other roles that were merged with the main role; return None if that leaves less than 0."""
+    """Subtract the pods of other roles that were merged with the main role; return None if the result is negative."""
     return None if number is None or number < alike else number - alike

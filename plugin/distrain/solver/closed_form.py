@@ -1,11 +1,11 @@
-"""Count the pods that fit if the job has no rules between pods: only resources matter.
+"""Count the pods that fit if the job has no rules between pods, so that only resources matter.
 
-Pods can then be placed in any order, and a full node stays full. Both answers are sums over the nodes (see pareto), by
-the number of pods of the other roles on each node:
+Without rules, pods can be placed in any order, and a full node stays full. Both answers are sums over the nodes (see
+pareto), indexed by the number of other roles' pods on each node:
 
-- The largest number of main pods beside all the others: on each node, other pods leave room for a number of main pods.
-- The smallest number of main pods that keep a pod of some role off every node, wherever the job's other pods are.
-  With fewer main pods, each pod finds a node whatever was placed before it.
+- The largest number of main pods together with all other pods: other pods leave room for a number of main pods per
+node. - The smallest number of main pods that, with the job's other pods in some placement, fill every node for some
+role. With fewer main pods, each pod finds a node, whatever pods were placed before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Case(Struct, frozen=True):
 
 
 def packed(case: Case, budget: Budget) -> int | None:
-    """Return the largest number of main pods beside all other pods; None if not even the other pods fit."""
+    """Return the largest number of main pods together with all other pods; None if the other pods alone do not fit."""
     counts = case.counts[:-1]
     if any(case.room_in_all(role) < count for role, count in enumerate(counts)):
         return None
@@ -61,8 +61,8 @@ def sure(case: Case, budget: Budget) -> int:
 
 
 def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budget) -> int | None:
-    """Return the fewest main pods that, with other pods, keep one pod of the role off these nodes, or None."""
-    # The pod that finds no node is not itself one of the placed pods.
+    """Return the fewest main pods that, with other pods, leave no node for one more pod of the role, or None."""
+    # The pod without a node is not one of the placed pods.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
     open_slots = [(slot, number) for slot, number in slots.items() if case.room(slot.free, slot, role)]
     if sum(_pods_to_close(case, slot, role) * number for slot, number in open_slots) > sum(limits):
@@ -76,20 +76,20 @@ def less(free: Vector, request: Vector, number: int = 1) -> Vector:
 
 
 def _pods_to_close(case: Case, slot: Slot, role: int) -> int:
-    """Return a lower bound for the number of pods that leave such a node no room for a pod of the role."""
+    """Return a lower bound for the number of pods that fill a node of this slot for the role."""
     largest: list[int] = [max(amounts) for amounts in zip(*case.requests, strict=True)]
     asked = zip(slot.free, case.requests[role], largest, strict=True)
     return min((free - amount) // most_taken + 1 for free, amount, most_taken in asked if amount)
 
 
 def _placements(case: Case, slot: Slot, budget: Budget) -> Options:
-    """Return the number of main pods that such a node holds beside each number of other pods."""
+    """Return, for each number of other pods, the number of main pods that also fit on a node of this slot."""
     main = len(case.counts) - 1
     return {others: case.room(free, slot, main) for others, free in _fillings(case, slot, budget)}
 
 
 def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
-    """Return the fewest main pods, by the number of other pods, that leave such a node no room for the role."""
+    """Return, for each number of other pods, the fewest main pods that fill a node of this slot for the role."""
     options: Options = {}
     main = len(case.counts) - 1
     for others, free in _fillings(case, slot, budget):
@@ -104,7 +104,7 @@ def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
 
 
 def _fillings(case: Case, slot: Slot, budget: Budget) -> Iterator[tuple[Vector, Vector]]:
-    """Yield each number of other pods that such a node can hold, and the amounts that they leave free."""
+    """Yield each number of other pods that fit on a node of this slot, and the remaining free amounts."""
     partial: list[tuple[Vector, Vector]] = [((), slot.free)]
     for role, count in enumerate(case.counts[:-1]):
         partial = [

@@ -47,7 +47,7 @@ def _impossible(problem: Problem, budget: int) -> bool:
 
 
 def _parts(problem: Problem) -> Iterator[Problem]:
-    """Yield sub-problems: each role, with the roles that its affinity and spread rules count."""
+    """Yield a sub-problem per role: only the role and its helpers have pods."""
     parts = {_helpers(problem, role) for role, count in enumerate(problem.counts) if count}
     for roles in sorted(parts, key=sorted):
         counts: Vector = tuple(count if role in roles else 0 for role, count in enumerate(problem.counts))
@@ -56,7 +56,7 @@ def _parts(problem: Problem) -> Iterator[Problem]:
 
 
 def _helpers(problem: Problem, role: int) -> frozenset[int]:
-    """Return the role and the roles whose pods its affinity and spread count, directly or through such a role."""
+    """Return the role, the roles that its affinity and spread rules count, the roles that these count, and so on."""
     found = {role}
     while more := {
         other

@@ -1,7 +1,7 @@
 """Convert the scheduling problem to numbers: equal nodes form one class, and rules compare counts per domain.
 
-A topology key with a different value on each node, such as the hostname, is `own`: each of its domains is one node, and
-the node's class has the counts. All other keys are `shared`.
+A topology key with a different value on each node, such as the hostname, is `own`: each domain is one node, and the
+node's class stores the counts. All other keys are `shared`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from distrain.solver.reduce import asked, labels
 MANY = 1_000_000
 # The most different sums of requests that `_sums` computes.
 MANY_SUMS = 256
-# Count for a node that is in no domain.
+# The count for a node that is in no domain.
 NOWHERE = -MANY
 
 
 class Census(Struct, frozen=True):
     """The pods of some roles, counted per domain of a topology key.
 
-    `flag`: only whether a domain has such a pod matters. `eligible` are the nodes whose pods count (None: all).
-    `from_zero`: a spread constraint compares with 0 instead of the smallest domain's count.
+    With `flag`, only zero or not zero matters. `eligible` are the nodes whose pods count; None means all nodes. With
+    `from_zero`, a spread constraint compares counts with 0 instead of the smallest domain's count.
     """
 
     key: str
@@ -45,7 +45,7 @@ class Census(Struct, frozen=True):
 class AffinityRule(Struct, frozen=True):
     """Required affinity: each census must count a pod in the node's domain.
 
-    With `first`, a pod may also go anywhere while no domain has such a pod.
+    With `first`, a pod may go to any node while no domain has a counted pod.
     """
 
     censuses: tuple[int, ...]
@@ -80,8 +80,8 @@ class NodeClass(NamedTuple):
 class Problem(Struct, frozen=True):
     """The scheduling problem; the main role is the last one. `shared` has the keys, `domains` the values of each key.
 
-    For each census of a shared key, `values` has each domain's count before the job, and `measured` whether the domain
-    is among those whose smallest count a spread compares with.
+    For each census of a shared key, `values` has each domain's count before the job. `measured` tells whether a spread
+    constraint includes the domain when it computes the smallest count.
     """
 
     kinds: Mapping[NodeClass, int]
@@ -147,7 +147,7 @@ class _Compaction:
         return Problem(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
 
     def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[NodeClass]:
-        """Count the node classes; computed by column, because there may be thousands of nodes."""
+        """Count the nodes of each class. The code works by column, because there may be thousands of nodes."""
         names = [node.name for node in self.nodes]
         admits = zip(*(map(role.nodes.__contains__, names) for role in self.roles), strict=True)
         domains = zip(*(self._numbered(key, names) for key in self.shared), strict=True)
@@ -235,8 +235,9 @@ class _Compaction:
     def _exclusive(self) -> list[tuple[str, dict[int, int]]]:
         """Model anti-affinity between pods on one node as resources with MANY units per node.
 
-        A role that excludes its own pods requests all units per pod. Of two roles, the one that has a single pod or
-        also excludes its own pods requests all units, and each pod of the other role requests one.
+        If a role excludes its own pods, each of its pods requests all units. If two roles exclude each other, a role
+        with a single pod, or a role that also excludes its own pods, requests all units per pod. Each pod of the other
+        role requests one unit.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -290,7 +291,7 @@ class _Rounding:
         return zip(*limited, strict=True)
 
     def _rounded(self, number: int, free: int) -> tuple[int, int]:
-        """Return how many main pods fit in a free amount, and how much of the amount pods can use.
+        """Return how many main pods fit in a free amount, and the part of the amount that pods can use.
 
         An over-committed node counts as full for pods that request the resource; other pods ignore the resource.
         """

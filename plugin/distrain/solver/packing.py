@@ -1,4 +1,4 @@
-"""Store the packings that a node can still take: vectors with a count per role, as the bits of one integer.
+"""Store the packings that still fit on a node: each is a vector of counts per role, and a bit of an integer.
 
 Placing a pod shifts the bits. A mask removes vectors with more pods than are left to place.
 """

@@ -1,7 +1,7 @@
 """Add up, over many nodes, the numbers of pods that fit.
 
-A node can run several mixes of pods. `Options` maps the numbers of pods of the other roles to the number of main pods
-beside them. The options of nodes are added. Only Pareto-optimal options are kept, and equal nodes are added by
+A node can run several mixes of pods. `Options` maps the number of pods of each other role to the number of main pods on
+the same node. The options of all nodes are added. Only Pareto-optimal options are kept, and equal nodes are added by
 doubling, so thousands of nodes need few steps.
 """
 
@@ -19,7 +19,7 @@ Add = Callable[[Options, Options], Options]
 
 
 def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
-    """Return the largest number of main pods beside `counts` pods of the other roles; None if those do not fit."""
+    """Return the largest number of main pods together with `counts` other pods; None if the other pods do not fit."""
 
     def add(first: Options, second: Options) -> Options:
         budget.spend(len(first) * len(second))
@@ -34,7 +34,7 @@ def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
 
 
 def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int | None:
-    """Return the fewest main pods, at most `limit`, with at most `limits` of the others, or None."""
+    """Return the fewest main pods, at most `limit`, with at most `limits` pods of the other roles, or None."""
 
     def add(first: Options, second: Options) -> Options:
         budget.spend(len(first) * len(second))
@@ -74,7 +74,7 @@ def _add_times(total: Options, options: Options, times: int, add: Add) -> Option
 
 
 def _best(options: Options, sign: int, budget: Budget) -> Options:
-    """Keep the Pareto-optimal options: those with more pods for sign -1, with fewer for sign 1."""
+    """Keep only the Pareto-optimal options: more pods are better for sign -1, fewer pods for sign 1."""
     kept: list[Vector] = []
     for numbers in sorted(
         (tuple(sign * number for number in (*key, value)) for key, value in options.items()), key=sum

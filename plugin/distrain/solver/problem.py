@@ -1,7 +1,7 @@
 """Define the scheduling problem: pods to place on nodes, as numbers and names, without API objects.
 
-A role's rules are about the job's own pods. The cluster's other pods are included in the nodes that admit the role, in
-the nodes' free amounts, and in the `present` pods of the rules.
+A role's rules concern the job's own pods. Other pods of the cluster have already reduced the nodes that admit the role
+and the nodes' free amounts, and are the `present` pods of the rules.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Node(Struct, frozen=True):
 class Affinity(Struct, frozen=True):
     """Required pod affinity, with one term per topology key; every term must hold.
 
-    A pod counts only if it matches every term; pods of `roles` do. For each key, the node's domain must have a pod that
-    counts: one of the job's, or another pod, whose domains `present` lists per key. A node without one of the keys is
-    refused. The first pod of a group may go to any node with all the keys if no domain has a pod that counts and its
-    own role is among `roles`.
+    A pod counts only if it matches every term, as the pods of `roles` do. For each key, the node's domain must have a
+    pod that counts: a pod of the job, or another pod of the cluster. `present` lists the domains of those other pods
+    per key. A node without one of the keys is refused. If no domain has a pod that counts, a pod whose own role is in
+    `roles` may go to any node with all the keys.
     """
 
     keys: tuple[str, ...]
@@ -39,7 +39,7 @@ class Affinity(Struct, frozen=True):
 class AntiAffinity(Struct, frozen=True):
     """Required pod anti-affinity: no pod of these roles in the node's domain.
 
-    The rule binds both sides, even if only one side states it. It does not apply on a node without the key.
+    The rule applies to both roles, even if only one role states it. The rule does not apply on a node without the key.
     """
 
     key: str

@@ -1,7 +1,7 @@
-"""Prune the search: recognize states whose outcome is known.
+"""Prune the search: detect states with a known outcome.
 
-A state is hopeless if the remaining pods have no room even if every node that may open to them were open. A state is
-assured if every remaining pod is certain to find a node. The search continues from all other states.
+A state is hopeless if the remaining pods would not fit even if every node that may open were open. A state is assured
+if every remaining pod will find a node. The search continues only from other states.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Pruning:
         return False if self._assured(state) else None
 
     def _hopeless(self, state: State) -> bool:
-        """Tell whether the remaining pods have no room even if every node that may open to them were open."""
+        """Tell whether the remaining pods would not fit even if every node that may open were open."""
         open_to = self._openable(state)
         places = [
             (place, self._vectors.within(place.spot.takes, state.left, roles)) for place, roles in open_to.items()
@@ -135,7 +135,7 @@ class Pruning:
         return min(highest)
 
     def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:
-        """Sum up the rooms, limited per domain by `allowed`; nodes whose pods do not count are not limited."""
+        """Sum up the room, limited per domain by `allowed`; nodes whose pods do not count have no limit."""
         if self._states.keys[census] is None:
             return sum(
                 (allowed(place, most) if self._states.counts(place.spot, census) else most) * place.number
@@ -172,13 +172,13 @@ class Pruning:
         return max(found.values(), default=0)
 
     def _assured(self, state: State) -> bool:
-        """Tell whether every remaining pod finds a node, whatever the others do."""
+        """Tell whether every remaining pod finds a node, wherever the other pods go."""
         return all(
             self._kept_open(state, role, self._problem.rules[role]) for role, left in enumerate(state.left) if left
         )
 
     def _kept_open(self, state: State, role: int, rules: Rules) -> bool:
-        """Tell whether the remaining pods are too few to close every node that the rules leave to the role."""
+        """Tell whether the remaining pods are too few to close every node that the role's rules allow."""
         binding = [rule.census for rule in rules.spread if self._states.binds(state, rule.census)]
         if len(binding) > 1:
             return False
@@ -196,7 +196,7 @@ class Pruning:
     def _smallest_resists(
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
-        """Tell the same for each domain that may be the smallest at the end: there the spread admits the role."""
+        """As _kept_open, for each domain that may be the smallest at the end, where the spread admits the role."""
         if self._problem.censuses[census].from_zero:
             return False
         # In a canonical state the smallest count is 0.
@@ -223,7 +223,7 @@ class Pruning:
         return all(self._resists(state, role, rules, inside) for inside in domains.values())
 
     def _resists(self, state: State, role: int, rules: Rules, nodes: Sequence[tuple[Place, int]]) -> bool:
-        """Tell whether the other remaining pods cannot close all these nodes, by using room or by anti-affinity."""
+        """Tell whether some of these nodes stay open, whatever room and anti-affinity the other remaining pods use."""
         others = sum(state.left) - 1
         needed = sum(cost * place.number for place, cost in nodes)
         weights: list[int] = []

@@ -59,7 +59,7 @@ def _mutual(roles: Sequence[Role]) -> list[Role]:
 
 
 def _merged(roles: Sequence[Role], main: int) -> list[Role]:
-    """Merge roles whose pods have equal rules and are treated equally by the rules of all roles."""
+    """Merge roles whose pods have equal rules and that the rules of all roles treat equally."""
     groups: dict[object, list[Role]] = {}
     for role in roles:
         groups.setdefault(_likeness(role, roles), []).append(role)
@@ -122,14 +122,14 @@ def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
 
 
 def _level(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
-    """Tell whether all nodes are in one domain, whose count then is also the smallest."""
+    """Tell whether all nodes are in one domain, so that its count is also the smallest count."""
     domains = (values[name] for name in rule.eligible if name in values)
     first = next(domains, None)
     return rule.min_domains <= 1 and all(value == first for value in chain(domains, map(values.__getitem__, admitting)))
 
 
 def _within(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str, str]) -> frozenset[str]:
-    """Return the nodes that a spread constraint admits if it counts none of the job's pods."""
+    """Return the nodes that a spread constraint admits if the constraint counts no pod of the job."""
     domains = {values[name] for name in rule.eligible if name in values}
     smallest = min((rule.present.get(domain, 0) for domain in domains), default=0)
     least = 0 if len(domains) < rule.min_domains else smallest
@@ -137,7 +137,7 @@ def _within(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str
 
 
 def _beside_present(affinity: Affinity, admitting: frozenset[str], found: Labels) -> frozenset[str]:
-    """Return the nodes whose domains contain a matching pod of the cluster for every key."""
+    """Return the nodes whose domain, for every key, contains a matching pod of the cluster."""
     for key in affinity.keys:
         present = affinity.present.get(key, frozenset())
         admitting = frozenset(name for name in admitting if found[key][name] in present) if present else frozenset()
@@ -145,7 +145,7 @@ def _beside_present(affinity: Affinity, admitting: frozenset[str], found: Labels
 
 
 def _is_tied(role: Role, affinity: Affinity, admitting: frozenset[str], roles: Sequence[Role], found: Labels) -> bool:
-    """Tell whether the pods that the affinity counts can only be in one domain, which the first of them opens."""
+    """Tell whether the pods that the affinity counts must share one domain: the domain of the first such pod."""
     if role.name not in affinity.roles or any(affinity.present.values()):
         return False
     counted = [other.nodes for other in roles if other.name in affinity.roles]

@@ -11,7 +11,7 @@ from distrain.solver.prune import Pruning
 from distrain.solver.states import State, States
 
 WALKS = 24
-# Larger problems are not searched: every step visits all node classes, and each node's vectors one by one.
+# Larger problems are not searched, because every step visits all node classes and each vector of each node.
 LARGEST_VECTORS = 1 << 12
 LARGEST_KINDS = 1 << 8
 
@@ -34,7 +34,7 @@ class Search:
         return found
 
     def _walk(self, state: State, chance: random.Random) -> bool:
-        """Place pods at random until none can be placed; return whether some pod was left over."""
+        """Place pods at random until no further pod can be placed; return whether a pod is left over."""
         while moves := self._states.moves(state):
             self._budget.spend(len(moves))
             state = self._states.placed(state, chance.choice(moves))

@@ -1,7 +1,7 @@
 """Represent the states of a job while its pods are placed; states with the same continuations are equal.
 
-For a node, a state keeps only the pods that still fit. For a domain, it keeps only the counts that rules of unplaced
-pods compare. Nodes and domains that agree in these are interchangeable.
+For a node, a state stores only the pods that still fit. For a domain, a state stores only the counts that rules of
+unplaced pods compare. Nodes with equal data are interchangeable, and so are domains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distrain.solver.pareto import Vector
 
 
 class Spot(NamedTuple):
-    """The relevant part of a node: the vectors of pods that fit, the censuses that count there, its own counts."""
+    """The relevant part of a node: vectors of pods that fit, censuses that count on the node, and its counts."""
 
     takes: int
     static: int
@@ -134,7 +134,7 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Return a key for the census's domain of the node. Equal nodes that are domains of their own share a key."""
+        """Return a key for the node's domain in this census; if each domain is one node, equal nodes share a key."""
         key = self.keys[census]
         return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
 
@@ -192,7 +192,7 @@ class States:
         return found
 
     def _ordered(self, state: State) -> State:
-        """Sort interchangeable domains; these are known only if there is a single shared key."""
+        """Sort interchangeable domains; they can be found only if the problem has a single shared key."""
         if not self._twins:
             return state
         counts, cells = [list(values) for values in state.counts], list(state.cells)
@@ -216,7 +216,7 @@ class States:
         return list(twins.values())
 
     def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
-        """Return the smallest count, with which a spread constraint compares, and the highest count."""
+        """Return the smallest count, which a spread constraint compares with, and the highest count."""
         if self.keys[number] is None:
             spots = [spot for cell in cells for spot, count in cell.items() if count]
             every = [spot.values[number] for spot in spots]
@@ -237,7 +237,7 @@ class States:
         )
 
     def _used_by(self, left: Vector) -> tuple[bool, ...]:
-        """Return for each census whether a rule of an unplaced pod uses it."""
+        """Return, for each census, whether a rule of an unplaced pod uses the census."""
         used: set[int] = set()
         for count, rules in zip(left, self.problem.rules, strict=True):
             if count:

@@ -1,8 +1,8 @@
 """Edit values files and keep their comments: each key has the comment lines above it.
 
-PyYAML finds where each key begins and ends; the key's lines are then moved unchanged. So quotes, indentation and every
-comment stay as the user wrote them. (ruamel.yaml, which is made for this, attaches the comment above a key to the
-previous key. A key that is inserted or moved then takes or loses its neighbour's comment.)
+PyYAML finds the first and last line of each key, and this module moves these lines unchanged. So quotes, indentation
+and every comment stay as the user wrote them. (ruamel.yaml attaches the comment above a key to the previous key. So a
+key that is inserted or moved would gain or lose a comment of its neighbour.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from distrain.errors import ValuesError
 
-# The line ends that PyYAML recognizes.
+# The line breaks that PyYAML recognizes.
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 INDENT = 2
 ALIAS = re.compile(r"\s*:\s*\*[^\s,\]}]+")
@@ -28,8 +28,8 @@ Schema = Mapping[str, Any]
 class Entry(Struct):
     """A key with all its lines, without the indentation of its parent: the comments above, and its own lines.
 
-    For a mapping of the schema in block style, `lines` has the key's line and `section` the content. `is_close` tells
-    that the key is new or was the first one. It then needs an empty line above it, if the file has empty lines between
+    For a mapping of the schema in block style, `lines` has the key's line and `section` the content. `is_close` is true
+    if the key is new or was the first key. Such a key needs an empty line above if the file has empty lines between
     keys.
     """
 
@@ -41,7 +41,7 @@ class Entry(Struct):
 
     @property
     def remark(self) -> str:
-        """Return the comment beside a value, without its #; empty if there is none."""
+        """Return the comment beside a value without the #, or an empty string if there is no comment."""
         found = None if self.section else re.search(r"\s#\s*(.*)$", self.lines[0])
         return found[1] if found else ""
 
@@ -85,7 +85,7 @@ class Section(Struct):
             entry.lines, entry.section = [*lines, *_comments_at_end(entry.lines)], None
 
     def remove(self, path: Sequence[str]) -> None:
-        """Remove a key, and its section if that is then empty."""
+        """Remove a key; also remove the key's section if it is empty afterwards."""
         entry = self.get(path[0])
         if entry is None:
             return

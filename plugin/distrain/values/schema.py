@@ -1,7 +1,7 @@
 """Check merged values against the chart's schema, with messages in plain words.
 
 Helm checks the same schema when it renders, but its messages name JSON pointers and regular expressions, and no next
-step. Every rule is in the schema only: this module names no value of the chart.
+step. All rules are in the schema: this module names no value of the chart.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _fault(error: ValidationError, schema: Schema) -> Fault:
 
 
 def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
-    """Return the description, examples and default beside the $ref through which the value gets its rule."""
+    """Return the description, examples and default beside the $ref that leads to the value's rule."""
     at: Any = schema
     notes: dict[str, Any] = {}
     for part in error.absolute_schema_path:
@@ -119,7 +119,7 @@ def _wrong_type(fault: Fault) -> str:
 
 
 def _retype(fault: Fault, needed: Iterable[str]) -> str:
-    """Return the next step; common mistakes are a number in quotes, or a fraction that --set made a string."""
+    """Return the next step for a wrong type, such as a number in quotes or a fraction that --set made a string."""
     found = fault.found
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found) and {"integer", "number"} & set(needed):
         return f". Write {found} without quotes, and with --set in place of --set-string"
@@ -175,7 +175,7 @@ def _described(fault: Fault) -> str:
 
 
 def _example(entry: Schema, found: str = "") -> str | None:
-    """Return the example close to `found`, otherwise the last, otherwise the default.
+    """Return the example that is most similar to `found`, otherwise the last example, otherwise the default.
 
     The first example is often a special case such as 0.
     """

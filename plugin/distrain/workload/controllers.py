@@ -1,7 +1,7 @@
-"""Add to a job's pod templates what its controllers add, as far as the scheduler or the API server reads it.
+"""Add to a job's pod templates the fields that its controllers add and that the scheduler or the API server reads.
 
-What operators add is in kinds.yaml. What Kubernetes adds is taken from the source of v1.34.4. Volumes are left out: the
-controllers add only volumes of ConfigMaps and Secrets that they create themselves.
+kinds.yaml lists the additions of operators. The additions of Kubernetes come from the source of v1.34.4. Volumes are
+left out, because the controllers add only volumes of ConfigMaps and Secrets that they create themselves.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from distrain import kube
 from distrain.workload.kinds import VERSIONS, Port, Version
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
-# An object by kind and name.
+# Identifies an object by kind and name.
 ObjectName = tuple[str, str]
 
 JOB_ROLE = "training.kubeflow.org/job-role"
-# The scheduler of pods without a schedulerName if the job has a schedulingPolicy. A flag of the operator sets its name.
+# The scheduler of pods without a schedulerName if the job has a schedulingPolicy. A flag of the operator sets this
+# name.
 GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 
@@ -131,9 +132,9 @@ def _through_stateful_set(made: Added) -> Added:
     return replace(made, varying=made.varying | varying)
 
 
-# Pod fields that an operator drops if the Kubernetes API that it was built with lacks them, by the Kubernetes version
-# that an operator has to know at least. A dot leads into a map, or into each item of a list. `overhead` is not listed:
-# the pod's RuntimeClass sets it again.
+# Pod fields that an operator drops if it was built with an older Kubernetes API. The keys are the minimum Kubernetes
+# versions. A dot leads into a map, or into each item of a list. `overhead` is not listed: the pod's RuntimeClass sets
+# it again.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
 ]

@@ -1,4 +1,4 @@
-"""Read what each kind of job is: the facts of charts/distrain/files/kinds.yaml, which explains every one of them.
+"""Read the facts about each kind of job from charts/distrain/files/kinds.yaml, which explains every fact.
 
 `make schema` copies the file to kinds.json, because the trainer's images have the plugin without the chart.
 """
@@ -46,7 +46,7 @@ class Ends(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True, rename="camel"):
-    """A kind in one of its API versions, with the facts of the kind and of the version's first operator."""
+    """One API version of a kind, with the facts of the kind and of the version's first operator."""
 
     kind: str
     name: str
@@ -86,12 +86,12 @@ class Kind(Struct, frozen=True, rename="camel"):
 
     @property
     def resource(self) -> str:
-        """Return the name of its resource in the API, as in RBAC rules."""
+        """Return the name of the kind's resource in the API, as in RBAC rules."""
         return f"{self.name.lower()}s"
 
 
 class Facts(Struct, frozen=True):
-    """The whole file. `choices` has the kinds by strategy and framework, `roles` the section of the values by role."""
+    """The file's content: `choices` has the kinds by strategy and framework, `roles` the values section by role."""
 
     choices: dict[str, dict[str, list[str]]]
     roles: dict[str, str]
@@ -107,17 +107,17 @@ def _kind(facts: dict[str, Any]) -> Kind:
 
 
 def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts of a version: its own win over the kind's, and these over those of its first operator."""
+    """Return all facts of a version; they override facts of the kind, which override facts of its first operator."""
     operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
     return {**operator, **kind, **version, "kind": kind["name"]}
 
 
 KINDS = tuple(map(_kind, FACTS.kinds))
-# The kinds of the Kubeflow operators, by their names; Plain is made of Kubernetes' own.
+# The kinds of the Kubeflow operators by name. Plain is not listed: it uses only kinds that Kubernetes defines.
 KUBEFLOW = {kind.name: kind for kind in KINDS if kind.versions}
 [PLAIN] = (kind for kind in KINDS if not kind.versions)
 VERSIONS = {(version.api_version, kind.name): version for kind in KUBEFLOW.values() for version in kind.versions}
-# The containers that operators add, by their names.
+# The containers that operators add, by container name.
 INIT_CONTAINERS = {added.name: added for version in VERSIONS.values() if (added := version.init_container)}
 GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
 # The API groups whose served versions affect what the chart renders.

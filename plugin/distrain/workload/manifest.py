@@ -1,4 +1,4 @@
-"""Read a job from a rendered manifest: the resources that own its pods, and the pods by role.
+"""Read a job from a rendered manifest: the resources that own the job's pods, and the pods by role.
 
 The pods include what the operators and the API server will add.
 """
@@ -47,8 +47,8 @@ class PodRole(Struct, frozen=True):
     """Equal pods of a job, as their controller will create them.
 
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
-    pods or are unknown before the pods exist; `labels` has none of these. `namespace` is empty if the manifest does not
-    set it.
+    pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
+    does not set it.
     """
 
     name: str
@@ -219,7 +219,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:
-    """Return the number of ranks per worker, as mpirun, torchrun or TensorFlow gets it."""
+    """Return the number of ranks per worker that mpirun, torchrun or TensorFlow receives."""
     resource, workload = next(iter(found.items()))
     kind = KUBEFLOW.get(resource.kind)
     match kind and kind.slots:
@@ -234,7 +234,7 @@ def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]
 
 
 def _slots_of_hosts(item: dict[str, Any]) -> int | None:
-    """Return the slots per host in a ConfigMap's hostfile, None without one or if hosts differ."""
+    """Return the slots per host in a ConfigMap's hostfile, None without a hostfile or if the hosts differ."""
     hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
     slots = {int(number) for number in SLOTS.findall(str(hostfile))}
     return slots.pop() if len(slots) == 1 else None
@@ -262,7 +262,7 @@ def _place(role: PodRole) -> int:
 
 
 def _follows(resource: Resource) -> bool:
-    """Return False for the job's main resource, a Kubeflow job or the launcher's Job, so that it sorts first."""
+    """Return False for the job's main resource (a Kubeflow job or the launcher's Job), so that it is sorted first."""
     return resource.kind not in REPLICAS and not resource.name.endswith("-launcher")
 
 

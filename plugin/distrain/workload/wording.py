@@ -1,4 +1,4 @@
-"""Name a job's pods and figures in messages: by the path of the chart's value, otherwise by the role."""
+"""Name a job's pods and figures in messages: use the path of the chart's value, otherwise the role."""
 
 from __future__ import annotations
 
