@@ -1,7 +1,7 @@
 """Change values in one place so that they are invalid, and say which place Helm must name.
 
 A mutation sets a wrong type, a value out of range, an unknown choice, a misspelt, unknown or misplaced key, or null.
-The schema says what is wrong there. The same document always gives the same mutations.
+The schema determines what is wrong at each place. The same document always gives the same mutations.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def is_removed_by_helm(place: Place) -> bool:
 
 
 def nulls(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    """Return whether the templates need this value, so that null is refused."""
+    """Return whether the templates need this value, so that the chart refuses null."""
     if "null" in place.types or not is_removed_by_helm(place) or place.path not in REQUIRED:
         return
     parent, key = place.path[:-1], place.path[-1]
@@ -179,7 +179,7 @@ def misspelt_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def misspellings(key: str, known: Mapping[str, Any]) -> list[str]:
-    """Return four misspellings of a key: a letter dropped, doubled, swapped, in another case; another style; an s."""
+    """Return up to four wrong spellings of a key, such as a missing, doubled or swapped letter, or snake_case."""
     chance = random.Random(key)
     at = chance.randrange(len(key))
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)

@@ -1,4 +1,4 @@
-"""The lab as fixtures for pytest-helm-charts, which reads the kubeconfig that `kube_config` names."""
+"""Provide the lab as fixtures. pytest-helm-charts reads the kubeconfig that the fixture `kube_config` names."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, 
 from tests.cluster.training import Say, remove_checkpoints, upgrade, wait_for_checkpoint
 
 FOLDER = Path(__file__).parent
-# A test module names its operators by these names, if it needs other ones than usual.
+# A test module with unusual operators names them by these names.
 OPERATORS = "OPERATORS"
 _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests first that stop the lab or switch operators: they have ended when the other process joins in."""
+    """Run tests that stop the lab or switch operators first, so that they end before the other process starts."""
     items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> tuple[bool, bool, bool]:
-    """Return an item's sort key. Tests with the same operators are together, as a switch takes half a minute."""
+    """Return an item's sort key, which groups tests by operators, because a switch takes half a minute."""
     takes_down = "restored_lab" in getattr(item, "fixturenames", ())
     wants_others = hasattr(getattr(item, "module", None), OPERATORS)
     return item.path.parent == FOLDER, not takes_down, not wants_others
@@ -62,7 +62,7 @@ def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[None]:
-    """A running lab with the trainer's image. If the tests have started it, the last test process stops it."""
+    """Start the lab with the trainer's image. If the tests have started the lab, the last test process stops it."""
     with locked("use", fcntl.LOCK_SH) as use:
         with locked("start"):
             was_up = lifecycle.is_ready()
@@ -78,7 +78,7 @@ def lab() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def restored_lab(lab: None) -> Iterator[None]:
-    """A lab that the module may stop, while no other process uses it."""
+    """Lend the module a lab that the module may stop, because no other process uses the lab meanwhile."""
     with locked("start"), locked("operators"):
         yield
         lifecycle.up()
@@ -86,14 +86,14 @@ def restored_lab(lab: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
-    """The operators that the test module names in OPERATORS.
+    """Install the operators that the test module names in OPERATORS.
 
     Processes that need different operators wait for each other.
     """
     wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
     with locked("operators", fcntl.LOCK_SH) as lock:
         while operators.installed() != wanted:
-            # The other process may need the same operators, and install them meanwhile.
+            # The other process may need the same operators and have installed them by now.
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if operators.installed() != wanted:
@@ -112,20 +112,20 @@ def kube_config(lab_operators: operators.Operators) -> str:
 
 @pytest.fixture(scope="session")
 def all_images(lab: None) -> None:
-    """The lab holds every framework's image."""
+    """Load every framework's image into the lab."""
     for framework in images.FRAMEWORKS:
         client.load_image(images.trainer_image(framework))
 
 
 @pytest.fixture(scope="module")
 def digits_settings(on_s3: list[str]) -> list[str]:
-    """Arguments for values/mnist.yaml on the lab, with the number of epochs that the digits need."""
+    """Return the arguments for values/mnist.yaml on the lab, with the number of epochs that the digits need."""
     return ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({"trainer.epochs": 10})]
 
 
 @pytest.fixture(scope="module")
 def on_s3(lab: None) -> list[str]:
-    """Arguments for a values file that trains on the digits in the lab's S3 server."""
+    """Return the arguments for a values file that trains on the digits in the lab's S3 server."""
     server = lifecycle.s3_server()
     s3 = server.boto3_client()
     with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab was running before the tests.
@@ -142,7 +142,7 @@ def on_s3(lab: None) -> list[str]:
 
 @pytest.fixture(scope="module")
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    """A namespace that enforces the Pod Security Standard in the module's POD_SECURITY."""
+    """Create a namespace that enforces the Pod Security Standard in the module's POD_SECURITY."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     lifecycle.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
     lifecycle.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
@@ -154,9 +154,9 @@ def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> I
 def long_run(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], request: pytest.FixtureRequest
 ) -> Iterator[Namespace]:
-    """A live run of two workers that has a checkpoint, shared by the module's tests.
+    """Start a run of two workers, and wait for its first checkpoint. The module's tests share the run.
 
-    The module may add values in RUN.
+    The module's RUN may add values.
     """
     upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, **getattr(request.module, "RUN", {})})
     wait_for_checkpoint(module_namespace)
@@ -166,7 +166,7 @@ def long_run(
 
 @pytest.fixture(scope="module")
 def pod_classes(lab_operators: operators.Operators) -> Iterator[None]:
-    """The lab has the classes that random pods name."""
+    """Create the classes that random pods name."""
     made_pods.put_classes()
     yield
     made_pods.remove_classes()
@@ -174,10 +174,10 @@ def pod_classes(lab_operators: operators.Operators) -> Iterator[None]:
 
 @pytest.fixture
 def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
-    """A namespace in which the test may have a release `run1`."""
+    """Provide a namespace in which the test may install a release `run1`."""
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
-    # A container that is ended during its start may miss SIGTERM, and would run for its 30 s of grace.
+    # A container that is stopped during its start may miss SIGTERM, and would then run for its grace period of 30 s.
     client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)
     remove_checkpoints(module_namespace)

@@ -1,8 +1,8 @@
 """Give random jobs to the real controllers, and compare their pods with the plugin's prediction.
 
-No pod ever starts: each names a scheduler that the lab does not have. Some workers get fields that the chart never
-writes, but other tools may. Otherwise the objects go unchanged from the chart to the API server, and the plugin reads
-the same objects.
+No pod ever starts, because each pod names a scheduler that the lab does not have. Some workers get fields that the
+chart never writes but other tools may write. All other objects go unchanged from the chart to the API server and to the
+plugin.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ SECONDS_FOR_A_BATCH = 240
 DEFAULTS = {("schedulerName", "default-scheduler"), ("protocol", "TCP"), ("terminationGracePeriodSeconds", 30)}
 # The admission plugin Priority sets these from priorityClassName.
 BY_PRIORITY_CLASS = {"priority", "preemptionPolicy"}
-# Contents of a container. The scheduler does not read those of an operator's own containers.
+# Fields of a container. The scheduler does not read these fields in an operator's own containers.
 PROGRAM = ("image", "command", "args")
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 
@@ -106,7 +106,7 @@ def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> It
 
 
 def _fitted(request: Request, namespace: str) -> Request:
-    """Return the request with few pods, and with names of objects that the lab has."""
+    """Change the request: use few pods, and only names of objects that exist in the lab."""
     values = copy.deepcopy(request.values)
     workers = values.setdefault("workers", {})
     workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
@@ -122,7 +122,7 @@ def _fitted(request: Request, namespace: str) -> Request:
         pod["runtimeClassName"] = CLASS_WITH_OVERHEAD if "overhead" in pod else CLASS
     if "priorityClassName" in values or "preemptionPolicy" in pod:
         values["priorityClassName"] = CLASS
-    # Pods that never start would exceed a deadline.
+    # A deadline would end a job whose pods never start.
     values["job"].pop("activeDeadlineSeconds", None)
     # The releases share a namespace.
     for key in ("nameOverride", "fullnameOverride"):
@@ -132,7 +132,7 @@ def _fitted(request: Request, namespace: str) -> Request:
 
 
 def _for_nobody(manifest: str, *, with_more: bool) -> str:
-    """Return the manifest without hooks, with a scheduler that does not exist, and with MORE in the workers' pods."""
+    """Remove the hooks from the manifest, name a missing scheduler, and add MORE to the workers' pods."""
     found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]
@@ -148,13 +148,13 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
 
 
 def _drop_sleep(container: Object) -> None:
-    """Remove a handler that old operators do not know: they drop it, and the API server refuses the rest."""
+    """Remove a handler that old operators do not know: they drop the handler, and the API server refuses the rest."""
     if "sleep" in container.get("lifecycle", {}).get("preStop", {}):
         del container["lifecycle"]
 
 
 def _text(objects: Iterable[Object]) -> str:
-    # Written as JSON: PyYAML writes "1e3" without quotes, and other readers of YAML take that for a number.
+    # The file is JSON, because PyYAML writes "1e3" without quotes, which other YAML parsers read as a number.
     return "\n---\n".join(map(json.dumps, objects))
 
 
@@ -189,7 +189,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
     jobs = [one for trial in batch for one in documents(trial.manifest) if one["kind"] in JOB_KINDS]
     needed = [one for trial in batch for one in _needed(trial)]
     client.kubectl("apply", "--server-side", "-f", "-", stdin=_text(needed))
-    # As Helm does: the API server drops unknown fields.
+    # Helm sends objects in the same way: the API server drops unknown fields.
     client.kubectl("create", "--validate=ignore", "-f", "-", stdin=_text(jobs))
     by_instance = _wait_for_pods(batch, namespace)
     hostfiles = _hostfiles(namespace)
@@ -212,7 +212,7 @@ def _needed(trial: Trial) -> Iterator[Object]:
 
 
 def _wait_for_pods(batch: Iterable[Trial], namespace: str) -> dict[str, list[Object]]:
-    """Return the pods of each job, once all jobs have the predicted number of pods or the time is up."""
+    """Wait until all jobs have the predicted number of pods or the time is over; return the pods of each job."""
     deadline = time.monotonic() + SECONDS_FOR_A_BATCH
     while True:
         found: dict[str, list[Object]] = {}
@@ -296,7 +296,7 @@ def _normal(part: Any, key: str = "") -> Any:
 
 
 def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -> Iterator[str]:
-    """Yield the number of ranks if the job's programs get another number."""
+    """Yield the predicted number of ranks if the job's programs receive another number."""
     foretold = size_of(trial.job, trial.gpu_resource).ranks
     kind, name = trial.job.resources[0].kind, trial.job.resources[0].name
     if kind in ("MPIJob", "Job"):

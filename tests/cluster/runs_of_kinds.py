@@ -1,4 +1,4 @@
-"""Long runs of every kind of job, with the same values except for the kind."""
+"""Start long runs of every kind of job, with the same values except for the kind."""
 
 from __future__ import annotations
 
@@ -96,6 +96,6 @@ def assert_live(
     story = log(namespace, kind)
     resumed = RESUMED.findall(story)
     assert [found[1] for found in resumed] == STOPPED.findall(story)
-    # The first worker of an elastic job may start training without the other.
+    # The first worker of an elastic job may start to train without the other worker.
     assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
     assert [job["metadata"]["uid"] for job in namespace.get(kind.resources)] == jobs

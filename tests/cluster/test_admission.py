@@ -1,4 +1,4 @@
-"""The API server admits what random values render: its schemas, the operators' webhooks, and Pod Security accept it."""
+"""Test that schemas, the operators' webhooks and Pod Security admit every object that random values render."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_api_server_admits_what_random_values_render(namespace: Namespace) -> No
 
 
 def _served(rendered: Rendering) -> str:
-    # Text as Helm wrote it: YAML readers disagree on what is a number.
+    # Send the text that Helm wrote, because YAML parsers disagree on what is a number.
     return "\n---\n".join(text for text in rendered.manifest.split("\n---\n") if _is_served(yaml.safe_load(text)))
 
 

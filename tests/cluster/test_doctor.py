@@ -1,4 +1,4 @@
-"""What `doctor` tells an admin, and a user without rights before and after an admin has granted the printed objects."""
+"""Test `doctor` for an admin, and for a user before and after an admin has applied the printed RBAC objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOB = ["install", "run1", str(CHART), "--set", "workers.gpus=0"]
 
 @pytest.fixture
 def as_user(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """The flags that run a command as a ServiceAccount without rights."""
+    """Return the flags that run a command as a ServiceAccount without rights."""
     yield namespace.kubeconfig_of(USER, tmp_path)
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 

@@ -1,4 +1,4 @@
-"""The current chart takes over a run of chart 0.1.0, whose job's name ended in a hash of its content."""
+"""Test that the current chart takes over a run of chart 0.1.0, which put a content hash into the job's name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = {"workers.replicas": 1}
 
 @pytest.fixture
 def former(tmp_path: Path) -> Path:
-    """The former chart and its values."""
+    """Return the former chart and its values."""
     packed = subprocess.run(
         ["git", "archive", COMMIT, "charts", "values"], cwd=REPOSITORY, capture_output=True, check=True
     )

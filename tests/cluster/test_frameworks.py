@@ -1,4 +1,4 @@
-"""Every framework trains to the end with every kind that it has, on real digits or pictures in S3."""
+"""Train to the end with every framework and every kind that it supports, on real digits or pictures in S3."""
 
 from __future__ import annotations
 

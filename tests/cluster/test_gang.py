@@ -1,4 +1,4 @@
-"""Gang scheduling by scheduler-plugins' coscheduling: all pods of a job are placed, or none."""
+"""Test gang scheduling by coscheduling of scheduler-plugins: all pods of a job are placed, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab's GPUs: kubelet allocates them like real GPUs, and tells the containers that they are fake."""
+"""Test the lab's GPUs: kubelet allocates them like real GPUs, and the containers can see that they are fake."""
 
 from __future__ import annotations
 

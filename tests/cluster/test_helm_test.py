@@ -1,4 +1,4 @@
-"""`helm test`: an all-reduce in a second job of the same shape."""
+"""Test `helm test`, which runs an all-reduce in a second job of the same shape."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 
-# The release's own run ends at once; the test has a job of its own.
+# The release's own run ends at once; the test runs a separate job.
 RUN = {"command": ["true"], "workers.memory": "2Gi"}
 PLAIN = {"job.kind": "Plain"}
-# Each Helm with another kind. The other combinations are in the full matrix.
+# Each version of Helm tests another kind. The full matrix has the other combinations.
 KINDS = [
     pytest.param("helm3", {}, id="helm3-mpijob"),
     pytest.param("helm4", PLAIN, id="helm4-plain"),
@@ -63,7 +63,7 @@ def test_missing_gpus_are_reported_at_once(namespace: Namespace, helm4: Path) ->
     told = tested.stdout + tested.stderr
     assert tested.returncode != 0
     assert "Insufficient nvidia.com/gpu" in told
-    # The Pod stays, for its log. The operator deletes the job some time later, and its GPUs are free.
+    # The Pod stays, so that its log can be read. The operator deletes the job later, which frees the GPUs.
     wait_until("the job's end", lambda: _of_the_test(namespace) == [POD], seconds=30, pause=1)
     client.kubectl("-n", namespace.name, "delete", POD)
 

@@ -1,4 +1,4 @@
-"""The lab's error messages on a machine that cannot run it."""
+"""Test the lab's error messages on a machine that cannot run the lab."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_other_users_than_root_are_told_to_be_root(monkeypatch: pytest.MonkeyPat
 
 
 def test_root_may_start_the_lab() -> None:
-    host.check_root()  # Must raise nothing.
+    host.check_root()  # This must not raise.
 
 
 def test_missing_capability_is_one_line_with_the_remedy() -> None:

@@ -1,4 +1,4 @@
-"""The lab's cache of images survives programs that change files in it."""
+"""Test that the lab's image cache survives programs that change files in the cache."""
 
 from __future__ import annotations
 

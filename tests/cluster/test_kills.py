@@ -1,4 +1,4 @@
-"""The run resumes from its last checkpoint whatever is killed, paused or cut off, as seen from outside."""
+"""Test that a run resumes from its last checkpoint, whichever process or connection is killed, paused or cut."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.cluster.training import (
 )
 
 TRAINER = "distrain_trainer"
-# The fault lasts until it has been noticed, after half a minute, and also affects the next start.
+# The fault lasts until the launcher notices it, after half a minute, so it also affects the next start.
 SECONDS_CUT = 45
 
 
 @pytest.fixture(scope="module")
 def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
-    """A run of two workers that has a checkpoint. Each test injects a fault."""
+    """Start a run of two workers, and wait for a checkpoint. Each test injects a fault."""
     upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, "rescale.lostWorkerTimeout": 10})
     wait_for_checkpoint(module_namespace)
     yield module_namespace
@@ -42,7 +42,7 @@ GoesOn = Callable[..., None]
 
 @pytest.fixture
 def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
-    """Assert that the run saves more than at the test's start, and has restarted for that if it should."""
+    """Assert that the run saves more than at the test's start, and that it has restarted if `restarts` says so."""
     before, since = head(run), datetime.now(timezone.utc)
     assert before
 
@@ -95,7 +95,7 @@ def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesO
     goes_on()
 
 
-# Only in the full matrix, when nothing else uses the lab.
+# This runs only in the full matrix, when nothing else uses the lab.
 @pytest.mark.full
 @pytest.mark.parametrize("component", ["kubelet", "containerd"])
 def test_restarted_component_disturbs_nothing(goes_on: GoesOn, component: str) -> None:

@@ -1,4 +1,4 @@
-"""A job that mpi-operator does not run continues with all pods, whatever is killed, paused or cut off."""
+"""Test that other jobs than mpi-operator's go on with all pods, whatever is killed, paused or cut off."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.cluster.training import (
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 SECONDS = 300
-# The youngest process in a pod whose command line contains this text: the rank, or the parameter server.
+# The rank or the parameter server is the pod's youngest process with this text in its command line.
 TRAINER = "distrain_trainer"
 # In an elastic job's pods, torchrun and the processes that start it also have this text in their command lines.
 RANK = "-u -m distrain_trainer"
@@ -42,7 +42,7 @@ Fault = functools.partial[Any]
 def runs(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None
 ) -> Iterator[Callable[[str], Namespace]]:
-    """A run of a kind that has a checkpoint. All faults of a kind use the same run, one after the other."""
+    """Start a run of a kind, and wait for a checkpoint. All faults of a kind use this run, one after the other."""
     installed: list[str] = []
 
     def run(kind: str) -> Namespace:
@@ -68,7 +68,7 @@ def _end_run(namespace: Namespace, helm: Path) -> None:
 def _wait_for_process(
     namespace: Namespace, role: str, number: int = 0, word: str = TRAINER, other: str | None = None
 ) -> None:
-    """Wait until the fault's pods run the process. After an earlier fault a run may first continue without a worker."""
+    """Wait until the fault's pods run the process: after an earlier fault, a worker may be missing at first."""
 
     def is_there() -> bool:
         with contextlib.suppress(IndexError):
@@ -127,7 +127,7 @@ FAULTS = {
     "elastic": {
         "rank": killed("worker", 1, RANK),
         "torchrun": killed("worker", 1, "bin/torchrun"),
-        # The workers meet at this pod: without it no other worker continues.
+        # The workers meet at this pod. Without this pod, no other worker continues.
         "torchrun of worker 0": killed("worker", 0, "bin/torchrun"),
         "distrain-torchrun": killed("worker", 1, "distrain-torchrun"),
         "worker deleted": deleted("worker", 1),
@@ -182,7 +182,7 @@ def test_all_go_on_together_after(
 ) -> None:
     run = runs(kind)
     _wait_for_process(run, **fault.keywords)
-    # The run trains, whatever state the previous fault has left.
+    # The run trains again, whatever state the previous fault has left.
     before = wait_for_checkpoint(run, head(run), seconds=SECONDS)
     since = datetime.now(timezone.utc)
 

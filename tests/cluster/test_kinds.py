@@ -1,4 +1,4 @@
-"""The real training-operator runs every kind of job. A probe checks what a framework would need."""
+"""Test every kind of job with the real training-operator. A probe checks everything that a framework would need."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_elastic_pytorchjob_brings_its_workers_together(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-pytorch-elastic.yaml", "pytorchjobs", {**TORCHRUN, **nodes})
 
-    # The job succeeds when one worker has succeeded. The pods of the others may be gone by then.
+    # The job succeeds when one worker has succeeded. By then, the other workers' pods may be gone.
     ranks = {report["rank"] for report in reports}
     assert ranks <= set(range(6))
     assert len(ranks) >= 2

@@ -1,4 +1,4 @@
-"""The lab leaves nothing on the machine, and an interrupted start does not affect the next start."""
+"""Test that the lab leaves nothing on the machine, and that an interrupted start does not affect the next start."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _processes() -> list[str]:
 
 def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
     lifecycle.up()
-    assert _leftovers() != []  # The search finds a running cluster.
+    assert _leftovers() != []  # The search must find a running cluster.
 
     lifecycle.down()
 

@@ -1,4 +1,4 @@
-"""`check` for a user who may list nodes and pods, and nothing else."""
+"""Test `check` for a user who may only list nodes and pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USER = "reader"
 
 @pytest.fixture
 def as_reader(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """The flags that run a command as a ServiceAccount that may list nodes and pods."""
+    """Return the flags that run a command as a ServiceAccount that may only list nodes and pods."""
     role = f"{namespace.name}-{USER}"
     account = f"--serviceaccount={namespace.name}:{USER}"
     client.kubectl("create", "clusterrole", role, "--verb=list", "--resource=nodes,pods")

@@ -1,4 +1,4 @@
-"""The plugin reads the pods of a real API server page by page."""
+"""Test that the plugin reads the pods of a real API server page by page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _counting(pages: list[int], pods: Callable[[memoryview], Any]) -> Callable[[
 
 
 def _pod(number: int, namespace: str) -> dict[str, Any]:
-    """A pod that no scheduler handles."""
+    """Return a pod that no scheduler handles."""
     container = {"name": "main", "image": "none", "resources": {"limits": {"cpu": f"{number + 1}00m", "memory": "1Gi"}}}
     return {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""An MPIJob v1, whose launcher reaches its workers with kubectl, changes its size, and loses a rank."""
+"""Test a live MPIJob v1 that changes its size and loses a rank. Its launcher reaches the workers with kubectl."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECONDS = 300
 
 @pytest.fixture
 def run(namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None) -> Namespace:
-    """A run of two workers that has a checkpoint."""
+    """Start a run of two workers, and wait for a checkpoint."""
     remove_checkpoints(namespace)
     install(namespace, helm4, KIND, on_s3)
     wait_for_checkpoint(namespace, seconds=SECONDS)

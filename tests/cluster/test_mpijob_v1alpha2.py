@@ -1,4 +1,4 @@
-"""MPIJob v1alpha2 under mpi-operator 0.3.0. The CRD serves three versions, and the controller handles only one."""
+"""Test MPIJob v1alpha2 with mpi-operator 0.3.0. The CRD serves three versions; the controller handles only this one."""
 
 from __future__ import annotations
 

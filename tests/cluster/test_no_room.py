@@ -1,4 +1,4 @@
-"""A run that should grow to more workers than the lab has GPUs for."""
+"""Test a run that should grow to more workers than the lab's GPUs allow."""
 
 from __future__ import annotations
 

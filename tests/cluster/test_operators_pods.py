@@ -1,4 +1,4 @@
-"""The plugin predicts the pods that the operators create, for random values of every kind.
+"""Test that the plugin predicts the pods that the operators create, for random values of every kind.
 
 A difference names the seed: random_request(seed) returns its values.
 """

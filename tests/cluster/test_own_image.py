@@ -1,4 +1,4 @@
-"""A user's own image and command, as people run them by hand: root, sshd on port 22, and nothing of distrain inside."""
+"""Test a user's own image and command: root, sshd on port 22, and no part of distrain in the image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the training pauses, by the timestamps of the launcher's log: for another size, and after a loss."""
+"""Measure from the launcher's log how long the training pauses after a change of size or a lost worker."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.cluster.training import (
 )
 
 pytestmark = pytest.mark.full
-# Horovod's default: users have it too.
+# This is Horovod's default, which users have too.
 RUN = {"mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
 # If a failure comes within a minute of the previous one, distrain-launch waits before it restarts the ranks.
 SECONDS_BETWEEN_FAILURES = 61
-# A check takes processor time from the ranks. When they made their steps is in the log, so check rarely.
+# Check rarely, because a check takes processor time from the ranks. The log has the time of each step.
 SECONDS_BETWEEN_CHECKS = 4
 
 
@@ -57,7 +57,7 @@ def _cold_start(lines: list[Line]) -> float:
 
 @pytest.fixture(scope="module")
 def cold_start(long_run: Namespace) -> float:
-    """The run's first start, before any change."""
+    """Measure the run's first start, before any change."""
     return _cold_start(timed_log(long_run))
 
 

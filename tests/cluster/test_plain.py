@@ -1,4 +1,4 @@
-"""job.kind Plain, in a cluster without Kubeflow operators."""
+"""Test job.kind Plain in a cluster without Kubeflow operators."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_openmpi_example_runs_its_settings(namespace: Namespace, helm4: Path) ->
     assert namespace.wait_for_end(LAUNCHER_JOB, seconds=300) == "Succeeded", namespace.story()
     log = namespace.launcher_log()
     assert "total images/sec:" in log
-    assert "JOB MAP" in log  # Output of --display-map.
+    assert "JOB MAP" in log  # The output of mpirun's --display-map.
 
 
 def test_failure_ends_the_workers_too(namespace: Namespace, helm3: Path, digits_settings: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The preflight check runs as a hook inside the cluster, before Helm creates or changes the job."""
+"""Test the preflight check, which runs as a hook inside the cluster before Helm creates or changes the job."""
 
 from __future__ import annotations
 

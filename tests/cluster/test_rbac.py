@@ -1,4 +1,4 @@
-"""A user with kubeflow-edit may create jobs once an admin has installed the chart's ClusterRole."""
+"""Test that a user with kubeflow-edit may create jobs after an admin has installed the chart's ClusterRole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONLY_THE_ROLE = ["--set", "job.enabled=false,rbac.aggregateToKubeflowEdit=true,r
 
 @pytest.fixture
 def editor(namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
-    """The namespace, and a user in it who has no role but Kubeflow's kubeflow-edit."""
+    """Return the namespace, and a user whose only role there is Kubeflow's kubeflow-edit."""
     client.kubectl("-n", namespace.name, "create", "rolebinding", USER, "--clusterrole=kubeflow-edit", f"--user={USER}")
     yield namespace
     # A ClusterRole would outlive the namespace.

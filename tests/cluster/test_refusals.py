@@ -1,4 +1,4 @@
-"""Common mistakes: each ends with a line that names the value's path, the finding and the next step."""
+"""Test common mistakes: each gives a line that names the value's path, the finding and the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a running job and to its release when an upgrade is refused."""
+"""Test what happens to a running job and its release if an upgrade is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POD_SECURITY = "baseline"
 KINDS = "mpijobs,pytorchjobs,jobs,pods,services,secrets,configmaps,serviceaccounts,roles,rolebindings"
 RUN = ["run1", str(CHART), "-f", str(VALUES / "vgg16.yaml")]
 SLEEPS = {"command": ["sleep", "600"], "workers.gpus": 3, "workers.replicas": 2, "preflight.enabled": True}
-# Two other jobs: one does not fit on the lab's 8 GPUs, the other does.
+# Two other jobs: the first does not fit on the lab's 8 GPUs, the second does.
 TOO_LARGE = {**SLEEPS, "workers.gpus": 4, "workers.replicas": 3}
 ANOTHER = {**SLEEPS, "workers.gpus": 4}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch", "job.elastic": False}
@@ -31,13 +31,13 @@ FORMS = [
 
 @pytest.fixture
 def images_of(form: dict[str, str], request: pytest.FixtureRequest) -> None:
-    """At first the lab has only TensorFlow's image."""
+    """Load the images. At first the lab has only TensorFlow's image."""
     if "framework" in form:
         request.getfixturevalue("all_images")
 
 
 def _objects(namespace: Namespace) -> set[str]:
-    """Return the namespace's objects, without those of every namespace and a refused preflight's Pod."""
+    """Return the namespace's objects, except those that every namespace has and the Pod of a refused preflight."""
     found = client.kubectl("-n", namespace.name, "get", KINDS, "-o", "name").split()
     return {name for name in found if "preflight" not in name}
 

@@ -1,4 +1,4 @@
-"""A new job resumes a run, and ends at once if the run is finished."""
+"""Test that a new job resumes a run, and ends at once if the run is finished."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_rescale_before_the_first_step_trains_at_the_new_size(
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 1})
 
     wait_for_checkpoint(namespace)
-    # If a worker leaves before it has a rank, the start fails and is repeated.
+    # If a worker leaves before it has a rank, the start fails, and the launcher starts again.
     starts = re.findall(r"mpirun -np (\d+) ", namespace.launcher_log())
     assert (starts[0], starts[-1]) == ("2", "1")
 

@@ -1,4 +1,4 @@
-"""`helm upgrade` changes the size of a run while it trains, and no step is lost."""
+"""Test that `helm upgrade` changes the size of a run while the run trains, and that no step is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another size of a job that mpi-operator does not run: the job stays live, or a new job resumes the run."""
+"""Test a new size for other jobs than mpi-operator's: the job stays live, or a new job resumes the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL = pytest.mark.full
 
 @pytest.fixture(autouse=True)
 def no_checkpoint(namespace: Namespace) -> Iterator[None]:
-    """Each test begins a new run."""
+    """Remove all checkpoints, so that each test begins a new run."""
     yield
     remove_checkpoints(namespace)
 

@@ -1,4 +1,4 @@
-"""A live run changes its size, or loses a worker, at the least convenient moments."""
+"""Test a live run that changes its size or loses a worker at the worst possible moments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Na
 
 
 def _launcher_log_since(namespace: Namespace, before: str) -> str:
-    """Return what the same launcher has logged after `before`."""
+    """Return the log lines of the same launcher after `before`."""
     now = namespace.launcher_log()
     assert now.startswith(before), "another launcher has started"
     return now.removeprefix(before)
@@ -104,7 +104,7 @@ def test_rescale_while_a_checkpoint_is_written_loses_no_step(long_run: Namespace
     size, first = len(workers(long_run)), workers(long_run)[0]["metadata"]["uid"]
 
     with faults.cut(first, NODE_ADDRESS, S3_PORT):
-        # Long enough that a checkpoint is due and its write begins, but does not finish.
+        # This is long enough that the write of a checkpoint begins, but not long enough to finish.
         wait_until("an unfinished checkpoint", lambda: _silence(long_run) > 2 * SECONDS_BETWEEN, pause=0.5)
         rescale(long_run, size - 1)
     wait_for_step(long_run, ranks=size - 1)

@@ -1,4 +1,4 @@
-"""Whole runs, from values to the trained model."""
+"""Test whole runs, from the values to the trained model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.paths import CHART, REPOSITORY
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
 
-# The size that fits 24 GiB and 2 cores. It is the README's example for VGG16.
+# This size fits 24 GiB and 2 cores. The README has the same example for VGG16.
 VGG16_ON_TWO_CORES = settings({"workers.gpus": 1, "trainer.batchSize": 1, "trainer.steps": 2, "trainer.logEvery": 1})
 
 

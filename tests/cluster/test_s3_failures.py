@@ -1,4 +1,4 @@
-"""S3 is unavailable for a minute, or refuses requests, while a run trains: the run logs it, continues and retries."""
+"""Test a run while S3 is unavailable for a minute or refuses requests: the run logs this, continues and retries."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def _steps(namespace: Namespace) -> int:
     return len(STEP.findall(namespace.launcher_log()))
 
 
-# The first two tests come before the run of the others, which uses the same release name.
+# These two tests must run first, because the run of the other tests uses the same release name.
 def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 20})
 
     with faults.refusing_s3(REFUSING_PORT):
         wait_until("its HEAD", lambda: head(namespace) is not None, seconds=300)
         with faults.redirected(workers(namespace)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
-            # Writing the model is retried for ten minutes; the next start is refused at once.
+            # The trainer retries to write the model for ten minutes; the next start is refused at once.
             assert namespace.wait_for_end(seconds=1500) == "Failed"
 
     assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]
@@ -100,7 +100,7 @@ def test_run_whose_checkpoints_are_deleted_writes_its_next_one(long_run: Namespa
     assert after.generation == before.generation
 
 
-# This is the module's last test, as the worker that it adds stays.
+# This must be the module's last test, because it adds a worker that stays.
 def test_new_worker_that_alone_is_refused_is_left_out_until_its_pod_is_recreated(long_run: Namespace) -> None:
     before = wait_for_checkpoint(long_run)
     rescale(long_run, 3)

@@ -1,4 +1,4 @@
-"""`check` agrees with the lab's kube-scheduler on random gangs, on nodes that exist only in the API server."""
+"""Compare `check` with the lab's kube-scheduler for random gangs, on nodes that exist only in the API server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FakeNodes:
         wait_until("the fake nodes", self._are_ready, pause=0.5)
 
     def keep_alive(self) -> None:
-        """Renew the nodes' leases when it is time, as kubelets do."""
+        """Renew the nodes' leases if they are due, as kubelets do."""
         if time.monotonic() - self._alive > HEARTBEAT:
             self._alive = time.monotonic()
             client.apply(*(_lease(name) for name in self.names))
@@ -68,7 +68,7 @@ class FakeNodes:
         client.kubectl("-n", "kube-node-lease", "delete", "leases", *self.names)
 
     def _are_ready(self) -> bool:
-        """Return whether only the tests' own taint is left: a new node has another one until it counts as ready."""
+        """Return whether only the tests' own taint is left. A new node has another taint until the node is ready."""
         found = json.loads(client.kubectl("get", "nodes", *self.names, "-o", "json"))["items"]
         return all(node["spec"]["taints"] == [TAINT] for node in found)
 
@@ -97,7 +97,7 @@ def test_check_predicts_what_the_scheduler_does(
         verdict = json.loads(capsys.readouterr().out)["verdict"]
         placed = lab.places(gang, seconds=20 if verdict == "fits" else 0)
         found.append((verdict, placed))
-        # Placed pods stay, so that later gangs find less capacity. Now and then all are deleted.
+        # Placed pods stay, so that later gangs find less capacity. From time to time all pods are deleted.
         if not placed or seed % 3 == 2:
             lab.clear()
     lab.clear()
@@ -113,7 +113,7 @@ def _contradicts(verdict: str, placed: bool) -> bool:
 
 
 class Lab:
-    """A namespace of the lab, read and changed without a process per request."""
+    """A namespace of the lab. Reading and changing it needs no process per request."""
 
     def __init__(self, namespace: Namespace) -> None:
         api = namespace.cluster.kube_client
@@ -122,7 +122,7 @@ class Lab:
         self._api: HTTPClient = api
 
     def places(self, gang: list[Object], *, seconds: float) -> bool:
-        """Create the gang, and return whether all its pods get a node. A pod that is refused first has this long."""
+        """Create the gang, and return whether all its pods get a node within the limit, even after a first refusal."""
         for job in gang:
             Job(self._api, {**job, "metadata": {**job["metadata"], "namespace": self.namespace}}).create()
         names = {job["metadata"]["name"] for job in gang}
@@ -164,7 +164,7 @@ def _job(random: Random, name: str) -> Object:
     resources = {"requests": amounts, "limits": amounts}
     spec = {
         "restartPolicy": "Never",
-        # Without a kubelet, nobody would confirm that the pods have ended.
+        # Without a kubelet, no program would confirm that the pods have ended.
         "terminationGracePeriodSeconds": 0,
         "nodeSelector": {MARK: "true"},
         "tolerations": [{**TAINT, "operator": "Equal"}],

@@ -1,4 +1,4 @@
-"""The bytes that a rank sends per step, counted at its pod's network interface, against the formulas."""
+"""Compare the bytes that a rank sends per step, counted at its pod's network interface, with the formulas."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MODEL_BYTES = 4 * (320 + 18_496 + 401_536 + 1_290)
 WITHIN = 0.05
 TRAINER = ["--model=mnist", "--data=synthetic", "--batch-size=4", "--steps=70", "--log-every=100"]
 SYNTHETIC = {"data.source": "synthetic", "data.uri": "", "output.uri": "", "s3.secretName": SECRET}
-# The pods stay after the end, for their logs.
+# The pods stay after the end, so that their logs can be read.
 COMMON = {**PROBE_VALUES, **SYNTHETIC, "workers.gpus": 0, "job.cleanPodPolicy": "None"}
-# Open MPI's ring, which sends the least. By default Open MPI chooses the algorithm by size.
+# Use Open MPI's ring, which sends the fewest bytes. By default Open MPI chooses the algorithm by size.
 RING = {"mpi.mca.coll_tuned_use_dynamic_rules": 1, "mpi.mca.coll_tuned_allreduce_algorithm": 4}
 
 
@@ -39,7 +39,8 @@ def test_all_reduce_sends_twice_the_model_less_one_share(namespace: Namespace, h
 
     sent = [report["tx"] for report in _per_step(namespace, helm4, "mnist.yaml", "mpijobs", values)]
 
-    # Patarasuk and Yuan 2009: each rank sends 2(N-1)K/N of K bytes, in whatever order the ranks form the ring.
+    # Patarasuk and Yuan 2009: each rank sends 2(N-1)K/N bytes for K bytes, whatever the order of the ranks in the ring
+    # is.
     assert sent == [pytest.approx(2 * (ranks - 1) / ranks * MODEL_BYTES, rel=WITHIN)] * ranks
 
 

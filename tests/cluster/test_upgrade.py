@@ -1,4 +1,4 @@
-"""A run is installed, rescaled and removed while it trains, on a real cluster."""
+"""Test installation, rescaling and removal of a run while it trains, on a real cluster."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
 def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace) -> None:
     before = _objects(namespace)
 
-    # No server listens at this registry, and the node finds that out at once.
+    # No server listens at this registry, so a pull from it fails at once.
     image = settings({"image.repository": "127.0.0.1:1/tensorflow"})
     refused = namespace.distrain("install", "run1", *RUN, *image, "--wait", "--timeout", "5m")
 
@@ -76,7 +76,7 @@ def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Names
     moments = [seconds * (part + random.random()) / TRIES for part in range(TRIES)]
     codes = [_interrupted(namespace, after=moment)[0] for moment in moments]
 
-    # An installation that was faster than the signal is complete.
+    # If the installation was faster than the signal, the release is complete.
     assert codes[0] == 130
     assert set(codes) <= {0, 130}
     wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)

@@ -1,4 +1,4 @@
-"""A program that cannot be started ends the job at once, with a line that says why, for every kind."""
+"""Test that a program that cannot be started ends a job of every kind at once, with a line that says why."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
 def test_program_that_cannot_be_started_ends_the_job(
     namespace: Namespace, helm4: Path, values: dict[str, Any], kind: str, words: str
 ) -> None:
-    # An MPIJob reports it once its operator has restarted the launcher's pod, which then ends in the same way.
+    # An MPIJob reports the failure only after its operator has restarted the launcher's pod, which then fails again.
     small = {"image.repository": "distrain/tensorflow", "workers.replicas": 1, "job.maxRestarts": 1}
 
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**small, **values}))

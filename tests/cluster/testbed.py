@@ -1,4 +1,4 @@
-"""A namespace of the lab for the cluster tests."""
+"""Provide a namespace of the lab for the cluster tests."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ PROBE_VALUES = {
     "volumeMounts[0].name": "probe",
     "volumeMounts[0].mountPath": "/probe",
 }
-# Kubernetes' Jobs have the condition Complete, Kubeflow's have Succeeded.
+# A finished Kubernetes Job has the condition Complete; a finished Kubeflow job has Succeeded.
 ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
-# The resources that serve the kinds that tests ask for. If two match, take the first, as kubectl does.
+# The resources of the kinds that tests name. If two resources match, the first is used, as in kubectl.
 _VERSIONS = ("v1", "batch/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1")
 _LAUNCHER = "app.kubernetes.io/component=launcher"
 
@@ -59,7 +59,7 @@ class Namespace:
     cluster: Cluster
 
     def kubeconfig_of(self, account: str, folder: Path) -> list[str]:
-        """Create a ServiceAccount, and return the flags that run a command as it."""
+        """Create a ServiceAccount, and return the flags that run a command as this account."""
         client.kubectl("-n", self.name, "create", "serviceaccount", account)
         token = client.kubectl("-n", self.name, "create", "token", account).strip()
         config = yaml.safe_load(KUBECONFIG.read_text())
@@ -71,8 +71,8 @@ class Namespace:
     def get(self, kinds: str) -> list[dict[str, Any]]:
         """Return every object of these kinds, in kubectl's notation: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
 
-        The request is made by this process: tests ask often while they wait, and starting kubectl takes a tenth of a
-        second of processor time.
+        This process sends the request itself: tests send many requests while they wait, and starting kubectl takes a
+        tenth of a second of processor time.
         """
         names, _, labels = kinds.partition(" -l ")
         return [item for name in names.split(",") for item in self._list(name, labels)]
@@ -107,14 +107,14 @@ class Namespace:
         return _run([sys.executable, "-m", "distrain", *arguments, "--namespace", self.name])
 
     def outcome(self, kind: str = "mpijobs") -> str:
-        """Return how the namespace's one job of a kind ended, Succeeded or Failed, or "" while it runs."""
+        """Return the result of the namespace's only job of a kind: Succeeded, Failed, or "" while the job runs."""
         found = self.get(kind)
         conditions = found[0].get("status", {}).get("conditions", []) if found else []
         ends = [ENDS.get(item["type"], "") for item in conditions if item["status"] == "True"]
         return next(filter(None, ends), "")
 
     def wait_for_end(self, kind: str = "mpijobs", *, seconds: float) -> str:
-        """Wait until the job has ended, and return how.
+        """Wait until the job has ended, and return its result.
 
         Raises LabError after the time limit, with the state of the pods.
         """
@@ -125,7 +125,7 @@ class Namespace:
         return self.outcome(kind)
 
     def story(self) -> str:
-        """Return what helps first when a job fails: pods, events and logs."""
+        """Return the first facts to read when a job fails: pods, events and logs."""
         look = [("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")]
         told = [client.kubectl("-n", self.name, *words) for words in look]
         return "\n".join([*told, *(f"{name}:\n{log}" for name, log in self.logs().items())])
@@ -145,7 +145,7 @@ class Namespace:
         return [pod["metadata"]["name"] for pod in self.get("pods") if pod["status"]["phase"] == "Running"]
 
     def wait_for_no_running_pods(self) -> None:
-        """Wait until no pod runs. An operator reports a job's end first, and deletes the pods later."""
+        """Wait until no pod runs. An operator reports that a job has ended before it deletes the pods."""
         wait_until("the running pods' end", lambda: not self.running_pods(), seconds=60, pause=1)
 
     def reports(self) -> list[dict[str, Any]]:

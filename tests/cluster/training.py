@@ -1,4 +1,4 @@
-"""The state of a run, from its checkpoints in S3, which outlive pods and logs."""
+"""Read the state of a run from its checkpoints in S3, which outlive pods and logs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LONG = {
     "checkpoint.uri": CHECKPOINTS,
     "checkpoint.every": SECONDS_BETWEEN,
 }
-# Horovod's cycle: ten times a second instead of a thousand times. Steps take tens of milliseconds longer, but a waiting
-# run leaves the processors to others.
+# Horovod polls ten times a second instead of a thousand times. Steps take tens of milliseconds longer, but a waiting
+# run uses almost no processor time.
 SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 
 MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", "workers.gpus": 0, **LONG, **SLOW}
-# The checkpoint, its samples, and the ranks now and before; and the samples at a stop.
+# These log lines contain the checkpoint, its samples, the ranks now and before, and the samples at a stop.
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
@@ -114,7 +114,7 @@ def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420
 
 
 def live_pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]:
-    """Return a role's pod by its number among those that are not being deleted."""
+    """Return a role's pod by its number; skip pods that are being deleted."""
     pods = [
         pod
         for pod in namespace.get("pods")
@@ -155,7 +155,7 @@ def workers(namespace: Namespace) -> list[dict[str, Any]]:
 
 
 def rescale(namespace: Namespace, size: int) -> None:
-    """Rescale with the plugin, which updates the launcher's hostfile at once."""
+    """Rescale with the plugin, which updates the launcher's hostfile immediately."""
     rescaled = namespace.distrain("rescale", "run1", "--workers", str(size), "--yes")
     assert rescaled.returncode == 0, rescaled.stderr
 
@@ -182,19 +182,19 @@ class Line:
 
 
 def timed_log(namespace: Namespace, selector: str = "app.kubernetes.io/component=launcher") -> list[Line]:
-    """Return the log lines of the pods' containers, none if a container is just being created."""
+    """Return the log lines of the pods' containers, or no line if a container is just being created."""
     try:
         log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
     except LabError:
         return []
-    # If the container is just gone, kubectl prints a sentence instead of a log.
+    # If the container has just ended, kubectl prints a sentence instead of a log.
     parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
     # The timestamps are in nanoseconds, and Python reads microseconds.
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
 
 def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:
-    """Wait for the first step of the ranks that have restarted since then, and return the seconds until it."""
+    """Wait for the first step of ranks that have restarted since `since`; return the seconds until that step."""
 
     def first_steps() -> list[datetime]:
         lines = timed_log(namespace, "app.kubernetes.io/instance=run1")

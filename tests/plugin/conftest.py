@@ -1,4 +1,4 @@
-"""Fixtures of the plugin's tests."""
+"""Define the fixtures of the plugin's tests."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ HELM_SETS = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # Run before tests are deselected by their marks.
+@pytest.hookimpl(tryfirst=True)  # This hook runs before pytest deselects tests by their marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each command's tests with Helm 4, and every third also with Helm 3. The others run only in the full matrix.
+    """Run each command's tests with Helm 4, and every third test also with Helm 3. The full matrix runs all with both.
 
     Most tests use Helm in the same way, and start it several times. A test with the marker either_helm is left out
     here, as it already runs with one Helm only.
@@ -93,7 +93,7 @@ def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster with mpi-operator and one node of 8 GPUs; KUBECONFIG names it."""
+    """Serve a cluster with mpi-operator and one node of 8 GPUs, and set KUBECONFIG for it."""
     api.serve_mpi_jobs()
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     hold(api, [node("a", gpu="8")])

@@ -1,4 +1,4 @@
-"""A fake Kubernetes API on loopback, which answers with what a test sets."""
+"""Run a fake Kubernetes API on loopback. Each test sets the answers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FakeApi:
     everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
     by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
     instead of the answer. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
-    repeats the request's headers; `garbage` replaces the text of every answer. The lists `in_protobuf` are encoded so
-    for clients that prefer protobuf to JSON.
+    repeats the request's headers; `garbage` replaces the text of every answer. Lists in `in_protobuf` are sent as
+    protobuf to clients that prefer it to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class FakeApi:
 
 @contextmanager
 def running(certificate: Path | None = None, *, client_authority: Path | None = None) -> Iterator[FakeApi]:
-    """Serve, over TLS if `certificate` names a file with certificate and key, with client certificates if given."""
+    """Serve the API: with TLS if `certificate` names a file with a key, and with client certificates if given."""
     api = FakeApi()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
     if certificate:
@@ -158,7 +158,7 @@ def write_kubeconfig(
 
 
 def releases(*secrets: Object) -> Object:
-    """The list of Secrets in which Helm finds releases."""
+    """Return the list of Secrets in which Helm finds releases."""
     return {"kind": "SecretList", "apiVersion": "v1", "metadata": {}, "items": list(secrets)}
 
 
@@ -172,7 +172,7 @@ def release_secret(
     chart: Object | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Object:
-    """The Secret in which Helm stores a revision of a release, with the user's values and this chart."""
+    """Return the Secret in which Helm stores a revision of a release, with the user's values and this chart."""
     info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
     parts = {"config": values or {}, "manifest": manifest, "chart": chart or {"metadata": {}}}
     release = {"name": name, "namespace": "team", "version": version, "info": info, **parts}
@@ -217,7 +217,7 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             api.accepted.append(self.headers.get("Accept", ""))
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            # Helm posts other objects in other content types.
+            # Helm sends other objects with other content types.
             posted = json.loads(body) if parts.path.endswith("reviews") else None
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
             time.sleep(api.delays.get(parts.path, 0))

@@ -1,4 +1,4 @@
-"""Kubernetes objects as the API server returns them, reduced to what a test needs."""
+"""Create Kubernetes objects as the API server returns them, with only the fields that tests need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def node(
     cordoned: bool = False,
     **allocatable: str,
 ) -> Object:
-    """A node with 110 pod slots. `gpu=8` stands for nvidia.com/gpu; `more` has resources that are no Python names."""
+    """Return a node with 110 pod slots. `gpu` stands for nvidia.com/gpu; `more` holds resources by full name."""
     gpus = {"nvidia.com/gpu": allocatable.pop("gpu")} if "gpu" in allocatable else {}
     amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", **(more or {}), **allocatable, **gpus}
     spec = {"unschedulable": True} if cordoned else {}
@@ -31,7 +31,7 @@ def node(
 
 
 def tainted(base: Object, *taints: str) -> Object:
-    """The node with taints, each written as key=value:effect or key:effect."""
+    """Return the node with taints, each written as key=value:effect or key:effect."""
     parsed = []
     for taint in taints:
         pair, _, effect = taint.rpartition(":")
@@ -41,7 +41,7 @@ def tainted(base: Object, *taints: str) -> Object:
 
 
 def pod(name: str, *, on: str = "", phase: str = "Running", owner: str = "", gpu: str = "0", **requests: str) -> Object:
-    """A pod with one container, on the node `on` or waiting for a node."""
+    """Return a pod with one container, on the node `on` or waiting for a node."""
     owners = [{"kind": owner, "name": "owner", "uid": "1"}] if owner else []
     resources = {"requests": {"nvidia.com/gpu": gpu, **requests}}
     spec = {"nodeName": on, "containers": [{"name": "main", "resources": resources}]}
@@ -57,7 +57,7 @@ def mpi_job(
     launcher: Object | None = None,
     version: str = "v2beta1",
 ) -> Object:
-    """An MPIJob. `worker` and `launcher` are merged into the specs of their pods."""
+    """Return an MPIJob. `worker` and `launcher` are merged into the specs of their pods."""
     small = {"requests": {"cpu": "100m", "memory": "512Mi"}}
     replicas = {
         "Launcher": {"replicas": 1, "template": template("launcher", small, launcher)},
@@ -67,7 +67,7 @@ def mpi_job(
 
 
 def pytorch_job(*, workers: int, gpus: int = 4, master: bool = False) -> Object:
-    """A PyTorchJob with this number of ranks. In the Master/Worker form one of them is the Master."""
+    """Return a PyTorchJob with this number of ranks. In the Master/Worker form, one rank is the Master."""
     replicas = {"Worker": {"replicas": workers - master, "template": template("worker", _gpus(gpus))}}
     if master:
         replicas["Master"] = {"replicas": 1, "template": template("master", _gpus(gpus))}
@@ -94,7 +94,7 @@ def tf_job(*, servers: int, workers: int, gpus: int = 4) -> Object:
 
 
 def plain(*, workers: int, gpus: int = 4) -> list[Object]:
-    """The objects that the chart renders for job.kind Plain."""
+    """Return the objects that the chart renders for job.kind Plain."""
     small = {"requests": {"cpu": "100m"}}
     indexed = {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
     return [
@@ -114,7 +114,7 @@ def batch_job(name: str, pods: Object, **spec: Any) -> Object:
 
 
 def template(role: str, resources: Object, more: Object | None = None) -> Object:
-    """A pod template with distrain's labels. `more` is merged into its spec."""
+    """Return a pod template with distrain's labels. `more` is merged into its spec."""
     names = {"name": "distrain", "instance": "run1", "component": role}
     labels = {f"app.kubernetes.io/{key}": value for key, value in names.items()}
     spec = {"containers": [{"name": role, "resources": resources}], **(more or {})}
@@ -122,19 +122,19 @@ def template(role: str, resources: Object, more: Object | None = None) -> Object
 
 
 def of_another_tool(job: Object) -> Object:
-    """The same job without distrain's labels."""
+    """Return the same job without distrain's labels."""
     bare: Object = json.loads(json.dumps(job).replace("app.kubernetes.io/", "example.org/"))
     return bare
 
 
 def deployment(name: str, image: str, *, ready: int = 1) -> Object:
-    """A Deployment in the namespace `system`."""
+    """Return a Deployment in the namespace `system`."""
     spec = {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}
     return {"metadata": {"name": name, "namespace": "system"}, "spec": spec, "status": {"readyReplicas": ready}}
 
 
 def namespace(name: str, level: str = "") -> Object:
-    """A namespace, with a Pod Security level that it enforces or without."""
+    """Return a namespace, with or without an enforced Pod Security level."""
     labels = {"pod-security.kubernetes.io/enforce": level} if level else {}
     return {"metadata": {"name": name, "labels": labels}}
 

@@ -22,7 +22,7 @@ class Outcome:
 
     @property
     def values(self) -> Any:
-        """The values file that the program printed."""
+        """Return the values file that the program printed."""
         return yaml.safe_load(self.out)
 
     @property

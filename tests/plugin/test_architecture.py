@@ -1,4 +1,4 @@
-"""docs/architecture.md names only files and folders that exist."""
+"""Test that docs/architecture.md names only files and folders that exist."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The packaged plugin: its archive, and its installation by Helm and pip.
+"""Test the packaged plugin: its archive, and its installation by Helm and pip.
 
-Slow: pip fills a real virtual environment, once for all tests except the wheel's.
+The tests are slow, because pip fills a real virtual environment: once for the wheel's test, and once for all others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.install
 
 @dataclass(frozen=True)
 class Plugin:
-    """The archive's folder, unpacked outside the checkout."""
+    """The folder of the archive, unpacked outside the checkout."""
 
     folder: Path
 
@@ -62,7 +62,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
-    """The plugin with its environment."""
+    """Return the plugin with its Python environment."""
     made = _unpacked(archive, tmp_path_factory.mktemp("unpacked"))
     done = made.setup()
     assert done.returncode == 0, done.stderr
@@ -71,8 +71,8 @@ def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
 
 @pytest.fixture(scope="session")
 def handout(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Handout]:
-    """The archive, signed with a temporary key, and served on loopback."""
-    # A short path, as it contains a UNIX socket.
+    """Sign the archive with a temporary key, and serve it on loopback."""
+    # The path must be short, because the folder contains a UNIX socket.
     home = tempfile.mkdtemp(prefix="gnupg-")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GNUPGHOME", home)
@@ -90,7 +90,7 @@ def handout(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
-    """The content type by which Helm 3 recognizes an archive."""
+    """Serve files with the content type by which Helm 3 recognizes an archive."""
 
     extensions_map = {".tgz": "application/gzip"}  # noqa: RUF012
 
@@ -100,7 +100,7 @@ class _Files(http.server.SimpleHTTPRequestHandler):
 
 @dataclass(frozen=True)
 class HelmHome:
-    """A Helm with data, configuration and cache folders of its own."""
+    """A Helm with its own data, configuration and cache folders."""
 
     helm: Path
     root: Path
@@ -118,7 +118,7 @@ class HelmHome:
 
 @pytest.fixture
 def environment(plugin: Plugin, tmp_path: Path) -> dict[str, str]:
-    """A python3 whose new virtual environments already contain all packages, so that pip has little to do."""
+    """Make a python3 whose new virtual environments already contain all packages, so that pip has little to do."""
     tools = tmp_path / "python"
     tools.mkdir()
     copy = f'[ "$1 $2" = "-m venv" ] && exec cp -al {plugin.folder}/.venv "$3"'
@@ -154,7 +154,7 @@ def _run(command: list[str], cwd: Path | None = None, **environment: str) -> sub
 
 
 def test_same_files_make_the_same_archive(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # As in another checkout: other times, group-writable, and with caches of an earlier run.
+    # Simulate another checkout: other times, group-writable files, and caches of an earlier run.
     copy = tmp_path / "plugin"
     shutil.copytree(PLUGIN, copy, copy_function=shutil.copy, ignore=shutil.ignore_patterns(".venv*"))
     (copy / "distrain" / "__pycache__").mkdir(exist_ok=True)
@@ -287,7 +287,7 @@ def test_setup_rebuilds_the_environment_of_a_removed_python(
 
 def test_python_without_the_packages_is_told_of(archive: Path, tmp_path: Path) -> None:
     copy = _unpacked(archive, tmp_path)
-    # As after an upgrade of the system's Python.
+    # This simulates an upgrade of the system's Python.
     python = copy.folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     (copy.folder / ".venv" / "lib").mkdir()

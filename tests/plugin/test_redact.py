@@ -1,4 +1,4 @@
-"""What is left out of messages."""
+"""Test which texts are left out of messages."""
 
 from __future__ import annotations
 

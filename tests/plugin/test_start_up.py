@@ -1,4 +1,4 @@
-"""The cost of starting a command: `--help` and `derive` load nothing that they do not need."""
+"""Test that commands start fast: `--help` and `derive` import only the modules that they need."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lab.builds import golang
 from lab.paths import REPOSITORY
 
 GIVEN = Path(__file__).with_name("golden") / "given.yaml"
-# Importing any of these takes as long as starting Python, or several times as long.
+# Importing one of these modules takes at least as long as starting Python.
 CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.apiserver.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
 CHECK = {"distrain.check", "distrain.solver", "distrain.derive.measured"}
-# Names that typing_extensions would provide. msgspec needs none that typing lacks.
+# Names that typing_extensions would provide. msgspec needs no name that typing lacks.
 SPARED = {"inspect"}
 WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
 
@@ -60,7 +60,7 @@ def _imported(arguments: list[str]) -> set[str]:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The arguments of each Helm process, one line each."""
+    """Record the arguments of each Helm process, one line per process."""
     log = tmp_path / "log"
     helm = tmp_path / "helm"
     helm.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {golang.binary("helm4")} "$@"\n')

@@ -1,4 +1,4 @@
-"""All parts that are released together have the same version."""
+"""Test that all parts that are released together have the same version."""
 
 from __future__ import annotations
 

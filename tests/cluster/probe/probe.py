@@ -1,4 +1,4 @@
-"""Check, inside a pod, what a framework would need in this kind of job, without a framework.
+"""Check inside a pod, without a framework, everything that a framework needs in this kind of job.
 
 Reads the environment variables that the operator sets for each kind, meets all other pods of the job over the network,
 and prints one line of JSON: its role, rank and size, its user, shared memory, file system and environment.
@@ -19,7 +19,7 @@ def main():
     role, rank, size = meet_by_environment(os.environ)
     print("probe: " + json.dumps({"role": role, "rank": rank, "size": size, **surroundings()}), flush=True)
     if role == "ps":
-        # Like a real parameter server, which runs until it is ended. Process 1 receives only signals that it handles.
+        # A real parameter server also runs until it is stopped. Process 1 receives only signals that it handles.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         time.sleep(3600)
 
@@ -32,7 +32,7 @@ def meet_by_environment(env):
     if "TF_CONFIG" in env:
         return meet_tensorflow(json.loads(env["TF_CONFIG"]))
     rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
-    if "TORCHELASTIC_RUN_ID" not in env:  # torchrun's processes have met.
+    if "TORCHELASTIC_RUN_ID" not in env:  # torchrun's processes have already met.
         meet(env["MASTER_ADDR"], int(env["MASTER_PORT"]), size, is_host=rank == 0)
     return "pytorch", rank, size
 

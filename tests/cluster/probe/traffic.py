@@ -7,7 +7,7 @@ from pathlib import Path
 from distrain_trainer import __main__
 from distrain_trainer.loop import progress
 
-# A step of MXNet ends before all its bytes are sent, so one step of many may count too many or too few.
+# An MXNet step ends before all its bytes are sent, so the count of a single step may be too high or too low.
 FIRST, LAST = 5, 65
 COUNTERS = Path("/sys/class/net/eth0/statistics")
 

@@ -1,6 +1,7 @@
 """Create random pods whose fields matter to Pod Security admission. The same seed gives the same pod.
 
-A pod starts as one that `restricted` admits. Few of its fields are changed, so that all levels admit some of the pods.
+Each pod starts as a pod that `restricted` admits. Only a few fields are changed, so that every level admits some of the
+pods.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Maker:
     share: float
 
     def changed(self, part: Yaml, **choices: Callable[[], Any]) -> Yaml:
-        """Return the part with a few fields set to what the choices give."""
+        """Return the part with a few fields set to random choices."""
         changes = {name: choice() for name, choice in choices.items() if self.random.random() < self.share}
         return {**part, **changes}
 

@@ -1,4 +1,4 @@
-"""LimitRanges: the defaults that they set, and the pods that they refuse."""
+"""Test the defaults that LimitRanges set, and the pods that LimitRanges refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod Security admission: what a namespace's labels enforce, and the pods that it refuses, in the API server's words.
+"""Test Pod Security admission: the level that a namespace's labels enforce, and the messages about refused pods.
 
 The environment variable RANDOM_VALUES sets the number of random pods. A failure names the seed, and random_pod(seed)
 returns its pod.
@@ -37,7 +37,7 @@ STRICT = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def _pod(security: Object, **own: Any) -> Object:
-    """The spec of a pod with one container, that of `security` and the fields of `own`."""
+    """Return the spec of a pod with the fields of `own` and one container with the security context `security`."""
     return {"securityContext": {**PROFILE, **own}, "containers": [{"name": "main", "securityContext": security}]}
 
 
@@ -58,7 +58,7 @@ def _job(worker: Object, **more: Any) -> Job:
 
 
 def _step(place: str, level: str, change: str, other: str) -> str:
-    """The next step for pods that a namespace of this level refuses and one of the other level would take."""
+    """Return the next step for pods that a namespace of this level refuses and the other level admits."""
     refusal = f"{place}: namespace team enforces Pod Security {level}:latest, which refuses these pods."
     return f"{refusal} {change}, or take a namespace that enforces {other} (label {LEVEL})."
 
@@ -189,7 +189,7 @@ def _words(pod: many.Pod) -> str:
 
 @pytest.fixture(scope="module")
 def compared() -> list[tuple[int, str, str]]:
-    """The seed of each random pod, our words against it and the API server's."""
+    """The seed of each random pod, with our message about it and the API server's message."""
     pods = [random_pod(seed) for seed in range(COUNT)]
     return [(seed, _words(pods[seed]), words) for seed, words in enumerate(many.violations(pods))]
 

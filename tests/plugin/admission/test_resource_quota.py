@@ -1,4 +1,4 @@
-"""ResourceQuotas: whether they admit all pods of a job."""
+"""Test whether ResourceQuotas admit all pods of a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
 
 
 def _verdict(hard: Object, used: Object | None = None, **spec: Any) -> str:
-    """Two workers of 4 GPUs and a launcher of 100m cpu and 512Mi."""
+    """Judge a job with two workers of 4 GPUs, and a launcher of 100m cpu and 512Mi."""
     return judged(chart_job(), ROOM, others=[_quota(hard, used, **spec)]).verdict
 
 

@@ -1,4 +1,4 @@
-"""How a kubeconfig, Helm's flags and a pod's ServiceAccount decide on credentials and trusted certificates."""
+"""Test how a kubeconfig, Helm's flags and a pod's ServiceAccount determine credentials and trusted certificates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SERVER = "https://10.0.0.1:6443"
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate and its key in one file. The certificate is self-signed: it is the fake server's, and its CA."""
+    """Write the fake server's self-signed certificate, which is also its CA, and its key into one file."""
     make_certificate(tmp_path / "tls.pem")
     return tmp_path / "tls.pem"
 
@@ -45,7 +45,7 @@ def secure(certificate: Path) -> Iterator[FakeApi]:
 
 @pytest.fixture
 def strict(certificate: Path) -> Iterator[FakeApi]:
-    """A server that accepts only the client with this certificate."""
+    """Run a server that accepts only a client with this certificate."""
     with running(certificate, client_authority=certificate) as api:
         api.answers["/api/v1/nodes"] = [node("a")]
         yield api

@@ -1,4 +1,4 @@
-"""Reading a cluster over HTTP: pages, refusals, timeouts."""
+"""Test how the plugin reads a cluster over HTTP: pages, refusals, timeouts."""
 
 from __future__ import annotations
 

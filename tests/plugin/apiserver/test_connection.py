@@ -1,4 +1,4 @@
-"""The connection to an API server: it is kept open, reconnected, retried, and goes through proxies."""
+"""Test the connection to an API server: keep-alive, reconnection, retries and proxies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kube
 from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
-# Three pages, read by two processes.
+# Two processes read three pages.
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
@@ -39,7 +39,7 @@ def _target(api: FakeApi, folder: Path, **cluster: object) -> Target:
 
 
 def _pod(name: str, on: str = "") -> Object:
-    """A pod in a namespace of the same name, so that pods can be told apart."""
+    """Return a pod in a namespace of the same name, so that pods can be distinguished."""
     found = pod(name, on=on)
     return {**found, "metadata": {**found["metadata"], "namespace": name}}
 
@@ -148,7 +148,7 @@ def test_each_page_is_tried_again_on_its_own(
 ) -> None:
     monkeypatch.setattr("distrain.apiserver.pages.PAGE_SIZE", 1)
     api.answers[PODS] = [_pod(f"p{number}", on="a") for number in range(100)]
-    # 100 pages, and every 8th request fails once.
+    # The list has 100 pages, and every 8th request fails once.
     api.troubles[PODS] = ([200] * 7 + [429]) * 15
 
     names = _cluster(api, tmp_path).over_pods(_names)
@@ -187,7 +187,7 @@ def test_first_byte_after_eleven_seconds_is_waited_for(api: FakeApi, tmp_path: P
 
 
 def test_limit_of_a_request_is_longer_than_the_servers_own() -> None:
-    # kube-apiserver's --request-timeout is 60 s, if unset.
+    # The default of kube-apiserver's --request-timeout is 60 s.
     assert connection.REQUEST_SECONDS > 60
 
 
@@ -211,7 +211,7 @@ def test_waiting_ends_within_half_a_minute(
 
     assert pauses == sorted(pauses)
     assert 25 < sum(pauses) <= 30
-    # One line per long pause, none for short ones.
+    # Each long pause prints a line; short pauses print nothing.
     told = capsys.readouterr().err.splitlines()
     assert len(told) == sum(pause >= 1 for pause in pauses)
     assert all(line.startswith("distrain: ") and "; trying again in " in line for line in told)
@@ -303,7 +303,7 @@ def test_failure_in_the_middle_of_a_list_is_reported(
 
 @pytest.fixture
 def proxy() -> Iterator[tuple[str, list[str]]]:
-    """A proxy on loopback, and the requests that it got, with the password sent to it."""
+    """Run a proxy on loopback, and record its requests and the password that it received."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -336,7 +336,7 @@ def proxy() -> Iterator[tuple[str, list[str]]]:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):  # The other direction may have closed both ends.
+    with suppress(OSError):  # The thread for the other direction may already have closed both ends.
         while data := source.recv(65536):
             target.sendall(data)
 

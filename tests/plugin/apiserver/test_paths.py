@@ -1,4 +1,4 @@
-"""Paths of the API server's objects."""
+"""Test the paths of the API server's objects."""
 
 from __future__ import annotations
 

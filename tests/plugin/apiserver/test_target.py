@@ -1,4 +1,4 @@
-"""The choice of a command's cluster and namespace."""
+"""Test the choice of a command's cluster and namespace."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_broken_kubeconfig_is_one_line(tmp_path: Path) -> None:
 
 @pytest.fixture
 def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files and variables that Kubernetes gives a pod, and a user without a home directory."""
+    """Set the files and variables that Kubernetes gives a pod, and a user without a home directory."""
     account = tmp_path / "serviceaccount"
     account.mkdir()
     (account / "token").write_text("secret")

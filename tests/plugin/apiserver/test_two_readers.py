@@ -1,4 +1,4 @@
-"""Reading the pages of a list with two processes."""
+"""Test how two processes read the pages of a list."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ from lab.builds import golang
 from tests.plugin.check.judging import check_snapshot
 from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
-# The number of states, on the way to a placed gang, that the real scheduler explores. Beyond it the answer is
-# incomplete.
+# The maximum number of states that the real scheduler explores to place a gang. If a case has more states, the
+# scheduler's answer is incomplete.
 BUDGET = 4000
 CHUNK = 500
-# The object keys that the smallest case keeps.
+# Keys of objects that are never removed from the smallest case.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
 WHOLE = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "PriorityClass")
 
@@ -65,7 +65,7 @@ class Outcome:
 
     @property
     def disagreement(self) -> str:
-        """Return how the answers contradict each other, or ""."""
+        """Return how the two answers contradict each other, or "" if they agree."""
         if self.error:
             return self.error
         return next((words for words, holds in self._contradictions() if holds), "")
@@ -152,7 +152,7 @@ def compare_seeds(seeds: Sequence[int], features: frozenset[str] = FEATURES) -> 
 
 
 def smallest(case: Case, scheduler: RealScheduler) -> Case:
-    """Return the smallest part of the case with the same disagreement: every further omission would remove it."""
+    """Return the smallest part of the case with the same disagreement: all parts that are left are needed."""
     words = _kind(compare(case, scheduler))
     found, position = case, 0
     while position < len(paths := list(_paths([found.items, found.gang]))):

@@ -18,7 +18,7 @@ from tests.plugin.objects import Object, mpi_job
 GPU = "nvidia.com/gpu"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 NAMESPACE = "team"
-# Objects of every kind, so that a snapshot lacks none.
+# One object of every kind, so that a snapshot lacks no kind.
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
     {"kind": "ResourceQuota", "metadata": {"name": "other", "namespace": "other"}},
@@ -27,12 +27,12 @@ ELSEWHERE = [
 
 
 def job_of(*documents: Object) -> Job:
-    """The job of a manifest from any tool."""
+    """Read the job of a manifest from any tool."""
     return from_manifest(yaml.safe_dump_all(documents), "--manifest")
 
 
 def chart_job(**fields: Any) -> Job:
-    """An MPIJob as the chart renders it."""
+    """Read an MPIJob as the chart renders it."""
     return from_manifest(yaml.safe_dump(mpi_job(**fields)), "--chart")
 
 

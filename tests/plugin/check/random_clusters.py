@@ -1,7 +1,8 @@
 """Create random small clusters and gangs whose verdict is not obvious. The same seed gives the same case.
 
-The cluster's objects are as the API server returns them, and the gang is as in a manifest. random_pods.py creates the
-pods' specs. Half of the cases are near the border: the free capacity is cut to the gang's size, or to nearly that.
+The cluster's objects have the form in which the API server returns them, and the gang has the form of a manifest.
+random_pods.py creates the pods' specs. In half of the cases the gang barely fits or barely fails: the free capacity is
+cut to the gang's size, or to a little less.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PRIORITIES = {"low": -10, "high": 100}
 CONDITION_TAINTS = ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
 MOST_PODS = 8
 
-# Features of a case. Each is in about one of six cases.
+# Features of a case. About one of six cases has a given feature.
 FEATURES = frozenset(
     {
         "init-containers",
@@ -184,7 +185,7 @@ def _workload(maker: Maker, name: str, count: int) -> Object:
 
 
 def replicas(workload: Object) -> int:
-    """Return the number of pods that the workload asks for."""
+    """Return the number of pods that the workload requests."""
     spec = workload["spec"]
     return int(spec["parallelism"] if workload["kind"] == "Job" else spec["replicas"])
 

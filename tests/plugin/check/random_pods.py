@@ -17,7 +17,7 @@ MEBI, GI = 2**20, 2**30
 GPU = "nvidia.com/gpu"
 NAMESPACES = ("team", "other", "third")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Claims that are bound, claims that are bound once their pod has a node, and claims that cannot be bound.
+# Claims that are bound, claims that are bound when their pod gets a node, and claims that cannot be bound.
 BOUND_CLAIMS = ("c0", "c1", "c2", "c3")
 LATE_CLAIMS = ("late0", "late1", "dynamic")
 UNBOUND_CLAIMS = ("unbound", "missing")
@@ -66,7 +66,7 @@ def made(kind: str, name: str, **metadata: Any) -> Object:
 
 
 def requested(spec: Object) -> dict[str, int]:
-    """Estimate a pod's requests, to bring a case near the border. The estimate may be wrong."""
+    """Estimate a pod's requests, to create cases in which the gang barely fits. The estimate may be wrong."""
     return pod_request(msgspec.convert(spec, kube.PodSpec))
 
 
@@ -155,7 +155,7 @@ class Maker:
         return {**container, "restartPolicy": "Always"} if self.random.random() < 0.5 else container
 
     def _resources(self, millis: Sequence[int]) -> Object:
-        """Return requests, limits, or both. A container with limits alone requests as much."""
+        """Return requests, limits, or both. A container with only limits requests the same amounts."""
         random = self.random
         amounts: Object = {}
         if random.random() < 0.8:

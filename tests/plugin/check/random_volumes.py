@@ -1,4 +1,4 @@
-"""Create random claims and volumes: bound to a zone or node, bound once their pod has a node, or impossible to bind."""
+"""Create random claims and volumes: bound to a zone or node, bound after the pod has a node, or never bound."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _late(maker: Maker) -> list[Object]:
 
 
 def _late_volume(number: int, key: str, value: str) -> Object:
-    """Return a volume with a size of its own. Among volumes of the same size the scheduler may choose any."""
+    """Return a volume with a unique size, because the scheduler may choose any of several volumes of the same size."""
     volume = _volume(f"late-v{number}", "late", key, value)
     volume["spec"]["capacity"] = {"storage": f"{number + 1}Gi"}
     return volume

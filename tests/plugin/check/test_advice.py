@@ -1,4 +1,4 @@
-"""The next step that a report advises."""
+"""Test the next step that a report advises."""
 
 from __future__ import annotations
 

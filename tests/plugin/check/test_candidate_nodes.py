@@ -1,4 +1,4 @@
-"""The choice of the nodes whose pods a check reads."""
+"""Test the choice of the nodes whose pods a check reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHERS = [node(f"cpu-{number}") for number in range(4)]
 
 
 def _job(**spec: Any) -> Job:
-    """A job of two GPU pods."""
+    """Return a job of two GPU pods."""
     containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]
     template = {"spec": {"containers": containers, **spec}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}}
@@ -60,7 +60,7 @@ def test_nodes_that_admit_no_pod_are_none(spec: Object, candidate: Object) -> No
     ],
 )
 def test_nodes_that_would_admit_pods_once_they_recover_count(ill: Object) -> None:
-    # Without these nodes, a busy job would be judged as impossible or as fitting.
+    # Without these nodes, the verdict would be `impossible` or `fits` instead of `busy`.
     assert _candidates(_job(), ill) == ["a"]
 
 

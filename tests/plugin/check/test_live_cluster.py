@@ -1,4 +1,4 @@
-"""What a check reads besides nodes and pods, and which of these objects refuse a job."""
+"""Test which objects a check reads besides nodes and pods, and which of these objects refuse a job."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_missing_priority_class_is_named(api: FakeApi, cluster: Cluster) -> None
 
 
 def _restricted(job: Object) -> Object:
-    """The job, with pods that `restricted` admits."""
+    """Return the job, changed so that `restricted` admits its pods."""
     context = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     [replicas] = [value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")]
     for replica in replicas.values():

@@ -1,4 +1,4 @@
-"""The pods of a running release count as free capacity for the release's new job."""
+"""Test that the pods of a running release count as free capacity for the release's new job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check` agrees with kube-scheduler's own code on random clusters, and the comparison finds planted mistakes."""
+"""Compare `check` with kube-scheduler's own code on random clusters, and test that planted mistakes are found."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_check_answers_as_the_real_scheduler() -> None:
     [
         pytest.param(3, {}, "fits", {"success"}, id="fits"),
         pytest.param(4, {}, "none", {"stuck"}, id="one-too-many"),
-        # The first pod selects the zone: a has capacity for two pods, b for one.
+        # The first pod selects the zone. Zone a has capacity for two pods, zone b for one pod.
         pytest.param(2, NEAR, "depends", {"success", "stuck"}, id="depends-on-the-first-pod"),
         pytest.param(3, NEAR, "none", {"stuck"}, id="no-zone-has-room"),
     ],
@@ -127,7 +127,7 @@ def test_same_seed_makes_the_same_case() -> None:
 
 
 def _case(pods: int, spec: Object) -> Case:
-    """Pods of one CPU each, and two zones of one node each: `a` has capacity for two pods, `b` for one."""
+    """Return a case with pods of one CPU, and two zones of one node: `a` has capacity for two pods, `b` for one."""
     nodes = [_node("a", "2"), _node("b", "1")]
     container = {"name": "main", "image": "image", "resources": {"requests": {"cpu": "1"}}}
     template = {

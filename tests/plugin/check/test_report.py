@@ -1,4 +1,4 @@
-"""The verdict on a job, from the nodes and pods of a cluster."""
+"""Test the verdict on a job, from the nodes and pods of a cluster."""
 
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ def test_reasons_count_the_launcher_as_placed() -> None:
 
 
 def test_job_that_depends_on_the_order_is_not_reported_to_fit() -> None:
-    # The launcher may take the second worker's CPU on a. On b it takes nothing from the workers.
+    # On node a, the launcher may use the CPU of the second worker. On node b, the launcher uses nothing that a worker
+    # needs.
     job = chart_job(workers=2, worker={"containers": [{"name": "w", "resources": {"requests": {GPU: 4, "cpu": 8}}}]})
 
     answer = judged(job, [node("a", gpu="8", cpu="16"), node("b", cpu="1")])
@@ -168,7 +169,7 @@ def test_master_is_counted_among_the_workers_that_may_not_fit_in_every_order() -
     cpu = {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1"}}}]}
     job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"] = cpu
 
-    # The Master may take the CPU of the only node with GPUs.
+    # The Master may use up the CPU of the only node with GPUs.
     answer = judged(job_of(job), [node("a", gpu="4", cpu="1"), node("b", cpu="1")])
 
     assert answer.verdict == "depends"

@@ -1,4 +1,4 @@
-"""Checks without a cluster: a snapshot, assumed nodes, and the explanation of one node."""
+"""Test checks without a cluster: a snapshot, assumed nodes, and the explanation of one node."""
 
 from __future__ import annotations
 

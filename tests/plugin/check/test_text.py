@@ -1,4 +1,4 @@
-"""The text of a report for users."""
+"""Test the text of a report for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Persistent volume claims: whether pods that use them start, and on which nodes."""
+"""Test whether pods with persistent volume claims start, and on which nodes."""
 
 from __future__ import annotations
 

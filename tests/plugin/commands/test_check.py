@@ -1,4 +1,4 @@
-"""`check` as a user runs it: real Helm, the real chart, and a cluster's API on loopback."""
+"""Test `check` as a user runs it: with real Helm, the real chart, and a cluster's API on loopback."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_values_merge_as_helm_merges_them(run: Run, cluster: FakeApi, tmp_path: 
     second.write_text("workers: {replicas: 3, gpuResource: nvidia.com/gpu}")
     count.write_text("2")
 
-    # Helm applies files in their order, then --set-json, then --set, in whatever order the flags are given.
+    # Helm applies files in their order, then --set-json, then --set, whatever the order of the flags is.
     outcome = run(
         *("check", "-o", "json", "--set", "workers.gpus=1", "--set-json", "workers.gpus=7"),
         *("-f", str(first), "--values", str(second), "--set-string", "env[0].name=N"),

@@ -1,4 +1,4 @@
-"""`check` of a rendered manifest, which needs no Helm: from outside the cluster, and in one of its pods."""
+"""Test `check` of a rendered manifest, outside the cluster and in one of its pods. This needs no Helm."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_manifest_that_cannot_be_checked_is_one_line(
 
 @pytest.fixture
 def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    """The cluster of the pod in which the program runs, with a ServiceAccount but no home directory or kubeconfig."""
+    """Serve the cluster of the pod in which the program runs. The pod has a ServiceAccount but no kubeconfig."""
     make_certificate(tmp_path / "ca.pem")
     (tmp_path / "token").write_text("own")
     (tmp_path / "namespace").write_text("team")
@@ -126,7 +126,7 @@ def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]
         monkeypatch.setattr(target, "OWN_NAMESPACE", tmp_path / "namespace")
         monkeypatch.delenv("HOME")
         _hold(api, [node("a", gpu="8")])
-        # The pod's ServiceAccount may list nothing but nodes and pods.
+        # The pod's ServiceAccount may list only nodes and pods.
         api.answers |= {f"/api/v1/namespaces/team/{plural}": 403 for plural in ("resourcequotas", "limitranges")}
         yield api
 

@@ -1,4 +1,4 @@
-"""Shell completion through the program, Helm and bash."""
+"""Test shell completion through the program, Helm and bash."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def test_releases_that_cannot_be_read_are_none(
 
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin's folder, installed as a symbolic link, as Helm does for a local folder.
+    """Install the plugin's folder as a symbolic link, as Helm does for a local folder.
 
-    It uses the tests' own Python.
+    The plugin uses the tests' own Python.
     """
     plugin = tmp_path / "plugin"
     plugin.mkdir()

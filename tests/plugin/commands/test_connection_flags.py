@@ -1,4 +1,4 @@
-"""Helm's connection flags, and the rights that the plugin needs, with the program run as a user runs it."""
+"""Test Helm's connection flags, and the rights that the plugin needs. The program runs as a user runs it."""
 
 from __future__ import annotations
 

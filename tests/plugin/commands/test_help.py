@@ -1,4 +1,4 @@
-"""The commands' help texts are complete, show command lines that the parser accepts, and look plain in a terminal."""
+"""Test that the help texts are complete, show only valid command lines, and have no markup in a terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lab.paths import REPOSITORY
 COMMANDS = sorted(parser().commands)
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-# Command lines in a text: in an example, after a prompt, or after a pipe.
+# Finds command lines in a text: in an example, after a prompt, or after a pipe.
 SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain(?=\s).*)", re.MULTILINE)
 
 
 def _command_lines(text: str) -> list[list[str]]:
-    """Return the arguments of each command line, without what the shell interprets."""
+    """Return the arguments of each command line, without the parts that the shell interprets."""
     shown = SHOWN.findall(text.replace("\\\n", " "))
     lines = [shlex.split(re.split(r" [|>&]|;", line)[0], comments=True) for line in shown]
     return [line[line.index("distrain") + 1 :] for line in lines]

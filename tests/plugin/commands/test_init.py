@@ -1,4 +1,4 @@
-"""`init` writes a values file that fits the cluster, says what it was sized for, and never overwrites a file."""
+"""Test that `init` writes a values file that fits the cluster, says for which nodes, and overwrites no file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with one Helm only: `init` needs little of it."""
+    """Run with only one version of Helm, because `init` uses little of Helm."""
     return helm4
 
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster with every operator and two nodes of 8 GPUs; KUBECONFIG names it."""
+    """Serve a cluster with every operator and two nodes of 8 GPUs, and set KUBECONFIG for it."""
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve_group("kubeflow.org", ALL_SERVED)
     hold(api, [node("a", gpu="8"), node("b", gpu="8")])

@@ -1,6 +1,6 @@
-"""Secrets are planted everywhere, commands run into all kinds of failures, and no output holds one of the secrets.
+"""Plant secrets everywhere, let commands fail in many ways, and test that no output contains a secret.
 
-A secret of the user's login begins with LOGIN, one of the values with VALUE.
+A secret in the user's login begins with LOGIN, a secret in the values with VALUE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOGIN, VALUE = "geheim7f3a", "wertvoll9c1d"
 EXEC_VERSION = "client.authentication.k8s.io/v1"
 JOB_PATH = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{JOB}"
 
-# The user's login in a kubeconfig, or in the environment; each holds several secrets.
+# The user's login in a kubeconfig or in the environment. Each login contains several secrets.
 LOGINS: dict[str, dict[str, Any]] = {
     "token": {"token": f"{LOGIN}-token"},
     "token-file": {"tokenFile": "token"},
@@ -87,7 +87,7 @@ LOGINS: dict[str, dict[str, Any]] = {
     },
     "helms-token": {},
 }
-# Values with secrets, as the chart accepts them.
+# Values with secrets that the chart accepts.
 SECRET_VALUES: dict[str, Any] = {
     "workers": {"replicas": 2, "gpus": 1},
     "trainer": {"extraArgs": [f"--api-key={VALUE}-argument"]},
@@ -101,7 +101,7 @@ SECRET_VALUES: dict[str, Any] = {
     },
     "x-clientSecret": f"{VALUE}-extension",
 }
-# Values files that are refused.
+# Values files that Helm or the chart refuses.
 BAD_VALUES = {
     "unknown-key": f"workers: {{apiTokn: {VALUE}}}\ntokn: {VALUE}",
     "number": f"workers: {{gpus: many}}\nglobal: {{apiToken: {VALUE}}}\nenv: [{{name: TOKEN, value: 7391824}}]",
@@ -117,7 +117,7 @@ BAD_VALUES = {
     "yaml-with-two-colons": f"global:\n  apiToken: {VALUE}: x\n",
     "text": f"{VALUE}",
 }
-# Helm gives a value with an unknown tag to the chart as it is.
+# Helm passes a value with an unknown YAML tag unchanged to the chart.
 ACCEPTED = ("yaml-tag",)
 FLAGS = {
     "set-that-breaks-off": ["--set", f"global.apiToken={VALUE},x"],
@@ -135,7 +135,7 @@ COMMANDS = {
     "rescale": ["rescale", "run1", "--workers", "3", "--yes"],
     "doctor": ["doctor", "-o", "json"],
 }
-# Their results on stdout are the user's own values.
+# These commands print the user's own values to stdout.
 PRINTS_VALUES = ("derive", "template")
 TAKES_VALUES = ("check", "derive", "template", "install", "upgrade")
 
@@ -244,7 +244,7 @@ def world(
     signals: None,
 ) -> Iterator[World]:
     monkeypatch.setenv("HELM_BIN", str(helm4))
-    # A client that does not wait is no mistake of the server's, whose threads would print it.
+    # Ignore clients that disconnect early: the server's threads would print an error.
     monkeypatch.setattr("socketserver.BaseServer.handle_error", lambda *_: None)
     make_certificate(tmp_path / "tls.pem")
     with running(tmp_path / "tls.pem") as api:

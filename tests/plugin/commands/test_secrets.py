@@ -1,4 +1,4 @@
-"""No command prints a credential, in whatever form and place the kubeconfig holds it."""
+"""Test that no command prints a credential, whatever its form and its place in the kubeconfig."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOBODY = "127.0.0.1:1"
 
 
 def _exec(status: dict[str, str], more: str = "") -> dict[str, Any]:
-    """A user whose exec plugin prints this credential, and more."""
+    """Return a user whose exec plugin prints this credential and further text."""
     answer = json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status}) + more
     plugin = {"apiVersion": EXEC_VERSION, "command": "printf", "args": ["%s", answer], "interactiveMode": "Never"}
     return {"user": {"exec": plugin}}

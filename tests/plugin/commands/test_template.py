@@ -1,4 +1,4 @@
-"""`template` prints what Helm renders, for a cluster or for none."""
+"""Test that `template` prints the objects that Helm renders, with a cluster or without."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.plugin.objects import node
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """A cluster that serves the training-operator's MPIJob, tested with each Helm."""
+    """Serve a cluster with the training-operator's MPIJob, and run the tests with each version of Helm."""
     monkeypatch.setenv("HELM_BIN", str(helm))
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve("v1", "MPIJob")

@@ -1,4 +1,4 @@
-"""Fixtures of derive's tests."""
+"""Define the fixtures of derive's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file that `derive` prints: what it keeps, adds and refuses, and the answers of `--check`."""
+"""Test which values `derive` keeps, adds and refuses in the printed file, and the answers of `--check`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_example_is_completed_as_the_golden_file_says(derive_with_each: Derive) 
 
 def test_derived_file_derived_again_is_the_same(derive_with_each: Derive) -> None:
     again = derive_with_each(GOLDEN / "derived.yaml", "--node-gpus", "8")
-    # The second `derive` does not use the nodes' size again either.
+    # The second `derive` does not need the size of the nodes again.
     without = derive_with_each(GOLDEN / "derived.yaml")
 
     assert again.out == without.out == (GOLDEN / "derived.yaml").read_text()

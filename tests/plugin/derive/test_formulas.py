@@ -1,4 +1,4 @@
-"""Each formula against a published example, and against the trainer's own computation."""
+"""Compare each formula with a published example and with the trainer's own computation."""
 
 from __future__ import annotations
 

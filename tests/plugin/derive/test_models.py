@@ -1,4 +1,4 @@
-"""What the plugin knows of the trainer's models: their figures and their names."""
+"""Test the plugin's facts about the trainer's models: their figures and names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distrain_trainer.models import MODELS
     [
         pytest.param("vgg16", "tensorflow", 138.36, id="vgg16"),
         pytest.param("resnet50", "pytorch", 25.56, id="resnet50"),
-        # Keras: 26 560 biases more.
+        # The Keras model has 26 560 more parameters, which are biases.
         pytest.param("resnet50", "tensorflow", 25.58, id="resnet50-keras"),
     ],
 )

@@ -1,4 +1,4 @@
-"""How a total of GPUs is split over equal workers."""
+"""Test how a total of GPUs is split over equal workers."""
 
 from __future__ import annotations
 

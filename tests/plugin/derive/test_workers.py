@@ -1,4 +1,4 @@
-"""The number and size of workers that `derive` computes from a total, for nodes of a flag, snapshot or cluster."""
+"""Test the workers that `derive` computes from a total, for nodes from a flag, a snapshot or a cluster."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     busy = derive("gpus: 32\n", "--snapshot", snapshot(nodes, [pod("p", on="a", gpu="8")]))
 
     assert (full.workers["replicas"], full.workers["gpus"], full.err) == (4, 8, "")
-    # Two nodes are completely free, the others have 7 and 6 free GPUs.
+    # Two nodes are completely free; the other two have 7 and 6 free GPUs.
     assert (used.workers["replicas"], used.workers["gpus"]) == (4, 6)
     assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
     assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)

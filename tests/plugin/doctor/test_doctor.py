@@ -1,4 +1,4 @@
-"""`doctor` on a whole cluster: findings, lines and exit code."""
+"""Test `doctor` on a whole cluster: findings, lines and exit code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_cluster_with_everything_is_ready(cluster: FakeApi, capsys: pytest.Captu
     assert "  ok       nvidia.com/gpu: 5 of 8 GPUs free on 1 node of a model that no label tells" in lines
     assert "  ok       install MPIJob: you may" in lines
     assert "  missing  MXJob: not served; install training-operator" in lines
-    # The output is readable without colour, and there is nothing to grant.
+    # The output is readable without colour and grants no rights.
     assert "\x1b" not in out
     assert "apiVersion:" not in out
 
@@ -285,7 +285,7 @@ def test_same_cluster_gives_the_same_lines(cluster: FakeApi, examine: Doctor) ->
 
 
 def _survey(**parts: Any) -> Survey:
-    """A cluster of which only the given parts could be read."""
+    """Return a survey in which only the given parts could be read."""
     unread = Unread("you may not")
     names = ("version", "served", "deployments", "nodes", "state", "storage_classes", "namespaces", "own", "user")
     return Survey(**{**dict.fromkeys([*names, "allowed"], unread), "namespace": "team", **parts})

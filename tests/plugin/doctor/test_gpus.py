@@ -1,4 +1,4 @@
-"""`doctor` on nodes: whether they accept pods, and their GPUs."""
+"""Test what `doctor` reports about nodes: whether they accept pods, and their GPUs."""
 
 from __future__ import annotations
 

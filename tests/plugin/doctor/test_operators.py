@@ -1,4 +1,4 @@
-"""`doctor` on operators: which ones run, their versions, and the kinds that they serve."""
+"""Test what `doctor` reports about operators: which operators run, their versions, and the kinds that they serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor` lists the jobs in the namespace that belong to no release."""
+"""Test that `doctor` lists the jobs in the namespace that belong to no release."""
 
 from __future__ import annotations
 

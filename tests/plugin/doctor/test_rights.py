@@ -1,4 +1,4 @@
-"""The rights that `doctor` asks the API server about, and the RBAC objects that grant them."""
+"""Test the rights that `doctor` asks the API server about, and the RBAC objects that grant these rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts that pods have in common are decoded once, whatever else differs between the pods."""
+"""Test that common parts of pods are decoded only once, whatever else differs between the pods."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_pods_that_differ_in_what_counts_are_not(decode: Encoding, part: str, ot
 
 
 def _pod(node: str) -> Object:
-    """A pod that the DaemonSet controller has created for a node."""
+    """Return a pod that the DaemonSet controller has created for a node."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     metadata = {
         "name": f"pod-{node}",

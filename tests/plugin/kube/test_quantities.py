@@ -1,4 +1,4 @@
-"""Quantities, and the sums of a pod's requests."""
+"""Test quantities, and the sums of a pod's requests."""
 
 from __future__ import annotations
 

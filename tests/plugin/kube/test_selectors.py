@@ -1,4 +1,4 @@
-"""Label selectors, and requirements on one label."""
+"""Test label selectors, and requirements on one label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replaced job keeps its name: the old job is deleted before Helm creates the new one, and restored on failure."""
+"""Test that the old job is deleted before Helm creates a new job of the same name, and restored on failure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Fakes:
-    """A fake cluster and Helm that record changes. The job is gone after a number of requests."""
+    """A fake cluster and a fake Helm that record changes. The job disappears after a number of requests."""
 
     def __init__(self, looks: int = 2, *, fails: bool = False, has_made: bool = True) -> None:
         self.looks, self.fails, self._has_made = looks, fails, has_made
@@ -250,7 +250,7 @@ def test_job_of_the_same_content_is_not_ended() -> None:
 
 
 def test_job_that_helm_replaces_by_one_of_another_name_is_left_to_helm() -> None:
-    # As an older chart named it, with the hash in the name.
+    # An older chart put the hash into the job's name.
     old = mpi_job()
     old["metadata"] = {**old["metadata"], "name": "run1-12345678"}
     planned, _ = _planned([old], _of([mpi_job()], "a"))

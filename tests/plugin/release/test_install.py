@@ -1,4 +1,4 @@
-"""The command `install`: what it refuses, and with which values it installs the chart."""
+"""Test the command `install`: the jobs that it refuses, and the values with which it installs the chart."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_job_that_a_queue_holds_back_may_wait(run: Run, cluster: FakeApi, settin
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, cluster: FakeApi) -> list[tuple[Release, Operation]]:
-    """Record what Helm would install, instead of installing it."""
+    """Record the arguments of Helm's installation instead of installing."""
     cluster.answers[SECRETS] = releases()
     found: list[tuple[Release, Operation]] = []
     monkeypatch.setattr(command, "install", lambda _, release, operation, **__: found.append((release, operation)))

@@ -1,4 +1,4 @@
-"""What is uninstalled again, and what stays, when an installation fails, is interrupted, or does not start."""
+"""Test what is removed and what stays if an installation fails, is interrupted, or does not start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("signals")
 
 
 class FakeHelm:
-    """A fake Helm. It has the release once it is installed; `owner` names the operation that made it."""
+    """A fake Helm. It has the release after an installation; `owner` names the operation that created the release."""
 
     def __init__(
         self, *, fails: DistrainError | None = None, owner: str = "abc", uninstall_fails: bool = False
@@ -58,7 +58,7 @@ class FakeHelm:
 
 
 class FakeCluster:
-    """A fake cluster without the namespace. `objects` are created in it by another user."""
+    """A fake cluster without the namespace. Another user creates `objects` in the new namespace."""
 
     def __init__(self, *objects: str) -> None:
         self.objects = objects
@@ -82,7 +82,7 @@ def _install(
     create_namespace: bool = False,
     told: list[str] | None = None,
 ) -> list[str]:
-    """Install with these fakes and return the messages. `start` takes the place of the wait for the job's start."""
+    """Install with these fakes and return the messages. `start` replaces the wait for the job's start."""
     told = [] if told is None else told
     fake: Any = cluster or FakeCluster()
     tools = Tools(helm, fake, Interrupts(), told.append, told.append)
@@ -209,7 +209,7 @@ def test_terminal_that_is_closed_undoes_nothing() -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
-    # As under nohup, and in a shell script's background jobs.
+    # nohup ignores signals like this, and so does a shell script for its background jobs.
     signal.signal(number, signal.SIG_IGN)
     helm = FakeHelm()
     helm.during = lambda: _signal(number)

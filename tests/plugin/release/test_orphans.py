@@ -1,4 +1,4 @@
-"""Orphans: jobs and pods that Helm created, that still run, and that the last revision does not contain."""
+"""Test orphans: running jobs and pods that Helm created and that the last revision does not contain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = Resource("kubeflow.org/v1", "MPIJob", "run1")
 
 
 class FakeCluster:
-    """A cluster that serves MPIJobs in two versions, and a user who may not list Jobs."""
+    """A cluster that serves two versions of MPIJob, and whose user may not list Jobs."""
 
     def __init__(self, jobs: list[kube.Workload], pods: list[kube.Pod]) -> None:
         self.jobs, self.pods = jobs, pods

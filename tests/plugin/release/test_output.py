@@ -1,4 +1,4 @@
-"""The release is handled correctly even if the program's output goes to a closed pipe or a full disk."""
+"""Test that releases are handled correctly even if the program's output goes to a closed pipe or a full disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.plugin.objects import Object, pod
 from tests.plugin.program import SECRETS, Run
 
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}}
-# A Helm that changes nothing but reports success. Other commands go to the real Helm.
+# A fake Helm that reports success without changing anything. It passes all other commands to the real Helm.
 HELM = """\
 #!/bin/sh
 case "$1" in install | upgrade | uninstall | rollback) echo "$1" >> {calls} ;; esac
@@ -111,7 +111,7 @@ def _stream(kind: str) -> Iterator[int]:
 
 @pytest.fixture
 def program(run: Run, cluster: FakeApi, tmp_path: Path) -> Program:
-    """The program, on a cluster where run1 can be installed."""
+    """Return the program, on a cluster where run1 can be installed."""
     cluster.answers[SECRETS] = releases()
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(VALUES))
     calls, helm = tmp_path / "calls", tmp_path / "helm"
@@ -130,12 +130,12 @@ def _job(run: Run, program: Program) -> tuple[str, Object]:
 
 
 def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
-    """Make the release run already if it is to be changed, and its job finish if its start is followed."""
+    """Install the release if the command changes one; let its job finish if the command follows its start."""
     manifest, job = _job(run, program)
     succeeded = {"conditions": [{"type": "Succeeded", "status": "True"}]}
     path = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{job['metadata']['name']}"
     cluster.answers[path] = {**job, "status": succeeded} if name == "install-wait" else job
-    # Everything that a rescale waits for.
+    # The objects that a rescale waits for.
     workers = [pod(f"worker-{number}", on="a") for number in range(3)]
     for worker in workers:
         worker["metadata"]["labels"] = {"app.kubernetes.io/component": "worker"}

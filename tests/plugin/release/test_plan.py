@@ -1,4 +1,4 @@
-"""The plan of an upgrade: the effect of each change, what is refused, and what is lost."""
+"""Test the plan of an upgrade: the effect of each change, the refusals, and the lost progress."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _next(*objects: Object, **values: Any) -> Next:
 
 
 def _with(job: Object, path: str, value: Any) -> Object:
-    """The job with one more field at the path."""
+    """Return the job with one more field at the path."""
     changed = copy.deepcopy(job)
     *parents, last = path.split(".")
     at = changed
@@ -228,7 +228,7 @@ def test_login_in_a_url_is_not_shown() -> None:
 
 
 def _at(path: str, value: str) -> dict[str, Any]:
-    """Return values with one value, below two names at most."""
+    """Return values that set only this path."""
     first, _, rest = path.partition(".")
     if first != "global":
         return {first: {rest: value} if rest else value}

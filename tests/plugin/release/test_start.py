@@ -1,4 +1,4 @@
-"""Whether a job has started, and the one line that says why not."""
+"""Test whether a job counts as started, and the line that says why a job has not started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands `upgrade` and `rescale`, with real Helm and chart and a fake API: what they do and refuse."""
+"""Test what the commands `upgrade` and `rescale` do and refuse, with real Helm, the real chart and a fake API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 @dataclass
 class Running:
-    """A release run1 that Helm has recorded, its job, and the changes that Helm was then asked for."""
+    """A release run1 that Helm has recorded, its job, and the changes that the program then requested from Helm."""
 
     api: FakeApi
     manifest: str
@@ -322,7 +322,7 @@ JOB = Resource("kubeflow.org/v2beta1", "MPIJob", "run1-1234abcd")
 
 
 class FakeHelm:
-    """A fake Helm that makes a revision, or fails. It calls `during` meanwhile."""
+    """A fake Helm that creates a revision or fails, and calls `during` before it returns."""
 
     def __init__(self, *, fails: DistrainError | None = None, has_made: bool = True) -> None:
         self.fails, self._has_made = fails, has_made
@@ -343,7 +343,7 @@ class FakeHelm:
 
 
 def _upgrade(helm: Any, start: Callable[[], None] | None = None) -> list[str]:
-    """Upgrade with these fakes and return the messages. `start` takes the place of the wait for the job's start."""
+    """Upgrade with these fakes and return the messages. `start` replaces the wait for the job's start."""
     told: list[str] = []
     nobody: Any = None
     tools = Tools(helm, nobody, Interrupts(), told.append, told.append)

@@ -1,4 +1,4 @@
-"""How long the start of a job is followed, and what happens if the job does not start."""
+"""Test how long the program follows the start of a job, and what happens if the job does not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeAffinity."""
+"""Test NodeAffinity."""
 
 from __future__ import annotations
 

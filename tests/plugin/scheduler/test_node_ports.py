@@ -1,4 +1,4 @@
-"""NodePorts: which pods can share a node."""
+"""Test NodePorts: which pods can share a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The usage of nodes by pods is the same in both encodings, and when two processes add it up."""
+"""Test that the usage of nodes is the same in both encodings, and if two processes sum it up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:
         filled.update(name for load in ("taken", "staying") for name, value in whole[load].items() if value)
         filled.update(name for marks in whole["taken"]["existing"].values() for name, value in marks.items() if value)
         filled.update(name for name, value in whole["counts"].items() if value)
-    # In some case each part is filled, except the part that belongs to a release.
+    # The random cases together fill every part of the usage, except the part for a release's own pods.
     parts = {"requests", "ports", "claims", "existing", "between", "affinity", "anti_affinity", "counts", "repelling"}
     assert set(filled) >= parts
     assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
@@ -77,7 +77,7 @@ def _sent(found: snapshot_file.Contents, pods: list[Any], rules: JobConstraints)
 
 
 def _numbers(loads: ClusterUsage) -> Counter[str]:
-    """Return the entries that count pods or their requests, and are not zero."""
+    """Return the entries above zero that count pods or their requests."""
     load, counts = loads.taken, loads.counts
     taken = sum(amount for requests in load.requests.values() for amount in requests.values())
     return +Counter(pending=counts.pending, lower=counts.lower, between=load.between, requests=taken)

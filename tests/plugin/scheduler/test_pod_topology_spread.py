@@ -1,4 +1,4 @@
-"""PodTopologySpread: which pods count, and on which nodes."""
+"""Test PodTopologySpread: which pods count, and on which nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaintToleration."""
+"""Test TaintToleration."""
 
 from __future__ import annotations
 

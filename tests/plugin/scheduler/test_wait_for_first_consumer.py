@@ -1,4 +1,4 @@
-"""Claims with WaitForFirstConsumer, and pods that wait for a node: which verdicts remain open."""
+"""Test which verdicts stay undecided because of claims with WaitForFirstConsumer or pods that wait for a node."""
 
 from __future__ import annotations
 

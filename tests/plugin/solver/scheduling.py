@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 
 KEYS = ("host", "zone", "rack")
-# The number of pods per role and node.
+# Maps role and node to a number of pods.
 Placed = tuple[tuple[int, ...], ...]
 
 
@@ -116,7 +116,7 @@ def _spread(
 
 
 def question(chance: random.Random, *, nodes: int = 5, pods: int = 7) -> tuple[list[Node], list[Role]]:
-    """Return a random problem with all kinds of rules. About half of them are near the border."""
+    """Return a random problem with all kinds of rules. In about half of the problems the pods barely fit or fail."""
     found = [_node(chance, number) for number in range(chance.randint(1, nodes))]
     counts = [1] * chance.randint(1, min(3, pods))
     while sum(counts) < pods and chance.random() < 0.85:

@@ -1,4 +1,4 @@
-"""Counting pods against free resources. What `certain` claims holds for every order of placement."""
+"""Test how many pods fit the free resources. A `sure` count must hold for every order of placement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _judge(nodes: list[Node], *roles: Role, budget: int = BUDGET) -> Judgement:
 
 
 def test_worker_cannot_be_split_between_nodes() -> None:
-    # 7 GPUs are free in all, but no node has 5.
+    # 7 GPUs are free in total, but no node has 5 free GPUs.
     nodes = [_node("a", gpu=4, cpu=9), _node("b", gpu=3, cpu=9)]
 
     assert _judge(nodes, *_job(nodes, workers=1, gpu=5)).most == 0
@@ -104,7 +104,8 @@ def test_node_that_does_not_admit_the_role_holds_none() -> None:
 
 
 def test_launcher_that_may_take_a_workers_place_leaves_it_open() -> None:
-    # On a the launcher takes the CPU of a worker. On b, which has no GPUs, it takes nothing from the workers.
+    # On node a, the launcher uses the CPU of a worker. Node b has no GPUs, so a launcher there uses nothing that a
+    # worker needs.
     nodes = [_node("a", gpu=2, cpu=2), _node("b", gpu=0, cpu=2)]
     judgement = _judge(nodes, *_job(nodes, workers=2, gpu=1, cpu=1))
 
@@ -114,7 +115,7 @@ def test_launcher_that_may_take_a_workers_place_leaves_it_open() -> None:
 
 
 def test_workers_that_may_shut_the_launcher_out_leave_it_open() -> None:
-    # One worker on a and two on b leave no node with 2 CPUs for the launcher.
+    # With one worker on a and two workers on b, no node has 2 CPUs left for the launcher.
     nodes = [_node("a", cpu=2), _node("b", cpu=3)]
     launcher = {"pods": 1, "cpu": 2}
 
@@ -142,7 +143,8 @@ def test_roles_whose_pods_are_alike_are_counted_as_one() -> None:
 
 
 def test_servers_that_may_spread_over_the_workers_nodes_leave_it_open() -> None:
-    # Two servers on one node leave the other node to the worker; one server on each node does not.
+    # With two servers on one node, the worker fits on the other node. With one server on each node, the worker does not
+    # fit.
     nodes = [_node("a", cpu=4), _node("b", cpu=4)]
     names = frozenset({"a", "b"})
     servers = Role("server", 2, {"pods": 1, "cpu": 1}, names)
@@ -189,7 +191,7 @@ def test_large_jobs_on_large_clusters_are_judged_exactly(workers: int, worker_cp
 
 def test_search_that_runs_out_of_steps_claims_nothing() -> None:
     assert _judge(SERVERS, *_large(390, 88), budget=50) == Judgement(390, sure=0, most=400, undecided=True)
-    # What simple counting has decided stays decided.
+    # The search must not change an answer that simple counting has decided.
     assert _judge(SERVERS, *_large(401), budget=50) == Judgement(401, sure=0, most=400)
 
 
@@ -219,7 +221,7 @@ def test_judgement_agrees_with_every_order_of_placing_the_pods(
     judgement = _judge(nodes, *roles, budget=budget)
     assert judgement.undecided or judgement.possible == (complete in ends)
     assert judgement.undecided or judgement.certain == (ends == {complete})
-    # Whether or not the verdict is decided, its claims hold.
+    # The claims of a verdict hold even if the verdict is undecided.
     assert not judgement.certain or ends == {complete}
     assert not judgement.possible or complete in ends
     assert budget < BUDGET or not judgement.undecided
@@ -239,7 +241,7 @@ def test_sure_is_the_largest_size_that_is_certain_and_most_the_largest_possible(
         assert not judgement.possible or resized.certain == (size <= judgement.sure)
 
 
-# Per role, the number of its pods on each node.
+# Maps each role to the number of its pods on each node.
 Placed = tuple[tuple[int, ...], ...]
 
 
@@ -264,7 +266,7 @@ def _ends(nodes: list[Node], roles: list[Role]) -> set[tuple[int, ...]]:
 
 
 def _steps(nodes: list[Node], roles: list[Role], state: Placed) -> list[list[Placed]]:
-    """Return, for each role with remaining pods, the states that follow from placing one."""
+    """Return, for each role with remaining pods, the states after placing one more pod."""
     left = [_left(node, roles, [held[n] for held in state]) for n, node in enumerate(nodes)]
     return [
         [_one_more(state, r, n) for n, node in enumerate(left) if copies(node, role)]

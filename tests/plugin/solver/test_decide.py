@@ -1,4 +1,4 @@
-"""Pods with affinity, anti-affinity or spread: `decide` against every order and node that the scheduler may choose."""
+"""Compare `decide` with every order and node that the scheduler may choose, for pods with affinity or spread rules."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_launcher_may_open_a_zone_that_is_too_small() -> None:
     workers = replace(_workers(nodes, 3), affinity=affinity)
 
     assert _both(_judge(nodes, _launcher(nodes[1:]), workers)) == (False, True)
-    # The rule keeps workers off a until the launcher is there. They may fill b before.
+    # The rule keeps workers off node a until the launcher is there. Before that, the workers may fill node b.
     assert _both(_judge(nodes, _launcher(nodes[:1]), workers)) == (True, True)
 
 
@@ -190,7 +190,7 @@ def test_pods_that_are_in_a_zone_already_count() -> None:
 
 
 def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
-    # The launcher may take the capacity of b. Then a may have only one pod more than b.
+    # The launcher may use the capacity of zone b. Then zone a may have only one pod more than zone b.
     nodes = _zone("a", 8) + _zone("b", 1)
     (rule,) = _spread(nodes, 1).spread
     workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"b": 1}),))
@@ -204,7 +204,7 @@ def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
     nodes = _zone("a", 2) + _zone("b", 2)
     launcher = replace(_launcher(nodes), affinity=Affinity(("zone",), WORKERS))
 
-    # Two workers may fill either zone, and leave no capacity for the launcher.
+    # Two workers may fill either zone, so that the launcher does not fit.
     assert _both(_judge(nodes, launcher, _workers(nodes, 2))) == (False, True)
     assert _both(_judge(nodes, launcher, _workers(nodes, 1))) == (True, True)
     assert _both(_judge(nodes, launcher, replace(_workers(nodes, 1), nodes=frozenset()))) == (False, False)

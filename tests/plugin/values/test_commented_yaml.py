@@ -1,4 +1,4 @@
-"""Keys in values files are set, moved and merged, and every comment stays with its key."""
+"""Test that every comment stays with its key when keys in values files are set, moved and merged."""
 
 from __future__ import annotations
 

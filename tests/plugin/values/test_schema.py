@@ -1,4 +1,4 @@
-"""Each kind of mistake in values, and the message for it."""
+"""Test the message for each kind of mistake in values."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_chart_without_a_schema_checks_nothing(tmp_path: Path) -> None:
 
 
 def _patterns(entry: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield each of distrain's own values that has a pattern, with its entry and the definition that it refers to."""
+    """Yield each of distrain's own values with a pattern, its entry, and the definition behind the entry's $ref."""
     known = build.resolved(entry, SOURCE["$defs"])
     if "pattern" in known:
         yield path, known

@@ -1,4 +1,4 @@
-"""The defaults that the API server sets in a pod."""
+"""Test the defaults that the API server sets in a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plugin knows of each kind of job is what the chart's files/kinds.yaml says."""
+"""Test that the plugin's facts about each kind of job are those of the chart's files/kinds.yaml."""
 
 from __future__ import annotations
 

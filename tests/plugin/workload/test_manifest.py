@@ -1,4 +1,4 @@
-"""Reading a job's pods by role from a rendered manifest."""
+"""Test how a job's pods are read by role from a rendered manifest."""
 
 from __future__ import annotations
 

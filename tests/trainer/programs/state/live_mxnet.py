@@ -46,7 +46,7 @@ def of_trainer(trainer: Any, places: dict[int, str]) -> Iterator[tuple[str, Any]
 
 
 def on_servers(config: Any, parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types and shapes of the optimizer's state of each trained weight, which is on the servers."""
+    """Yield the type and shape of each trained weight's optimizer state. The servers hold the state itself."""
     for name, parameter in parameters.items():
         if parameter.grad_req != "null":
             state = make_optimizer(config).create_state(0, parameter.list_data()[0])
