@@ -1,1 +1,1 @@
-"""A real Kubernetes on one Debian machine, for `make demo` and the cluster tests."""
+"""Run a real Kubernetes on one Debian machine, for `make demo` and the cluster tests."""

@@ -17,7 +17,7 @@ from lab.paths import CACHE_DIR, KUBECONFIG
 
 
 def up(mpijob: str | None = None) -> None:
-    """Start the cluster; one that runs gets the operators that are asked for."""
+    """Start the cluster, or install the requested operators in a running cluster."""
     started = time.monotonic()
     chosen = DEFAULT if mpijob is None else Operators("", training=False) if mpijob == "none" else Operators(mpijob)
     was_up = lifecycle.is_ready()
@@ -47,9 +47,9 @@ def build_images() -> None:
 
 
 def build() -> None:
-    """Build all that the tests need, where its progress can be seen: pytest would hide it.
+    """Build everything that the tests need. pytest would hide the progress, so this is a separate command.
 
-    The images wait for the network and the disk while Go compiles.
+    The image builds mostly wait for network and disk, so Go compiles meanwhile.
     """
     with ThreadPoolExecutor() as pool:
         parts = [pool.submit(golang.build_all), pool.submit(_build_images_and_environments)]

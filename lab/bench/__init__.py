@@ -1,1 +1,1 @@
-"""The benchmarks of `make bench`, a module each."""
+"""The benchmarks of `make bench`, one module each."""

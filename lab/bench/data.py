@@ -103,7 +103,7 @@ def _write_mnist(folder: Path) -> None:
 def _images_per_second(uri: str) -> float:
     config = Config(data=uri, batch_size=BATCH, epochs=1)
     batches = train_batches(config, load(config), rank=0, ranks=1)
-    # Do not count the prefetched batches, nor the time before them.
+    # Count neither the prefetched batches nor the time before them.
     for batch in itertools.islice(batches, 64 // BATCH):
         assert batch.samples
     started, images = time.perf_counter(), 0

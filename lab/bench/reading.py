@@ -71,7 +71,7 @@ def main() -> None:
         program = str(installed(Path(folder)) / "bin" / "distrain")
         cpu = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
         gpu = _manifest(Path(folder) / "gpu.yaml", 32, GPU_WORKER, **ON_GPU_NODES)
-        # Run both in turns, as the machine's speed changes.
+        # Alternate between the two, because the machine's speed changes.
         pairs = [(_check(program, cpu, server), _bare_reading(server)) for _ in range(RUNS)]
         _tell(f"{WORKERS} pods, all pods read", [run for run, _ in pairs])
         _tell_of_bare_reading([bare for _, bare in pairs], [run.seconds / bare for run, bare in pairs])
@@ -137,7 +137,7 @@ def _manifest(path: Path, workers: int, amounts: dict[str, str], **spec: Any) ->
 
 @contextmanager
 def _server(folder: Path) -> Iterator[Server]:
-    """Start the server with its own certificate. It writes the objects first if the cache has none."""
+    """Start the server with its own certificate. If the cache has no objects, the server writes them first."""
     authority = Authority(folder / "pki")
     pair = authority.server("server", ["localhost"], ["127.0.0.1"])
     (folder / "server.pem").write_bytes(pair.key.read_bytes() + pair.certificate.read_bytes())

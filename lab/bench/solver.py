@@ -1,4 +1,4 @@
-"""Measure how long the solver takes once nodes and pods are read: `PYTHONPATH=plugin python -m lab.bench.solver`.
+"""Measure how long the solver takes after nodes and pods are read: `PYTHONPATH=plugin python -m lab.bench.solver`.
 
 5,000 nodes in three zones and 100 racks hold other pods of many sizes. The job is a gang of 1,024 workers and a
 launcher, with the scheduling rules that users set.

@@ -29,6 +29,6 @@ def main() -> None:
 
 
 def _run(module: str, *arguments: str, **environment: str) -> None:
-    """Run a module in a Python of its own: the environment decides which packages it finds, and how much it does."""
+    """Run a module in a new Python process; the environment selects the packages and the size of the workload."""
     command = [sys.executable, "-m", module, *arguments]
     subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **environment}, check=True)

@@ -36,7 +36,7 @@ class Program:
     stamps: tuple[str, ...] = ()
 
 
-# Without these variables a program reports a development version, which kubelet, Helm and pyhelm3 refuse or misjudge.
+# Without these variables a program reports a development version, which kubelet, Helm and pyhelm3 refuse or misread.
 KUBERNETES_STAMPS = (
     f"k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
     "k8s.io/component-base/version.gitMajor=1",

@@ -42,7 +42,7 @@ _containers = itertools.count()
 ARCHIVES = CACHE_DIR / "images"
 STORE = CACHE_DIR / "buildah"
 LOGS = CACHE_DIR / "logs"
-# buildah's words for a layer in which a file has been changed.
+# buildah's message about a layer in which a file has been changed.
 CHANGED_LAYER = "file integrity checksum failed"
 
 DEBIAN = "bookworm"
@@ -151,7 +151,7 @@ def run_trainer(
 
 
 def _built(name: str, key: str, build: Callable[..., None]) -> Image:
-    """Return an image of buildah's; `build` builds it, given the image's reference and options of `buildah bud`."""
+    """Return an image; `build` builds it with buildah, from the image's reference and options of `buildah bud`."""
     reference = f"docker.io/distrain/{name}:{VERSION}"
     return _build_once(reference, key, lambda archive: _build_and_push(name, reference, archive, build))
 
@@ -177,7 +177,7 @@ def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Imag
 
 @contextmanager
 def _lock() -> Iterator[None]:
-    """Let one process build at a time: two would write the same archive, and remove each other's working containers."""
+    """Let one process build at a time, because two would write the same archive and remove each other's containers."""
     ARCHIVES.mkdir(parents=True, exist_ok=True)
     with (ARCHIVES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -211,8 +211,8 @@ def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive.
 
-    Some programs add a CA certificate to every certificate bundle on the machine, also to those in buildah's layers.
-    buildah builds on a changed layer, but does not push it: build all layers anew.
+    Some programs add a CA certificate to every certificate bundle on the machine, also in buildah's layers. buildah can
+    build on a changed layer but cannot push it, so all layers are built again.
     """
     build(reference)
     try:
@@ -296,7 +296,7 @@ def _tool(name: str) -> str:
 
 
 def _debian_sources() -> list[Path]:
-    """Return the host's apt source files for Debian. Those of other vendors would need their keys in the image."""
+    """Return the host's apt source files for Debian. Other vendors' sources would need their keys in the image."""
     folder = Path("/etc/apt")
     files = [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]
     files += sorted(folder.glob("sources.list.d/*.sources"))
@@ -334,7 +334,7 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Return whether only another framework's image uses a file: its name starts with that framework's name."""
+    """Return whether only another framework's image uses a file: the file's name starts with that framework's name."""
     others = tuple(name for name in FRAMEWORKS if name != framework)
     return "distrain_trainer" not in path.parts and path.name.startswith(others)
 

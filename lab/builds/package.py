@@ -38,12 +38,12 @@ def main() -> None:
 def write(folder: Path) -> Path:
     """Write the archive into a folder and return its path.
 
-    Helm 4 looks for plugin.yaml in a folder of the plugin's name when the archive is a local file, and Helm 3 at the
-    top when it comes over http. So there are two, and the one at the top names the programs in the folder.
+    For a local archive, Helm 4 looks for plugin.yaml in a folder of the plugin's name. For an archive from http, Helm 3
+    looks at the top. So the archive has two plugin.yaml; the file at the top names the programs in the folder.
     """
     folder.mkdir(exist_ok=True)
     path = folder / f"{NAME}-{_version()}.tgz"
-    # No file name and no time, which gzip would store.
+    # Pass no file name and no time, because gzip would store them.
     with (
         path.open("wb") as file,
         gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
@@ -58,7 +58,7 @@ def write(folder: Path) -> Path:
 
 
 def sign(archive: Path, key: str) -> Path:
-    """Write the provenance file that Helm 4 verifies an archive with, signed by a GnuPG key, and return its path."""
+    """Write the provenance file with which Helm 4 verifies an archive, signed with a GnuPG key. Return its path."""
     provenance = archive.with_name(f"{archive.name}.prov")
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     description = (PLUGIN / "plugin.yaml").read_text(encoding="utf-8")

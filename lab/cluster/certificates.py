@@ -1,4 +1,4 @@
-"""The cluster's certificate authority, and the certificates that it signs.
+"""Create the cluster's certificate authority, and the certificates that it signs.
 
 All keys are ECDSA P-256. All certificates are valid for a year, as each start of the lab makes new ones.
 """
@@ -74,7 +74,7 @@ class Authority:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey | None = None) -> Path:
-    """Write a private key, a new one unless given, that only its owner can read."""
+    """Write a private key that only the owner can read; create a new key unless one is given."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     path.touch(mode=0o600)
     path.write_bytes(

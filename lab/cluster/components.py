@@ -1,4 +1,4 @@
-"""The cluster's components: each one's configuration and command line.
+"""Define the configuration and command line of each component of the cluster.
 
 Only necessary flags are set. All others, for example kubelet's syncFrequency, have the components' defaults, so that
 the lab behaves like a user's cluster.
@@ -44,7 +44,7 @@ class Credentials:
 
 
 def credentials() -> Credentials:
-    """Make the authority and all that it signs, and the administrator's kubeconfig at KUBECONFIG."""
+    """Make the authority, all certificates that it signs, and the administrator's kubeconfig at KUBECONFIG."""
     authority = Authority(STATE_DIR / "pki")
     names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
     users = {
@@ -174,7 +174,7 @@ state = "{STATE_DIR}/containerd"
 
 def kubelet(keys: Credentials) -> Command:
     resolv_conf = STATE_DIR / "resolv.conf"
-    resolv_conf.write_text("")  # no name outside the cluster resolves
+    resolv_conf.write_text("")  # names outside the cluster do not resolve
     config = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -196,7 +196,8 @@ def kubelet(keys: Credentials) -> Command:
         "clusterDomain": "cluster.local",
         "resolvConf": str(resolv_conf),
         "podLogsDir": str(STATE_DIR / "pod-logs"),
-        # The disk is the host's. If it fills up, kubelet must not delete images, as no registry holds them.
+        # The disk belongs to the host. If the disk fills up, kubelet must not delete images, because no registry has
+        # them.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi", "imagefs.available": "500Mi"},
     }
@@ -229,7 +230,7 @@ def coredns(keys: Credentials) -> Command:
 
 
 def gpus(_: Credentials) -> Command:
-    """Return the command of the fake GPUs' device plugin. It waits for kubelet, and registers again if it restarts."""
+    """Return the command of the fake GPUs' device plugin, which registers again whenever kubelet restarts."""
     return [binary("gpus"), str(GPUS)]
 
 

@@ -1,4 +1,4 @@
-"""Inject the faults of real clusters from outside: kill or halt processes, cut networks."""
+"""Inject faults that real clusters have, from outside the pods: kill or halt processes, cut networks."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _ruled(pod_uid: str, rules: list[list[str]]) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(LabError):  # a pod that is gone has taken its rules along
+        with suppress(LabError):  # the rules disappear together with the pod
             for rule in rules:
                 _iptables(pid, "--delete", *rule)
 
@@ -142,5 +142,5 @@ def _has(pid: int, words: tuple[str, ...]) -> bool:
 def _text(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return ""

@@ -35,15 +35,15 @@ _READY = STATE_DIR / "ready"
 
 
 def up(chosen: Operators = operators.DEFAULT) -> None:
-    """Start the cluster with these operators, unless one runs.
+    """Start the cluster with these operators, unless a cluster runs already.
 
-    Raises LabError; whatever stops the start, nothing of it is left.
+    Raises LabError. If the start fails or is interrupted, everything is removed again.
     """
     if is_ready():
         return
     host.check_root()
     with _lock():
-        namespaces.destroy()  # remains of a start that was killed
+        namespaces.destroy()  # remove the remains of a start that was killed
         host.check()
         with _step("programs"):
             golang.build_cluster()
@@ -97,7 +97,7 @@ def prepare_namespace(name: str, s3_secret: str, pod_security: str = "restricted
 
 
 def put_s3_secret(namespace: str, name: str, access_key: str, secret_key: str) -> None:
-    """Make a Secret of S3 keys, in the form that the value s3.secretName asks for."""
+    """Make a Secret with S3 keys, in the form that the value s3.secretName requires."""
     keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
     metadata = {"name": name, "namespace": namespace}
     apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys})

@@ -57,7 +57,7 @@ def destroy() -> None:
         # The kernel removes a namespace's links some time after its last process has ended.
         _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
     _remove_cgroup()
-    with contextlib.suppress(OSError):  # If it is not empty, it belongs to the host.
+    with contextlib.suppress(OSError):  # A folder that is not empty belongs to the host.
         KUBELET_DIR.rmdir()
     shutil.rmtree(STATE_DIR, ignore_errors=True)
 
@@ -121,7 +121,7 @@ def _start_holder() -> None:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C: a holder whose pid has not been recorded could never be ended."""
+    """Delay Ctrl-C: a holder process without a recorded pid could never be stopped."""
     held: list[int] = []
     previous = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
     try:

@@ -26,7 +26,7 @@ Manifest = dict[str, Any]
 MPIJOB_VERSIONS = ("v2beta1", "v1", "v1alpha2")
 GANG_SCHEDULER = "scheduler-plugins-scheduler"
 BUSYBOX = Path("/bin/busybox")
-# busybox's shell would run its built-in nslookup instead of the one in the image.
+# busybox's shell would run its built-in nslookup instead of the image's program.
 SHELL = Path("/bin/bash-static")
 BUSYBOX_IMAGE = "docker.io/distrain/busybox:lab"
 KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery:lab"
@@ -49,7 +49,7 @@ DEFAULT = Operators()
 
 @dataclass(frozen=True)
 class _Operator:
-    """An operator: its Deployment's name, image and program, its manifests, and its arguments for a choice."""
+    """An operator: its Deployment's name, image and program, its manifests, and its arguments by choice."""
 
     name: str
     namespace: str
@@ -205,7 +205,7 @@ _TRAINING_OPERATOR = _Operator(
 
 
 def _load_helper_images(chosen: Operators) -> None:
-    """Load the images of the init containers that operators add to jobs, and that would be pulled from a registry."""
+    """Load the images of the init containers that operators add to jobs; kubelet would pull them from a registry."""
     applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
     with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}
     copy = "cp /bin/kubectl /opt/kube/kubectl"

@@ -1,1 +1,1 @@
-"""Training data for the tests, the demo and the benchmarks. None of it is downloaded."""
+"""Create training data for the tests, the demo and the benchmarks, without downloads."""

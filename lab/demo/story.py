@@ -1,4 +1,4 @@
-"""`make demo`: run a distributed training on the lab's cluster or on that of $KUBECONFIG, and explain each step.
+"""`make demo`: run a distributed training on the lab's cluster or on $KUBECONFIG's cluster, and explain each step.
 
 main() lists the steps. It succeeds only if the run was resumed with another number of workers and finished, the
 accuracy is high enough, and the model and the log are in S3.
@@ -27,10 +27,10 @@ from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 
 RELEASE = "demo"
 WANTED_ACCURACY = 0.95
-# One more than values/mnist.yaml has.
+# One worker more than in values/mnist.yaml.
 MORE_WORKERS = 3
-# Enough epochs for the third worker to join. Other machines may be many times faster than two cores, and if pods may
-# not be patched, kubelet takes a minute and a half to pass a change on.
+# Enough epochs for the third worker to join. Other machines may be many times faster than two cores. If the user may
+# not patch pods, kubelet needs a minute and a half to update the hostfile.
 EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
 STEP = re.compile(r"\d+\timages/sec: ")
 RESUMED = re.compile(r"resumed from .*")
@@ -186,12 +186,12 @@ def _install_plugin(site: Site) -> None:
     if (HELM_DATA / "plugins" / plugin.name).resolve() == plugin:
         _run(site, [str(plugin / "bin" / "setup")])
     else:
-        shutil.rmtree(HELM_DATA, ignore_errors=True)  # another checkout's
+        shutil.rmtree(HELM_DATA, ignore_errors=True)  # remove the plugin of another checkout
         _helm(site, "plugin", "install", str(plugin))
 
 
 def _remove_last_run(site: Site) -> None:
-    """Remove the release and the files of an earlier demo, so that they cannot be mistaken for this one's."""
+    """Remove the release and the files of an earlier demo, so that nobody takes them for files of this demo."""
     _helm(site, "uninstall", RELEASE, "--ignore-not-found", "--wait")
     for folder in ("models", "checkpoints"):
         for key in _stored(site, folder):
@@ -278,7 +278,7 @@ Clean up:
 
 
 def _tool(site: Site, name: str, build: str) -> str:
-    """Return the lab's program in the lab. Elsewhere return the user's program if there is one, else the lab's."""
+    """Return the lab's program in the lab. Elsewhere return the user's program if it exists, otherwise the lab's."""
     users = None if site.is_lab else shutil.which(name)
     return users or str(golang.binary(build))
 
@@ -302,7 +302,7 @@ def _run(site: Site, command: Sequence[str]) -> None:
 
 
 def _environment(site: Site) -> dict[str, str]:
-    """Return Helm's environment: the site's cluster, and a separate plugin folder, so the user's plugins stay as is."""
+    """Return Helm's environment: the site's cluster, and a separate plugin folder, so that no user's plugin changes."""
     return {**os.environ, "KUBECONFIG": site.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
 
 

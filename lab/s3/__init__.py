@@ -1,1 +1,1 @@
-"""An S3 server, and a proxy in front of it that injects faults."""
+"""Run an S3 server, and a proxy in front of it that injects faults."""

@@ -45,7 +45,7 @@ class Server:
         return [golang.binary("versitygw"), "--quiet", "--port", listen, "posix", "--sidecar", metadata, data]
 
     def environment(self) -> dict[str, str]:
-        """Return the server's keys as environment variables: every user can read a command line."""
+        """Return the server's keys as environment variables, because every user can read a command line."""
         return {"ROOT_ACCESS_KEY_ID": self.access_key, "ROOT_SECRET_ACCESS_KEY": self.secret_key}
 
     def boto3_client(self) -> Any:

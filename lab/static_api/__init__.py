@@ -1,1 +1,1 @@
-"""An API server that serves a large, static cluster, for benchmarks and tests of reading one."""
+"""Serve the API of a large, static cluster, for benchmarks and tests that read it."""

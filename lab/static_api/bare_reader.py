@@ -1,4 +1,4 @@
-"""Read all pods with the least work, as a lower limit: two processes fetch every other page of protobuf undecoded.
+"""Read all pods with the least possible work: two processes fetch every other page of protobuf without decoding.
 
 `python -m lab.static_api.bare_reader URL AUTHORITY` reads from `lab.static_api.server`, where a page does not need the
 continue token of the previous page.

@@ -1,7 +1,7 @@
 """Generate the objects of a large cluster as its API server sends them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
 
-They are written once into the cache as chunks of an HTTP/1.1 body, one chunk per item as in Kubernetes 1.33 and later.
-So the server that sends them has almost no work. Pods are written as protobuf too.
+The objects are written once into the cache as chunks of an HTTP/1.1 body: one chunk per item, as in Kubernetes 1.33 and
+later. So the server has almost no work to send them. Pods are also written as protobuf.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _stored(name: str, objects: Iterator[bytes]) -> Items:
 
 
 def _key() -> str:
-    """Hash what determines the files: the counts, a node with and one without GPUs, and the pods' templates."""
+    """Hash all inputs of the files: the counts, a node with GPUs, a node without GPUs, and the pods' templates."""
     parts = [repr((NODES, GPU_NODES, PODS_PER_NODE)).encode(), _node(0), _node(GPU_NODES), *map(_json, _templates())]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 

@@ -27,7 +27,7 @@ DISCOVERY = {
     f"/apis/{GROUP}": {"versions": [{"groupVersion": f"{GROUP}/{VERSION}"}]},
     f"/apis/{GROUP}/{VERSION}": {"resources": [{"name": "pytorchjobs", "kind": "PyTorchJob"}]},
 }
-# Returns the monotonic time of the first other request since the last call of this path.
+# This path returns the monotonic time of the first other request since the path was last called.
 FIRST = "/first-request"
 
 
@@ -83,12 +83,13 @@ class Server(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # As in kube-apiserver. Otherwise the end of a response waits until the client has acknowledged its beginning.
+    # kube-apiserver also sets this. Otherwise the end of a response waits until the client has acknowledged its
+    # beginning.
     disable_nagle_algorithm = True
     server: Server
 
     def setup(self) -> None:
-        # Do the TLS handshake in this thread: in the accept loop a slow one would delay all other connections.
+        # Do the TLS handshake in this thread: in the accept loop, a slow handshake would delay all other connections.
         self.request = self.server.tls.wrap_socket(self.request, server_side=True)
         super().setup()
 

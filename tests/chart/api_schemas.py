@@ -29,7 +29,7 @@ CRDS = {
     "TFJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_tfjobs.yaml"),
 }
 
-# The two CRDs do not describe the pod templates, and mxnet-operator's limits only the numbers of schedulers and
+# These two CRDs do not describe the pod templates, and mxnet-operator's CRD limits only the numbers of schedulers and
 # servers. The fields below spec are from the operators' Go types (v0.3.0 and v1.1.0).
 FIELDS_OF_GO_TYPES = {
     "MPIJob v1alpha2": {
@@ -58,7 +58,7 @@ def native_schema() -> Schema:
     text = (source / "api/openapi-spec/swagger.json").read_text(encoding="utf-8")
     definitions = json.loads(text)["definitions"]
     for name in ("api.resource.Quantity", "util.intstr.IntOrString"):
-        # The API accepts numbers too, although its schema says string.
+        # The API also accepts numbers, although the schema says string.
         definitions[f"io.k8s.apimachinery.pkg.{name}"] = {}
     return {"definitions": closed(definitions)}
 
@@ -87,7 +87,7 @@ def version_of(document: Yaml) -> str:
 
 
 def native_complaints(document: Yaml) -> list[str]:
-    """Check one of Kubernetes' own kinds."""
+    """Check a resource of a kind that Kubernetes itself defines."""
     group, _, version = document["apiVersion"].rpartition("/")
     package = {"": "core", "rbac.authorization.k8s.io": "rbac"}.get(group, group)
     name = f"io.k8s.api.{package}.{version}.{document['kind']}"

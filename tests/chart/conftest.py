@@ -1,4 +1,4 @@
-"""Fixtures of the chart's tests."""
+"""Define the fixtures of the chart's tests."""
 
 from __future__ import annotations
 

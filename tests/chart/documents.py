@@ -23,7 +23,7 @@ REAL_CLUSTER = tuple(word for version in SERVED for word in ("--api-versions", v
 
 
 def documents(helm: Path, *assignments: str, release: str = "run1", namespace: str = "team") -> list[Yaml]:
-    """Render the chart for a real cluster with these values (as for --set), and fail with Helm's message if it refuses.
+    """Render the chart for a real cluster with these --set values; fail with Helm's message if Helm refuses them.
 
     The chart renders hooks only for a real cluster.
     """

@@ -33,7 +33,7 @@ FORMS = (
     Form("mxnet", "parameter-server", "MXJob", "v1beta1"),
     Form("tensorflow", "parameter-server", "TFJob", "v1"),
 )
-# If the job is not elastic, its pods get their number at start.
+# The pods of a job that is not elastic learn the number of pods only at their start.
 FIXED = ("MXJob", "TFJob", "PyTorchJob")
 MPI_KINDS = ("MPIJob", "Plain")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}

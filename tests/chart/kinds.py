@@ -1,4 +1,4 @@
-"""Every form of a job that the chart can write, with the values that select it."""
+"""List every form of a job that the chart can write, with the values that select the form."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod template, and the Pod Security Standard that it must keep to, as a namespace's labels name it."""
+    """A pod template, and the Pod Security Standard that the pod must meet, by its name in a namespace's labels."""
 
     level: str
     spec: dict[str, Any] = field(repr=False)
@@ -59,7 +59,7 @@ def render_many(requests: Iterable[Request]) -> Iterator[dict[str, Rendering]]:
 
 
 def violations(pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield for each pod, in order, the words with which Pod Security admission refuses it, empty if it does not."""
+    """Yield for each pod, in order, Pod Security admission's message, or an empty string if the pod is admitted."""
     for answer in _ask(json.dumps({"pods": [vars(pod)]}) for pod in pods):
         yield answer["pods"][0]
 

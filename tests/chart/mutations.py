@@ -1,4 +1,4 @@
-"""Change values in one place so that they are invalid, and say which place Helm must name.
+"""Make values invalid at one place, and say which place Helm must name.
 
 A mutation sets a wrong type, a value out of range, an unknown choice, a misspelt, unknown or misplaced key, or null.
 The schema determines what is wrong at each place. The same document always gives the same mutations.

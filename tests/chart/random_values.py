@@ -1,4 +1,4 @@
-"""Create random valid values: any key of the schema, any form of a job, within the rules across values.
+"""Create random valid values: any key of the schema and any form of a job that the rules across values allow.
 
 The same seed gives the same values. Most keys are chosen by their schema alone. POOLS holds values that the schema
 cannot describe, and fitting.py repairs values that rules across values would refuse. `careless_values` skips that
@@ -20,7 +20,7 @@ from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# The share of keys that get a value. The others keep their defaults.
+# The share of keys that get a value. All other keys keep their defaults.
 SHARE = 0.25
 
 
@@ -139,7 +139,7 @@ def pool_of(path: str, entry: Schema) -> Pool:
     if "boolean" in known["type"]:
         return one(True, False)
     if "minimum" in known:
-        # The end of the range shows a Go template that uses int32 instead of int64, or prints 1e+09.
+        # The end of the range reveals a Go template that uses int32 instead of int64, or prints 1e+09.
         return one(*examples, known["minimum"], known["maximum"])
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
@@ -163,7 +163,7 @@ def careless_values(seed: int) -> Values:
 
 
 def random_request(seed: int) -> Request:
-    """Return valid values, with the cluster and the names to render them for."""
+    """Return valid values, and the cluster and names for which the chart is rendered."""
     chance = random.Random(seed)
     form = chance.choice(FORMS)
     values = random_keys(chance)

@@ -41,7 +41,7 @@ ENV_OF_RANKS = ("DISTRAIN_JOB", "DISTRAIN_POD_UID", "DISTRAIN_GPUS")
 class Rendered:
     """The output of `helm template`, as text and parsed.
 
-    Hooks are separate, as Helm does not count them to the release.
+    Hooks are separate, because Helm does not count them as part of the release.
     """
 
     text: str
@@ -59,7 +59,7 @@ class Rendered:
 
     @property
     def job(self) -> Yaml:
-        """The Kubeflow resource, or the workers' Job of a Plain job."""
+        """Return the Kubeflow resource, or the workers' Job of a Plain job."""
         for document in self.documents:
             if document["kind"] in ROLES:
                 return document
@@ -79,12 +79,12 @@ class Rendered:
 
     @property
     def content(self) -> str:
-        """The content hash."""
+        """Return the content hash."""
         return str(self.job["metadata"]["annotations"]["distrain/content"])
 
     @property
     def replicas(self) -> dict[str, Yaml]:
-        """The roles of a Kubeflow resource, or the specs of a Plain job's Jobs under the operators' names for roles."""
+        """Return a Kubeflow resource's roles, or the specs of a Plain job's Jobs under the operators' role names."""
         if not self.is_plain:
             return dict(self.job["spec"][ROLES[self.job["kind"]]])
         jobs = {one["metadata"]["name"].rsplit("-", 1)[1]: one for one in self.documents if one["kind"] == "Job"}
@@ -105,19 +105,19 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        """Return a role's environment variables without those that every rank gets; test_pods.py tests the latter."""
+        """Return a role's environment variables, except the variables of every rank, which test_pods.py tests."""
         variables = self.container(role).get("env", [])
         return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 
     @property
     def program(self) -> list[str]:
-        """The program of every rank."""
+        """Return the program of every rank."""
         args = self.container("Launcher")["args"]
         return list(args[args.index("--") + 1 :])
 
     @property
     def mpirun(self) -> list[str]:
-        """mpirun's arguments before the program."""
+        """Return mpirun's arguments before the program."""
         args = self.container("Launcher")["args"]
         return list(args[args.index("mpirun") + 1 : args.index("--")])
 
@@ -187,7 +187,7 @@ def _renderer() -> subprocess.Popen[str]:
 def start_renderer() -> subprocess.Popen[str]:
     """Start lab/builds/go/render on the chart. It ends when its input ends, at the latest with this process."""
     command = [golang.binary("render"), CHART]
-    # There is enough memory, and garbage collection would take a fifth of the time.
+    # Garbage collection is off: it would take a fifth of the time, and there is enough memory.
     environment = {**os.environ, "GOGC": "800"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

@@ -1,4 +1,4 @@
-"""lab/builds/go/render prints the same bytes as `helm template`. The tests with thousands of values rely on that."""
+"""Test that lab/builds/go/render prints the same bytes as `helm template`. Tests with thousands of values need this."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_renders_and_refuses_as_helm_template_does(helm: str, tmp_path: Path, re
 
 
 def by_helm(helm: Path, values: dict[str, Any], file: Path) -> Rendering:
-    """Return the output of the real Helm."""
+    """Return the output of the real `helm template`."""
     file.write_text(json.dumps(values), encoding="utf-8")
     done = run(helm, "template", "run1", str(CHART), "--namespace", "default", "--values", str(file))
     return Rendering(manifest=done.stdout, error=done.stderr.removeprefix("Error: ").removesuffix("\n"))

@@ -42,7 +42,7 @@ GoesOn = Callable[..., None]
 
 @pytest.fixture
 def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
-    """Assert that the run saves more than at the test's start, and that it has restarted if `restarts` says so."""
+    """Assert that the run saves more than at the test's start, and that it has restarted if `starts_again` is set."""
     before, since = head(run), datetime.now(timezone.utc)
     assert before
 

@@ -1,6 +1,6 @@
-"""How Argo CD and Flux judge a job from the status that the operators write, with Argo CD's and Flux's interpreters.
+"""Test how Argo CD and Flux, with their own interpreters, judge a job from the status that the operators write.
 
-statuses/<kind>-<state>.yaml holds a job in that state; statuses/<kind>-<state>-<words>.yaml holds another one.
+statuses/<kind>-<state>.yaml and statuses/<kind>-<state>-<words>.yaml hold jobs in that state.
 """
 
 from __future__ import annotations

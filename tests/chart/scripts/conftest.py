@@ -1,4 +1,4 @@
-"""Fixtures of the scripts' tests."""
+"""Define the fixtures of the scripts' tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Kubernetes API on loopback over HTTPS, as a pod finds it: address in the environment, mounted ServiceAccount."""
+"""Serve a Kubernetes API over HTTPS on loopback, with the address and the ServiceAccount that a pod finds."""
 
 from __future__ import annotations
 

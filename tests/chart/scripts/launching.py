@@ -138,7 +138,7 @@ class Bench:
 
     @property
     def told(self) -> list[str]:
-        """The commands that the workers have received, as "host: command"."""
+        """Return the commands that the workers have received, as "host: command"."""
         path = self.folder / "told"
         return path.read_text().splitlines() if path.exists() else []
 
@@ -182,7 +182,7 @@ def follow(process: subprocess.Popen[str], words: str) -> str:
 
 
 def end_with_children(process: subprocess.Popen[str]) -> None:
-    # Kill the parent first, as it would restart its child.
+    # Kill the parent first, because the parent would restart a killed child.
     for pid in (process.pid, *pods.children(process.pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A network of pods on this machine: each pod has a network namespace with its own address, all on one bridge."""
+"""Create a network of pods on this machine: each pod has a network namespace and an address on one bridge."""
 
 from __future__ import annotations
 

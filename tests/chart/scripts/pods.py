@@ -1,4 +1,4 @@
-"""Run the pods' scripts as kubelet would: as an unprivileged user or root, with root's SSH key, as process 1.
+"""Run the pods' scripts like kubelet: as process 1, as root or an unprivileged user, with an SSH key owned by root.
 
 If the tests run as root, each script gets its own process namespace, and a mount namespace whose /etc/passwd contains
 the user. Nothing on the machine changes, and everything ends with the namespace's first process. Without root, the
@@ -32,7 +32,7 @@ T = TypeVar("T")
 UID = 48123
 IS_ROOT = os.getuid() == 0
 
-# The capabilities that container runtimes leave to root.
+# The capabilities that root keeps in a container.
 CAPABILITIES = (
     "audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw",
     "setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
@@ -55,7 +55,7 @@ class Pod:
         return str(self.folder / "bin" / name)
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """Return the command that runs these arguments in namespaces of their own."""
+        """Return the command that runs these arguments in new namespaces."""
         if not IS_ROOT:
             return list(arguments)
         mount = f"mount --bind {self.folder}/passwd /etc/passwd"

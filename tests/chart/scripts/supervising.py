@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.chart.scripts.pods import SCRIPTS
 
-# The program counts its starts, to do something else at each.
+# The program counts its starts, so that each start can do something else.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
 OUT_OF_MEMORY = (

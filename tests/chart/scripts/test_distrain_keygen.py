@@ -1,4 +1,4 @@
-"""distrain-keygen as a real process, with a real ssh-keygen, against an API on loopback."""
+"""Test distrain-keygen as a real process, with a real ssh-keygen and an API on loopback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 
 class Secret:
-    """A Secret that is patched as by the API server: a wrong resourceVersion is a conflict."""
+    """A Secret that handles patches like the API server: a wrong resourceVersion is a conflict."""
 
     def __init__(self, **data: str) -> None:
         self.version = 1

@@ -1,4 +1,4 @@
-"""distrain-replace as a real process, against an API on loopback."""
+"""Test distrain-replace as a real process, with an API on loopback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 @dataclass
 class Cluster:
-    """Jobs by path. A deleted job remains for some requests, as its pods must end first."""
+    """Jobs by path. A deleted job remains for some requests, because its pods must end first."""
 
     jobs: dict[str, Object]
     looks: int = 2

@@ -1,4 +1,4 @@
-"""distrain-run as a real process: it restarts a pod's program, within limits, and forwards signals."""
+"""Test distrain-run as a real process that restarts a pod's program, within limits, and forwards signals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_failed_program_is_started_again_as_often_as_allowed(bench: Bench) -> No
 def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; echo distrain: try $try; kill -9 $$", "--max-restarts=1")
 
-    # The code is below 128: the operator restarts a pod that ends with more.
+    # The exit code is below 128, because the operator restarts a pod with a higher exit code.
     assert code == 1, output
     assert bench.cause == "distrain: try 1 (the first of 2 failures within 3600 s; the last: try 2)"
 

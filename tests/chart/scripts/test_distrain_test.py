@@ -1,4 +1,4 @@
-"""distrain-test as a real process, following pods that an API on loopback reports."""
+"""Test distrain-test as a real process. An API on loopback reports the pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""distrain-torchrun as a real process, with a fake torchrun that logs like the real one."""
+"""Test distrain-torchrun as a real process, with a fake torchrun that logs like the real torchrun."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import SCRIPTS
 from tests.chart.scripts.supervising import COUNT, OUT_OF_MEMORY, Bench, put_oom_kills
 
-# The line that torchrun 2.9 prints, and how older versions begin it.
+# The line that torchrun 2.9 prints, and the beginning of this line in older versions.
 FAILED = "E1122 03:43:52.125000 8 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {}) local_rank: 0 (pid: 12) of binary: /opt/venv/bin/python3"  # noqa: E501
 OLDER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) local_rank: 0 (pid: 9) of binary: /usr/bin/python3"  # noqa: E501
 FOR_EVER = "trap 'exit 1' TERM; while :; do sleep 0.05; done"
@@ -27,7 +27,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def fails(*codes: int, line: str = FAILED) -> str:
-    """A torchrun whose ranks fail with these exit codes, one after the other."""
+    """Return a torchrun whose ranks fail with these exit codes, one after the other."""
     return "; ".join(f"echo '{line.format(code)}'" for code in codes)
 
 

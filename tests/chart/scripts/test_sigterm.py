@@ -1,4 +1,4 @@
-"""SIGTERM ends process 1 of a pod even while it is starting, instead of after the grace period."""
+"""Test that SIGTERM ends process 1 of a pod even during its start, instead of after the grace period."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.waiting import wait_until
 from tests.chart.scripts import pods
 from tests.chart.scripts.launching import SCRIPTS
 
-# Each script imports argparse first. This module takes its place, and is slow.
+# Each script imports argparse first. This slow module replaces argparse.
 SLOW_IMPORT = """
 import importlib, pathlib, sys, time
 folder = pathlib.Path(__file__).parent

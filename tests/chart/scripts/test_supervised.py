@@ -1,4 +1,4 @@
-"""The common behaviour of distrain-run and distrain-torchrun, as real processes."""
+"""Test the common behaviour of distrain-run and distrain-torchrun, as real processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.chart.scripts.pods import SCRIPTS, wait_for
 from tests.chart.scripts.supervising import COUNT, Bench
 
 TRAINING = "echo training; while ! test -e finish; do sleep 0.05; done"
-# The exit code after SIGTERM has stopped the program, by script. torchrun has an exit code of its own.
+# The exit code after SIGTERM has stopped the program, by script. torchrun uses its own exit code.
 STOPPED = {"distrain-run": 143, "distrain-torchrun": 1}
 
 

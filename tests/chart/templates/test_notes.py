@@ -1,4 +1,4 @@
-"""The notes that a user reads after `helm install`."""
+"""Test the notes that a user reads after `helm install`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PodMonitor with which the Prometheus operator finds the workers."""
+"""Test the PodMonitor with which the Prometheus operator finds the workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ClusterRole that Kubernetes aggregates into Kubeflow's kubeflow-edit."""
+"""Test the ClusterRole that Kubernetes aggregates into Kubeflow's kubeflow-edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rendered chart: one golden file for each kind, then one fact per test."""
+"""Test the rendered chart: first a golden file for each kind, then one fact per test."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_without_gpus_a_worker_has_one_slot(helm: Path) -> None:
     rendered = render(helm, *set_arguments("workers.gpus=0"))
 
     assert rendered.job["spec"]["slotsPerWorker"] == 1
-    # The launcher needs little CPU, and its limit is unknown.
+    # The launcher needs little CPU, but how much is unknown.
     assert rendered.container("Worker")["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 

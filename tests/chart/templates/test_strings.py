@@ -1,4 +1,4 @@
-"""A string of the values is a string in the rendered objects, even one that YAML without quotes reads as a number."""
+"""Test that strings in values stay strings in the rendered objects, even text like a number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
-# Maps and lists that take WORD, by what has to accept it.
+# Maps and lists that contain WORD, by the part that must accept it.
 WITH_NAMES = """
 workers:
   nodeSelector: {WORD: WORD}
@@ -61,7 +61,7 @@ workers: {topology: {policy: spread}}
 
 
 def takes(path: str, word: str) -> bool:
-    """Tell whether the schema accepts any text, and so this word, as this value."""
+    """Tell whether the schema accepts any text for this value, and therefore this word."""
     entry = resolved(LEAVES[path])
     if "string" not in entry["type"] or "enum" in entry:
         return False
@@ -76,7 +76,7 @@ def schedulers(kind: str) -> list[str]:
 
 
 def paths(kind: str, scheduler: str, word: str) -> list[str]:
-    """Return the values that this kind of job takes and whose text is free."""
+    """Return the values of this kind of job that accept any text."""
     refused = {"none": ["gang."], "volcano": [], "kueue": ["gang.schedulerName"]}[scheduler]
     without = (*refused, *([] if kind == "plain" else ["ssh."]))
     return [path for path in LEAVES if takes(path, word) and not path.startswith(without)]
@@ -100,14 +100,14 @@ def with_word(text: str, word: str) -> Yaml:
 
 
 def form(kind: str, scheduler: str) -> Yaml:
-    """Return the values that select this form of a job and all that the chart can add to it."""
+    """Return the values that select this form of a job and all optional parts."""
     chosen = (*KINDS[kind], f"gang.scheduler={scheduler}", *(("gang.queue=team",) if scheduler == "kueue" else ()))
     pairs = (assignment.split("=") for assignment in chosen)
     return merged(yaml.safe_load(FEATURES), *(nested(path, False if text == "false" else text) for path, text in pairs))
 
 
 def everywhere(kind: str, scheduler: str, odd: str, word: str) -> Yaml:
-    """Return values with this word in every value that takes the odd word."""
+    """Return values with this word in every value that accepts the odd word."""
     maps = WITH_TEXT if odd == "~" else WITH_NAMES
     more = with_word(WITH_MPI, word) if kind in MPI and odd != "~" else {}
     leaves = (nested(path, word) for path in paths(kind, scheduler, odd))
@@ -140,7 +140,7 @@ def found(rendering: Rendering, word: str) -> set[tuple[str, str]]:
 
 
 def differences(asked: list[tuple[Request, Request]]) -> list[str]:
-    """Return the paths whose type is another one with the odd word than with the ordinary one."""
+    """Return the paths whose type differs between the odd word and the ordinary word."""
     answers = list(render_many(itertools.chain.from_iterable(asked)))
     lines = []
     for (ordinary, odd), usual, answer in zip(asked, answers[::2], answers[1::2], strict=True):

@@ -1,4 +1,4 @@
-"""A named template's prefix is its file's name: `distrain.validate.job.rescale` is in _validate-job.tpl."""
+"""Test that a template's name begins with its file's name: `distrain.validate.job.rescale` is in _validate-job.tpl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entries of the values schema, by path, as schemas/ has them."""
+"""Read the entries of the values schema from schemas/, by path."""
 
 from __future__ import annotations
 

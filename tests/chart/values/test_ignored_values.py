@@ -1,4 +1,4 @@
-"""No kind of job silently ignores a value: each value changes the rendering, or is refused by name."""
+"""Test that no kind of job silently ignores a value: each value changes the rendering, or is refused by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.chart.rendering import parse
 
 Values = dict[str, Any]
 
-# Values that others depend on; for example, an S3 endpoint needs data in S3.
+# Values that other values depend on; for example, an S3 endpoint needs data in S3.
 CONTEXT = yaml.safe_load(
     """
 workers: {gpus: 1, topology: {policy: spread}}
@@ -125,7 +125,7 @@ KUBEFLOW = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
 
 
 def is_told(path: str, answer: str, unchanged: str) -> bool:
-    """Return whether the value changes the rendering, or is named, itself or its group, in the refusal."""
+    """Return whether the value changes the rendering, or the refusal names the value or its group."""
     if "distrain: " not in answer.partition("\n")[0]:
         return answer != unchanged
     return path in answer or path in ("framework", "strategy")

@@ -1,6 +1,6 @@
-"""Helm refuses values with one mistake, whatever it is, and names the place.
+"""Test that Helm refuses values with one mistake of any kind, and names the place.
 
-The values next to a limit are accepted.
+Values at a limit are accepted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.chart.many import Request, render_many
 from tests.chart.mutations import SCHEMA, Mutation, mutations, places, pointer, replaced
 from tests.chart.rendering import CHART, VALUES
 
-# Values with Kubernetes' own types, which are mutated at every depth.
+# Values of types that Kubernetes defines; these are mutated at every depth.
 KUBERNETES = """
 workers:
   nodeSelector: {a.b/c: d}

@@ -1,4 +1,4 @@
-"""A number gives the same job from a values file and from --set, which makes a text of a fraction."""
+"""Test that a number in a values file gives the same job as in --set, which turns a fraction into text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.chart.rendering import set_arguments, template
 # Numbers to try. The schema's limits allow some of them for each value.
 WHOLE = ("1", "2.0", "1e3", "1000", "1000000", "1e6")
 FRACTIONS = ("0.10", "0.1", "0.00005", "5e-5")
-# Values that rules across values require.
+# Further values that rules across values require.
 NEEDS = {
     "gpus": ("workers.replicas=1", "workers.gpus={value}"),
     "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
-# Kinds whose values an MPIJob does not have.
+# Kinds with values that an MPIJob does not have.
 FORMS = {
     "mxjob-v1": ("scheduler.", "servers."),
     "pytorchjob-elastic": ("workers.minReplicas", "workers.maxReplicas"),
@@ -49,7 +49,7 @@ def file_of(folder: Path, path: str, spelling: str) -> str:
 
 
 def ways(folder: Path, path: str, spelling: str) -> dict[str, list[str]]:
-    """Return the arguments that set the value to this number, by the way in which they do it."""
+    """Return the arguments that set the value to this number, by method."""
     return {
         "file": ["--values", file_of(folder, path, spelling)],
         "set": ["--set", f"{path}={spelling}"],

@@ -1,6 +1,6 @@
-"""The values schema: it refuses wrong values, every limit has an effect, and values.yaml agrees with it.
+"""Test the values schema: it refuses wrong values, each limit has an effect, and values.yaml agrees with it.
 
-test_mutations.py breaks every type, range, choice and key. Here are the limits that need a case written by hand.
+test_mutations.py breaks every type, range, choice and key. This module has the limits that need a hand-written case.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def test_examples_and_default_are_accepted(path: str, entry: Schema) -> None:
         assert broken_limits(path, value) == set()
 
 
-# A value that breaks one limit, and a neighbour that is accepted.
+# A value that breaks one limit, and a similar value that is accepted.
 QUANTITY = [("pattern", "16GB", "16G"), ("pattern", "0", "1"), ("pattern", "lots", "1.5Gi")]
 NAME = [
     ("pattern", "My_Secret", "my-secret"), ("pattern", "a..b", "a.b"), ("pattern", "-a", "a"),

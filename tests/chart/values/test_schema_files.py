@@ -1,4 +1,4 @@
-"""The files that belong to the schema: the JSON, docs/values.md, the comments of values.yaml, and editors' support."""
+"""Test the files that depend on the schema: the JSON, docs/values.md, values.yaml's comments, and editor support."""
 
 from __future__ import annotations
 

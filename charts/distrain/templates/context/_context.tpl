@@ -1,5 +1,5 @@
 {{- /*
-What follows from the values, computed once. Every template that renders a resource includes this one first.
+Facts derived from the values, computed once. Every template that renders a resource includes this one first.
 
   distrain.context  sets .Job, beside Helm's .Values and .Release
 
@@ -104,7 +104,7 @@ distrain.context
   "hasReplaceHook" (and .Values.job.enabled .Values.replace.enabled (or .Values.rbac.create .Values.replace.serviceAccountName) | empty | not)
   "names" (dict)
 ) -}}
-{{- /* A name may be made from the names before it. */ -}}
+{{- /* Each name may use the names above it. */ -}}
 {{- range list "short" "full" "instance" "job" "run" -}}
 {{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
 {{- end -}}

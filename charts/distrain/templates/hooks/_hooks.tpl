@@ -12,7 +12,7 @@ Objects that Helm creates as hooks: of preflight, of the replace hook and of `he
 distrain.hooks.annotations
   Takes (dict "hook" <Helm's events> "weight" <int> "delete" <Helm's delete policies>).
 
-  Only Helm's own annotations, because Argo CD and Flux read them too.
+  Renders only Helm's annotations, because Argo CD and Flux read them too.
 */}}
 {{- define "distrain.hooks.annotations" -}}
 helm.sh/hook: {{ .hook }}

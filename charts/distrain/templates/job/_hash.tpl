@@ -10,7 +10,7 @@ replace hook ends the old one. The annotation distrain/content holds the hash.
 
 {{- /*
 distrain.hash.content
-  Takes the root context. Computing it renders the whole job, so the hash is kept in .Job. The job of `helm test` has
+  Takes the root context. The hash needs a rendering of the whole job, so it is kept in .Job. The job of `helm test` has
   the hash of the release's job.
 */}}
 {{- define "distrain.hash.content" -}}

@@ -7,7 +7,7 @@ Annotations of pods.
 
 {{- /*
 distrain.annotations.ownPod
-  Takes nothing. Istio before 1.11 reads this annotation; later versions read the label in _labels.tpl.
+  Takes no argument. Istio before 1.11 reads this annotation; later versions read the label in _labels.tpl.
 */}}
 {{- define "distrain.annotations.ownPod" -}}
 sidecar.istio.io/inject: "false"

@@ -13,7 +13,7 @@ A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 {{- /*
 distrain.env.all
   Takes a role. Empty if the container has no variables. The user's variables come last, so that they can refer to the
-  others as $(NAME).
+  chart's variables as $(NAME).
 */}}
 {{- define "distrain.env.all" -}}
 {{- $env := list -}}

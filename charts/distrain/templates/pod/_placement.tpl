@@ -28,7 +28,7 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ $topology.key | quote }}
     whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" $topology.required }}
-    {{- /* Without it, a node whose taint keeps the workers away would count as a node without workers. */}}
+    {{- /* Without this field, a node whose taint keeps the workers away would count as a node without workers. */}}
     nodeTaintsPolicy: Honor
     labelSelector:
       {{- include "distrain.labels.selector" .root | nindent 6 }}

@@ -146,7 +146,7 @@ imagePullSecrets:
 
 {{- /*
 distrain.pod.ports
-  Takes a role. Empty if there are none. Under hostNetwork a declared port is a port of the node, so the scheduler
+  Takes a role. Empty if it has no ports. Under hostNetwork a declared port is a port of the node, so the scheduler
   places no two workers with the same port on one node, even of different releases.
 */}}
 {{- define "distrain.pod.ports" -}}

@@ -1,5 +1,5 @@
 {{- /*
-Fields with which the pods keep to the Pod Security Standard in podSecurity.
+Fields that make the pods meet the Pod Security Standard in podSecurity.
 
   distrain.security.user       user id of the pods
   distrain.security.pod        securityContext of a pod

@@ -1,7 +1,7 @@
 {{- /*
 Rules on volumes, and on folders in data.uri, output.uri and checkpoint.uri.
 
-  distrain.validate.volumes.folders  the folders are on fitting volumes
+  distrain.validate.volumes.folders  the folders are on suitable volumes
   distrain.validate.volumes.mountOf  the volume that holds a folder
   distrain.validate.volumes.list     names and kinds of volumes
   distrain.validate.volumes.mounts   names and paths of mounts

@@ -11,7 +11,7 @@ next step.
 
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.context" . -}}
-{{- /* A user's null removes a map that templates read. */ -}}
+{{- /* A null in the user's values removes a map that templates read. */ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
 {{- if not (get $group (last .)) -}}
@@ -78,7 +78,7 @@ distrain.validate.enabled
 
 {{- /*
 distrain.validate.length
-  The default, if both are null, is in distrain.trainer.length.
+  If both values are null, distrain.trainer.length sets the default.
 */}}
 {{- define "distrain.validate.length" -}}
 {{- $trainer := .Values.trainer -}}

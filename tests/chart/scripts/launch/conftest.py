@@ -1,4 +1,4 @@
-"""Fixtures of the launcher's tests."""
+"""Define the fixtures of the launcher's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""distrain-launch as a real process, with real workers and mpirun, or with a fake mpirun."""
+"""Test distrain-launch as a real process, with real workers and mpirun, or with a fake mpirun."""
 
 from __future__ import annotations
 

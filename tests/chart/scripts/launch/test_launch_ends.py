@@ -1,4 +1,4 @@
-"""How distrain-launch ends the workers of a job that has no operator."""
+"""Test how distrain-launch ends the workers of a job that has no operator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_workers_that_answered_end_when_others_never_come(ending_worker: tuple[P
     pod, worker = ending_worker
     shorten(pod, "SECONDS_TO_END_WORKERS = 30", "SECONDS_TO_END_WORKERS = 3")
     options = ["--end-workers", "--workers-timeout=0.5"]
-    # The worker listens on this machine alone.
+    # The worker listens only on this machine.
     hosts = "127.0.0.2 slots=1\nrun1-worker-9.invalid slots=1\n"
 
     code, output = launch(pod, "--", "true", hostfile=hosts, options=options).end()

@@ -1,4 +1,4 @@
-"""distrain-launch waits for a lost worker, and goes on without a worker that does not come back."""
+"""Test that distrain-launch waits for a lost worker, and goes on without a worker that does not come back."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers:
     assert REFUSED in said
     workers.list(0, 1, 2, 3)
     workers.answer(3)
-    # A new worker that can read joins. The one that cannot stays out.
+    # A new worker that can read the store joins. The worker that cannot read stays out.
     said = follow(launcher, f"2 -> 3 workers {BOUNDARY}")
     assert "starting again" not in said
     (workers.bench.folder / "finish").touch()
@@ -119,7 +119,7 @@ def test_worker_whose_sshd_has_ended_is_given_the_time_for_its_last_step(workers
 
     workers.fall_silent(1)
 
-    # By now a worker that does not answer would count as lost.
+    # At this time a worker that does not answer would already count as lost.
     said = "".join(follow(launcher, "tick") for _ in range(150))
     workers.answer(1)
     assert "no sign of" not in said + workers.finish(launcher)
@@ -129,7 +129,7 @@ def test_worker_whose_sshd_is_slow_is_not_lost(workers: Workers) -> None:
     launcher = workers.start(0, options=(LIVE, "--max-restarts=0", "--lost-worker-timeout=0.3"))
     workers.fall_silent(0)
 
-    # It accepts connections but sends no greeting, for longer than a worker may be silent.
+    # The worker accepts connections but sends no greeting, for longer than a worker may be silent.
     with socket.create_server((address(0), workers.bench.port)), contextlib.suppress(subprocess.TimeoutExpired):
         launcher.wait(3)
     workers.answer(0)

@@ -1,4 +1,4 @@
-"""distrain-launch starts a run again at another size when the list of workers changes."""
+"""Test that distrain-launch restarts a run at another size when the list of workers changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def test_run_shrinks_when_workers_leave_the_list(workers: Workers) -> None:
 def test_run_goes_on_without_workers_that_left_before_the_list_says_so(workers: Workers) -> None:
     launcher = workers.start(0, 1, 2)
 
-    # As in Kubernetes: SIGTERM to the leaving worker stops the ranks, and the hostfile changes within a minute.
+    # This simulates Kubernetes: SIGTERM to the leaving worker stops the ranks, and the hostfile changes within a
+    # minute.
     workers.fall_silent(2)
     (workers.bench.folder / "stop").touch()
 
@@ -116,7 +117,7 @@ def test_run_of_fixed_size_looks_at_no_list(workers: Workers) -> None:
 
     workers.list(0)
 
-    # By now a live run would have been asked to stop.
+    # At this time the launcher would already have asked a live run to stop.
     said = "".join(follow(launcher, "tick") for _ in range(50))
     assert ASKED not in said + workers.finish(launcher)
 

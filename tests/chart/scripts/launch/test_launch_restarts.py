@@ -1,4 +1,4 @@
-"""distrain-launch restarts a failed run, within limits, and reports the first cause at the end."""
+"""Test that distrain-launch restarts a failed run, within limits, and reports the first cause at the end."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_killed_mpirun_is_started_again(bench: Bench) -> None:
 
 
 def child(process: subprocess.Popen[str]) -> int:
-    """Return the launcher's child process, which does the work."""
+    """Return the launcher's child process, which does all the work."""
     return wait_for(lambda: next(iter(pods.children(process.pid)), 0))
 
 

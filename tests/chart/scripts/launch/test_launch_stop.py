@@ -1,4 +1,4 @@
-"""distrain-launch stops the ranks at a step boundary on SIGTERM, and says where they stopped."""
+"""Test that distrain-launch stops the ranks at a step boundary on SIGTERM, and logs the step."""
 
 from __future__ import annotations
 

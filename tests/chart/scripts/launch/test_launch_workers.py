@@ -1,4 +1,4 @@
-"""How distrain-launch finds the workers, through sshd and through kubectl."""
+"""Test how distrain-launch finds the workers, through sshd and through kubectl."""
 
 from __future__ import annotations
 

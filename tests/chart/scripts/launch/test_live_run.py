@@ -1,4 +1,4 @@
-"""A user's own program under distrain-launch, with real workers and mpirun: it grows, shrinks, and survives kills."""
+"""Test that a user's own program under distrain-launch grows, shrinks and survives kills, with real mpirun."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_run_grows_and_shrinks_without_losing_a_step(network: Network) -> None:
     network.start_worker(1)
     network.start_worker(2)
     said = follow(launcher.process, "on 3")
-    # As when Kubernetes shrinks a job: the workers receive SIGTERM, and the hostfile changes later.
+    # This simulates how Kubernetes shrinks a job: the workers receive SIGTERM, and the hostfile changes later.
     for number in (1, 2):
         network.workers[number].terminate()
     said += follow(launcher.process, "3 -> 1 workers after the ranks stopped at a step boundary")

@@ -1,4 +1,4 @@
-"""Fake workers: addresses on loopback that are in the hostfile, answer like sshd, or both."""
+"""Run fake workers: addresses on loopback that are in the hostfile, answer like sshd, or both."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ LIVE = "--rescale=live"
 ASKED = "asking the ranks to stop at a step boundary: "
 BOUNDARY = "after the ranks stopped at a step boundary"
 
-# Its mpirun prints a line every 20 ms.
+# The mpirun of this bench prints a line every 20 ms.
 TICKING = TRAINING.replace("    sleep", "    echo tick\n    sleep")
-# Its mpirun fails when a worker is lost.
+# The mpirun of this bench fails when a worker is lost.
 LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n    sleep")
 
 
 @dataclass
 class Workers:
-    """The fake workers of a bench. Each has an address of its own."""
+    """The fake workers of a bench. Each worker has its own address."""
 
     bench: Bench
     answering: dict[int, contextlib.ExitStack] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""distrain-worker as a real process with a real sshd, reached with a real ssh."""
+"""Test distrain-worker as a real process with a real sshd and a real ssh."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_session_ends_with_the_commands_exit_code(pod: Pod) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_session_does_not_ignore_a_closed_pipe(pod: Pod) -> None:
-    # `yes` would write for ever if SIGPIPE were ignored, and Python's child processes inherit that.
+    # If SIGPIPE were ignored, `yes` would write forever. Python's child processes inherit ignored signals.
     done = ssh(pod, "grep SigIgn /proc/self/status")
 
     ignored = int(done.stdout.split()[1], 16)
@@ -170,8 +170,8 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
         worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
         wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
         script = "trap 'sleep 1; echo saved; exit' TERM; echo started; while :; do sleep 0.1; done"
-        # As `kubectl exec` does: inside the namespaces, but not as a child of process 1. Fork, as the caller stays
-        # outside.
+        # Like `kubectl exec`, run inside the namespaces, but not as a child of process 1. Fork, because the caller
+        # stays outside.
         enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
         rank = subprocess.Popen(
             [*enter, "setpriv", "--reuid", str(pods.UID), "--clear-groups", "sh", "-c", script],

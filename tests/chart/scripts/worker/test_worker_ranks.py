@@ -1,4 +1,4 @@
-"""How distrain-worker asks the ranks of its pod to stop, and waits for them."""
+"""Test how distrain-worker asks the ranks of its pod to stop, and waits for them."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_killed_sshd_is_started_again_and_the_ranks_go_on(own_pod: Pod) -> None:
 
 
 def has_ended_or_loses_sshd(worker: Running, pid: int) -> bool:
-    """Return whether the worker has ended. Kill what else process 1 has started, and what a killed sshd has left."""
+    """Return whether the worker has ended. Kill the other processes of process 1 and those of a killed sshd."""
     for child in pods.children(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)

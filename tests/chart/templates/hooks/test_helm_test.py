@@ -1,4 +1,4 @@
-"""`helm test`: an all-reduce in a second job of the run's shape, and the Pod that judges it."""
+"""Test `helm test`: an all-reduce in a second job of the run's shape, and the Pod that judges this job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether Helm prints the log of the Pods that it runs as hooks."""
+"""Test whether Helm prints the logs of the Pods that it runs as hooks."""
 
 from __future__ import annotations
 

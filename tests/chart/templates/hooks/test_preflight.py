@@ -1,4 +1,4 @@
-"""The check that Helm, Argo CD and Flux run in the cluster before they create or change anything."""
+"""Test the check that Helm, Argo CD and Flux run in the cluster before they create or change any object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hook that ends the running job before an upgrade or rollback to another content hash."""
+"""Test the hook that ends the running job before an upgrade or rollback to another content hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rendered resources against the schemas that the operators' APIs and Kubernetes' own enforce."""
+"""Check the rendered resources against the schemas that Kubernetes and the operators enforce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about the kinds of job stand in files/kinds.yaml alone; templates and plugin read every one of them."""
+"""Test that facts about the kinds of job are only in files/kinds.yaml, and that templates or plugin read each fact."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANY_VERSION = "|".join(sorted(VERSIONS, key=len, reverse=True))
 GROUPS = "|".join({re.escape(kind["group"]) for kind in FACTS["kinds"] if "group" in kind})
 # "kubeflow.org/v1", "MPIJob v1", "mpi-operator 0.4.0".
 COPY = re.compile(rf"({GROUPS})/v\d|\b({KINDS}) ({ANY_VERSION})\b|\b({'|'.join(FACTS['operators'])}) v?\d")
-# Kubernetes has a version of this name, too.
+# Kubernetes also has an API version of this name.
 TELLING = VERSIONS - {"v1"} | {kind["group"] for kind in FACTS["kinds"] if "group" in kind}
 
 
@@ -39,7 +39,7 @@ def code_of(template: Path) -> str:
 
 
 def strings_of(module: Path) -> Iterator[str]:
-    """Yield the strings of a module but the docstrings."""
+    """Yield the strings of a module, without docstrings."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

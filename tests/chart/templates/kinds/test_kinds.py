@@ -1,4 +1,4 @@
-"""How values and cluster determine the job's kind and version, and the particulars of each kind."""
+"""Test how values and cluster determine the job's kind and version, and test special features of each kind."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ def test_gang_is_all_pods_of_the_job(helm: Path, kind: str) -> None:
     pods = sum(replica["replicas"] for replica in rendered.replicas.values())
     policy = rendered.job["spec"]["runPolicy"]["schedulingPolicy"]
     assert policy == {"minAvailable": pods, "queue": "team", "priorityClass": "high"}
-    # mpi-operator overwrites what the pod templates say.
+    # mpi-operator overwrites this field of the pod templates.
     expected = None if kind == "mpijob-v2beta1" else "volcano"
     assert {pod.get("schedulerName") for pod in rendered.pods().values()} == {expected}
 

@@ -1,4 +1,4 @@
-"""Chart.yaml's kubeVersion: every template works in the oldest Kubernetes that it allows."""
+"""Test that every template works in the oldest Kubernetes that kubeVersion in Chart.yaml allows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FIRST = {
     ".topologySpreadConstraints.nodeTaintsPolicy": 26,
     ".podFailurePolicy": 26,
     ".selector.batch.kubernetes.io/job-name": 27,
-    # In an Indexed Job: completions may change together with parallelism.
+    # In an Indexed Job, completions may change together with parallelism.
     ".completionMode": 27,
 }
 MORE = ("workers.topology.policy=spread", "preflight.enabled=true")
 
 
 def oldest() -> int:
-    """Return the minor version that Chart.yaml asks for."""
+    """Return the oldest minor version that Chart.yaml allows."""
     found = re.fullmatch(r">=1\.([0-9]+)-0", yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"])
     assert found
     return int(found[1])

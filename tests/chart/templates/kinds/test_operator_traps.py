@@ -1,4 +1,4 @@
-"""Known traps of the operators: the chart sets the field right, refuses the values, or prints a note.
+"""Test known traps of the operators: the chart sets the correct field, refuses the values, or prints a note.
 
 There is one test per trap, with its number and the trap in its name. The docstring links to the report, if there is
 one.

@@ -1,4 +1,4 @@
-"""Plain: the objects that an MPI operator would create, built from Kubernetes' own kinds."""
+"""Test Plain: the chart creates the objects of an MPI operator, with only kinds that Kubernetes defines."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_key_is_accepted_by_ssh(helm: Path, values: tuple[str, ...], mode: int, 
 
     (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
     assert volume["secret"]["defaultMode"] == mode
-    # Each file is named in the volume: a pod then waits until all of them exist.
+    # The volume names each file, so that a pod waits until all files exist.
     assert [item["key"] for item in volume["secret"]["items"]] == ["id_rsa", "id_rsa.pub", "authorized_keys"]
     assert {"name": "ssh-auth", "mountPath": folder, "readOnly": True} in rendered.container(role)["volumeMounts"]
     # fsGroup would make root's key readable for a group.

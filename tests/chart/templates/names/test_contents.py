@@ -1,4 +1,4 @@
-"""The content hash of every job is that of the released chart, so an upgrade of the chart replaces no job."""
+"""Test that every job has the same content hash as in the released chart, so that a chart upgrade replaces no job."""
 
 from __future__ import annotations
 

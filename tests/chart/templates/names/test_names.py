@@ -1,4 +1,4 @@
-"""Names, which do not depend on values, and the content hash, which changes if a running job must be replaced."""
+"""Test that names do not depend on values, and that the content hash changes if a running job must be replaced."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_names_stay_dns_labels_at_any_size(helm: Path, kind: str) -> None:
     assert len(large + suffix) <= 63
 
 
-# The possible names of run1's objects: those of the job, and names with a hash that no other release has.
+# The possible names of run1's objects: the job's names, and names with a hash that no other release has.
 JOBS = r"run1(-(scripts|plain(-(launcher|worker|keygen|hostfile|scripts|ssh))?))?"
 HELPERS = rf"run1-(preflight|test|replace|keygen)-{RUN1}(-\w+)?"
 

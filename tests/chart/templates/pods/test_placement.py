@@ -1,4 +1,4 @@
-"""Where the scheduler may place the workers: tolerations, topology spread and pod affinity."""
+"""Test where the scheduler may place the workers: tolerations, topology spread and pod affinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods obey their Pod Security Standard, and run as the user that the values name."""
+"""Test that pods meet their Pod Security Standard, and run as the user that the values name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods of every kind and role: environment variables, volumes, resources and containers."""
+"""Test the pods of every kind and role: environment variables, volumes, resources and containers."""
 
 from __future__ import annotations
 

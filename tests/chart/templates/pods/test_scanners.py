@@ -1,4 +1,4 @@
-"""Two scanners accept the pods of values/, except for the checks in scanner-exceptions.yaml, which says why."""
+"""Test that two scanners accept the pods of values/. scanner-exceptions.yaml lists the excepted checks with reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ServiceAccount each pod uses, and which pods get its token."""
+"""Test which ServiceAccount each pod uses, and which pods get its token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart twice below an umbrella chart: one release has two jobs that share no object."""
+"""Test an umbrella chart that contains the chart twice: one release has two jobs that share no object."""
 
 from __future__ import annotations
 

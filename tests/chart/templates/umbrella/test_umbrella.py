@@ -1,4 +1,4 @@
-"""The chart as a subchart: its condition, and the values that it shares with its siblings."""
+"""Test the chart as a subchart: its condition, and the values that it shares with its sibling charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules on the job and its kind (templates/validate): each refusal with its words, and a neighbour that is accepted."""
+"""Test rules on the job and its kind (templates/validate): the message of each refusal, and a similar accepted case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules on pods and volumes (_validate-pod.tpl): each refusal with its words, and a neighbour that is accepted."""
+"""Test rules on pods and volumes (_validate-pod.tpl): the message of each refusal, and a similar accepted case."""
 
 from __future__ import annotations
 
