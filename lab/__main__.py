@@ -1,4 +1,4 @@
-"""`python -m lab COMMAND`: what the Makefile's targets run."""
+"""`python -m lab COMMAND`: the commands that the Makefile's targets run."""
 
 from __future__ import annotations
 

@@ -2,4 +2,4 @@
 
 
 class LabError(Exception):
-    """Shown to the user as one line, without a traceback."""
+    """An error that the user sees as one line, without a traceback."""

@@ -1,7 +1,7 @@
 """Measure how long the plugin takes to start, compared with a Python that does nothing.
 
-The plugin is the packaged one in its own Python environment, run as Helm runs it. Each figure is a ratio of medians.
-The programs run in turns, so that other load on the machine slows all of them down equally.
+The packaged plugin runs in its own Python environment, as Helm runs it. Each figure is a ratio of medians. The programs
+run in turns, so that other load on the machine slows all of them down equally.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Command = Sequence[str]
 
 
 def main() -> int:
-    """Measure, print a line per figure, and return 1 if one is over its limit."""
+    """Measure, print a line per figure, and return 1 if a figure is over its limit."""
     slow = False
     for helm in ("helm3", "helm4"):
         with TemporaryDirectory(prefix="bench-") as folder:
@@ -51,7 +51,7 @@ def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> 
             started = time.perf_counter()
             subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
             seconds[name].append(time.perf_counter() - started)
-    # Drop the first round, as the page cache is empty then.
+    # Drop the first round, because the page cache is empty then.
     return {name: statistics.median(each[1:]) for name, each in seconds.items()}
 
 

@@ -1,7 +1,7 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
 `python -m lab.bench.reading` prints times, memory, the time of the first request, and the time of reading alone. The
-plugin is the packaged one, installed as Helm installs it.
+packaged plugin is installed as Helm installs it.
 """
 
 from __future__ import annotations

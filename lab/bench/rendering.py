@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def _ratio(helm: str) -> float:
-    """Return the time of `helm template` for a job, divided by that for a chart of one ConfigMap (median of pairs)."""
+    """Return the median ratio of two times of `helm template`: for a job, and for a chart of one ConfigMap."""
     with tempfile.TemporaryDirectory() as folder:
         templates = Path(folder) / "templates"
         templates.mkdir()

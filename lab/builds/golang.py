@@ -95,7 +95,7 @@ ON_DEMAND = OPERATORS | {"kube-score", "gitops", "render", "schedule", "protobuf
 
 
 def binary(name: str) -> Path:
-    """Return the path of a built program, building it when the cache has none.
+    """Return the path of a built program; build the program if it is not in the cache.
 
     Raises LabError when Go is missing or the build fails.
     """

@@ -185,7 +185,7 @@ def _lock() -> Iterator[None]:
 
 
 def _remove_old(name: str, keep: int = 2) -> None:
-    """Remove an image's old archives, as every change of the trainer's code makes a new one of over a gigabyte."""
+    """Remove an image's old archives, because every change of the trainer's code adds an archive of over a gigabyte."""
     pattern = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tar")
     archives = [path for path in ARCHIVES.iterdir() if pattern.fullmatch(path.name)]
     for path in sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
@@ -244,7 +244,7 @@ def _base_image() -> str:
 
 
 def _remove_working_containers() -> None:
-    """Remove the containers of interrupted builds and ended processes, as their layers take gigabytes."""
+    """Remove the containers of interrupted builds and ended processes, because their layers take gigabytes."""
     listing = _buildah("containers", "--noheading", "--format", "{{.ContainerName}}")
     names = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split()
     left = [name for name in names if "-working-container" in name or _is_of_the_dead(name)]

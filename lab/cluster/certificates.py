@@ -1,6 +1,6 @@
 """Create the cluster's certificate authority, and the certificates that it signs.
 
-All keys are ECDSA P-256. All certificates are valid for a year, as each start of the lab makes new ones.
+All keys are ECDSA P-256. All certificates are valid for a year; each start of the lab makes new certificates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Define the configuration and command line of each component of the cluster.
 
-Only necessary flags are set. All others, for example kubelet's syncFrequency, have the components' defaults, so that
-the lab behaves like a user's cluster.
+Only necessary flags are set. All other flags, for example kubelet's syncFrequency, have the components' defaults, so
+that the lab behaves like a user's cluster.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def processes(pod_uid: str, *words: str) -> list[int]:
 def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
     """Send a signal to the youngest of a pod's processes whose command line contains all words. Return its pid.
 
-    Raises LabError if there is none.
+    Raises LabError if no process matches.
     """
     pids = processes(pod_uid, *words)
     if not pids:
@@ -60,7 +60,7 @@ def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]:
-    """Redirect a pod's packets from one TCP port of an address to another port of it."""
+    """Redirect a pod's packets from one TCP port of an address to another port of this address."""
     chain = ["OUTPUT", "--table", "nat", "--destination", address, *_tcp("--dport", port)]
     with _ruled(pod_uid, [[*chain, "--jump", "DNAT", "--to-destination", f"{address}:{to}"]]):
         yield
@@ -129,7 +129,7 @@ def _iptables(pid: int, *rule: str) -> None:
 
 
 def _age(pid: int) -> tuple[int, int]:
-    """Return a sort key by start time, as pids wrap around."""
+    """Return a sort key by start time, because pids wrap around."""
     fields = _text(pid, "stat").rpartition(")")[2].split()
     return (int(fields[19]) if fields else 0, pid)
 

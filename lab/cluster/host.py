@@ -1,4 +1,4 @@
-"""Check what the host must have before the cluster starts. Each error is one line that says what to do."""
+"""Check the host's programs and resources before the cluster starts. Each error is one line with the next step."""
 
 from __future__ import annotations
 

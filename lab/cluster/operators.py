@@ -82,7 +82,7 @@ def installed() -> Operators | None:
 
 
 def switch(chosen: Operators) -> None:
-    """Replace a running cluster's operators by the chosen ones. All jobs end, as their CRDs are removed."""
+    """Replace a running cluster's operators by the chosen operators. All jobs end, because their CRDs are removed."""
     remove()
     install(chosen)
 

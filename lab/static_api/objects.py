@@ -21,7 +21,7 @@ from lab.static_api import protobuf
 NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
 GPUS = 8
 REQUESTS = [("500m", "1Gi"), ("1", "2Gi"), ("250m", "512Mi"), ("2", "4Gi"), ("100m", "128Mi")]
-# Placeholders in a pod's template, as long as the values that replace them: protobuf stores lengths.
+# Placeholders in a pod's template. They are as long as the real values, because protobuf stores lengths.
 INDEX, NODE_NAME, ADDRESS = "@IDX@", f"{'@NODE@':@<26}", f"{'@ADDRESS@':@<15}"
 
 Object = dict[str, Any]

@@ -49,7 +49,7 @@ def tell(text: str, otherwise: str) -> None:
 
 
 def finish() -> None:
-    """Raise the first UnwrittenError of `tell`, if there was one."""
+    """Raise the first UnwrittenError of `tell`, if any."""
     lost, _lost[:] = _lost[:], []
     if lost:
         raise lost[0]

@@ -99,7 +99,7 @@ class PipeClosedError(UnwrittenError):
 
 
 def reason(error: object) -> str:
-    """Return an error's cause in one line, in the operating system's words if it has any."""
+    """Return an error's cause in one line: the operating system's message if the error has one."""
     return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 

@@ -1,4 +1,4 @@
-"""Render the chart with thousands of values in one process (lab/builds/go/render), as both `helm template`s would."""
+"""Render the chart with thousands of values in one process (lab/builds/go/render), like Helm 3 and Helm 4."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Create random valid values: any key of the schema and any form of a job that the rules across values allow.
 
-The same seed gives the same values. Most keys are chosen by their schema alone. POOLS holds values that the schema
-cannot describe, and fitting.py repairs values that rules across values would refuse. `careless_values` skips that
-repair.
+The same seed gives the same values. Only the schema decides about most keys. POOLS holds values that the schema cannot
+describe, and fitting.py repairs values that rules across values would refuse. `careless_values` skips that repair.
 """
 
 from __future__ import annotations
@@ -181,7 +180,7 @@ def random_request(seed: int) -> Request:
 
 
 def random_requests(count: int, first: int = 0) -> Iterator[Request]:
-    """Yield `count` requests. Each one is named after its seed."""
+    """Yield `count` requests; a request's name contains its seed."""
     return (random_request(seed) for seed in range(first, first + count))
 
 

@@ -1,6 +1,6 @@
 """Render the chart with Helm and return parsed YAML.
 
-Results are cached by arguments, as many tests need the same ones.
+Results are cached by arguments, because many tests need the same results.
 """
 
 from __future__ import annotations

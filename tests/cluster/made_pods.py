@@ -38,7 +38,7 @@ NOBODY = "nobody"
 CLASS = "made-pods"
 CLASS_WITH_OVERHEAD = "made-pods-overhead"
 OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
-# Old operators do not know these fields. The amounts are above those of every container.
+# Old operators do not know these fields. The amounts are above the amounts of every container.
 MORE = {
     "schedulingGates": [{"name": "example.com/budget"}],
     "resources": {"requests": {"cpu": "500", "memory": "500Gi"}},

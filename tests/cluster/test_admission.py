@@ -30,7 +30,7 @@ def test_api_server_admits_what_random_values_render(namespace: Namespace) -> No
 
     assert len(manifests) == COUNT
     assert sum(manifest.count("\nkind: ") for manifest in manifests.values()) > COUNT
-    # Applying all objects at once takes a third of the time. One by one, a failure names its object.
+    # Applying all objects at once takes a third of the time. After a failure, apply them one by one to find the object.
     assert not refused, {seed: _refusal([manifest]) for seed, manifest in manifests.items()}
 
 
@@ -49,7 +49,7 @@ def _refusal(manifests: Iterable[str]) -> str:
 
 
 def _is_served(item: dict[str, str] | None) -> bool:
-    # The hooks' pods need an existing ServiceAccount, and a dry run creates none.
+    # The hooks' pods need an existing ServiceAccount, which a dry run does not create.
     if not item or item["kind"] == "Pod":
         return False
     # Another operator's CRD serves the other version of MPIJob.

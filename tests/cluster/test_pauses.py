@@ -29,7 +29,7 @@ pytestmark = pytest.mark.full
 RUN = {"mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
-# If a failure comes within a minute of the previous one, distrain-launch waits before it restarts the ranks.
+# If a run fails again within a minute, distrain-launch waits before it restarts the ranks.
 SECONDS_BETWEEN_FAILURES = 61
 # Check rarely, because a check takes processor time from the ranks. The log has the time of each step.
 SECONDS_BETWEEN_CHECKS = 4

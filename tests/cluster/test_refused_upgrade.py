@@ -43,7 +43,7 @@ def _objects(namespace: Namespace) -> set[str]:
 
 
 def _uids(namespace: Namespace, kind: str) -> set[str]:
-    """Return the UIDs of the job's objects and of its pods, without pods that are being deleted."""
+    """Return the UIDs of the job's objects and pods; skip pods that are being deleted."""
     return {
         item["metadata"]["uid"]
         for item in namespace.get(f"{kind},pods -l app.kubernetes.io/instance=run1")

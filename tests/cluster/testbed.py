@@ -150,7 +150,7 @@ class Namespace:
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the probe's output in each process of the job; see probe.py."""
-        # Several processes in a pod may print on one line, as their output is unbuffered.
+        # Several processes in a pod may print on one line, because their output is unbuffered.
         parts = [part for log in self.logs().values() for part in log.split("probe: ")[1:]]
         return [json.JSONDecoder().raw_decode(part)[0] for part in parts]
 

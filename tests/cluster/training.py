@@ -26,8 +26,8 @@ LONG = {
     "checkpoint.uri": CHECKPOINTS,
     "checkpoint.every": SECONDS_BETWEEN,
 }
-# Horovod polls ten times a second instead of a thousand times. Steps take tens of milliseconds longer, but a waiting
-# run uses almost no processor time.
+# Horovod's cycle runs ten times a second instead of a thousand times. Steps take tens of milliseconds longer, but a
+# waiting run uses almost no processor time.
 SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 
 MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", "workers.gpus": 0, **LONG, **SLOW}
@@ -55,7 +55,7 @@ class Head:
 
 
 def head(namespace: Namespace) -> Head | None:
-    """Return the content of the run's HEAD, None if there is none."""
+    """Return the content of the run's HEAD, None if HEAD does not exist."""
     s3 = lifecycle.s3_server().boto3_client()
     try:
         body = s3.get_object(Bucket=BUCKET, Key=f"checkpoints/{namespace.name}/run1/HEAD")["Body"].read()
@@ -163,7 +163,7 @@ def rescale(namespace: Namespace, size: int) -> None:
 def assert_no_step_was_lost(namespace: Namespace) -> None:
     """Assert that in the launcher's log each start resumed where the previous one had stopped.
 
-    The log of a launcher that replaced another one begins with a start; the stop before it is in the other launcher's
+    If a launcher replaced another launcher, its log begins with a start. The previous stop is in the other launcher's
     log.
     """
     _, words, rest = namespace.launcher_log().partition("stopped at step ")

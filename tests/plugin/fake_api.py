@@ -62,7 +62,7 @@ class FakeApi:
         self.serve("v2beta1", "MPIJob")
 
     def serve(self, version: str, *kinds: str) -> None:
-        """Serve the kinds of an operator in one version."""
+        """Serve one version of an operator's kinds."""
         self.serve_group("kubeflow.org", {version: kinds})
 
     def serve_group(self, group: str, versions: Mapping[str, Sequence[str]]) -> None:

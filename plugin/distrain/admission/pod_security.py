@@ -39,7 +39,7 @@ class Standard(Struct, frozen=True):
 
 
 def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each violation by the job's pods; `labels` are those of the namespace."""
+    """Yield a refusal for each violation by the job's pods; `labels` are the namespace's labels."""
     standard = enforced(labels)
     roles: dict[str, list[PodRole]] = {}
     for role in job.roles:

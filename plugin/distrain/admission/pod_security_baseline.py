@@ -192,7 +192,7 @@ def _annotation(pod: Pod, key: str) -> str:
 
 
 def _go_quoted(text: str) -> str:
-    """Return the text as Go's %q writes it."""
+    """Return the text in the format of Go's %q."""
     return '"' + "".join(map(_go_escaped, text)) + '"'
 
 

@@ -32,7 +32,7 @@ def priority_of(role: PodRole, classes: Classes | None) -> int:
 
 
 def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each PriorityClass that does not exist; none if the classes could not be read."""
+    """Yield a refusal for each missing PriorityClass, or no refusal if the classes could not be read."""
     for name in priority_classes_of(job) if classes is not None else ():
         if name not in (classes or {}):
             path = "priorityClassName" if job.from_chart else say.place(job.main, "priorityClassName")

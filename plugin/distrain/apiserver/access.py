@@ -1,6 +1,6 @@
 """Find out how to reach the API server of a target: address, TLS settings, proxy and the user's credentials.
 
-The rules are those of client-go, so that Helm and kubectl reach the same server as the same user.
+The rules are the same as in client-go, so that Helm and kubectl reach the same server as the same user.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class Cluster:
         return None if answer.status == 409 else self._decoded(answer, kube.Named, f"namespace {name}").metadata.uid
 
     def delete_namespace(self, name: str, uid: str) -> None:
-        """Write: delete the namespace with this uid; ignore one that does not exist."""
+        """Write: delete the namespace with this uid; ignore a missing namespace."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         answer = self._write("DELETE", paths.namespace(name), options)
         if answer.status not in (200, 202, 404):
@@ -222,7 +222,7 @@ class Cluster:
         return uid
 
     def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
-        """Write: add annotations to a pod; ignore one that does not exist."""
+        """Write: add annotations to a pod; ignore a missing pod."""
         answer = self._write("PATCH", paths.pod(namespace, name), {"metadata": {"annotations": annotations}})
         if answer.status not in (200, 404):
             raise refusal(answer, f"pod {name}", self.server)
@@ -244,7 +244,7 @@ class Cluster:
 
 
 def or_none(read: Callable[[], T]) -> T | None:
-    """Return what `read` returns, or None if the cluster does not have it."""
+    """Return the result of `read`, or None if the cluster does not have the object."""
     try:
         return read()
     except NotFoundError:

@@ -170,7 +170,7 @@ class _Attempts:
     def pause(
         self, *, response: urllib3.BaseHTTPResponse | None = None, error: Exception | None = None
     ) -> float | None:
-        """Return the seconds to wait before the next attempt, None if none is left."""
+        """Return the seconds to wait before the next attempt, None if no attempt is left."""
         try:
             self._retry = self._retry.increment("GET", response=response, error=error)
         except HTTPError:

@@ -1,4 +1,4 @@
-"""Get the user's credentials: a token, a password, an OpenID Connect token, or what an exec plugin returns.
+"""Get the user's credentials: a token, a password, an OpenID Connect token, or the output of an exec plugin.
 
 An exec plugin is a program in the kubeconfig, such as `aws eks get-token`. It follows client-go's
 client.authentication.k8s.io.

@@ -1,6 +1,6 @@
 """Read kubeconfig files as kubectl and Helm do: several of them, merged, with paths relative to the file.
 
-The official client reads them, too, but its import alone takes 0.4 s and 60 MB, more than a check of most clusters.
+Importing the official client would take 0.4 s and 60 MB, which is more than a check of most clusters takes.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ def _read(path: Path) -> File:
         file = msgspec.convert({} if document is None else document, File)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {_why(error)}") from error
-    # Absolute: a program beside the kubeconfig would otherwise become a bare name, which is looked up on PATH.
+    # The path must be absolute: a program beside the kubeconfig would otherwise become a bare name, which is looked up
+    # on PATH.
     folder = path.parent.absolute()
     return replace(
         file,

@@ -131,7 +131,7 @@ class PodListing(Listing[CountedPod]):
 
 
 class Ahead(threading.Thread):
-    """A thread that makes one call."""
+    """A thread that runs one function call."""
 
     def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
         super().__init__(daemon=True)
@@ -147,7 +147,7 @@ class Ahead(threading.Thread):
             self._error = error
 
     def result(self) -> Any:
-        """Return what the call returned, or raise what it raised."""
+        """Return the call's result, or raise its exception."""
         self.join()
         if self._error:
             raise self._error
@@ -186,7 +186,7 @@ def _has_processors() -> bool:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Pause Python's search for reference cycles: decoded objects have none."""
+    """Pause Python's search for reference cycles, because decoded objects have no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

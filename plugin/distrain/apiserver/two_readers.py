@@ -60,7 +60,7 @@ class _Turn:
 
 
 def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, first: Answer | None = None) -> Iterator[Answer]:
-    """Yield every other page; each is valid until the next one."""
+    """Yield every other page; a page is valid until the next page is yielded."""
     while first or (token := _received(pipe)):
         turn = _Turn(pipe, next_token)
         page = first or ask(token, turn.pass_on)
@@ -72,7 +72,7 @@ def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, first: Answer | None = N
 
 
 def _received(pipe: Pipe) -> Any:
-    """Receive an object from the other process; raise it if it is an error."""
+    """Receive an object from the other process; if the object is an exception, raise it."""
     try:
         found = pipe.recv()
     except (EOFError, OSError) as error:

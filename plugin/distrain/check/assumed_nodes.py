@@ -18,7 +18,7 @@ EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu"
 
 
 def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.Node]:
-    """Return the nodes of all descriptions; raise ValuesError if one is malformed."""
+    """Return the nodes of all descriptions; raise ValuesError if a description is malformed."""
     named = enumerate(descriptions, start=1)
     return [node for number, words in named for node in _nodes(words, f"assumed-{number}", gpu_resource)]
 

@@ -1,7 +1,7 @@
 """Choose the nodes whose pods must be read.
 
-In a large cluster, most jobs can run only on a few nodes, such as those with GPUs or a label. Pods on other nodes do
-not compete with the job, and reading pods is most of the work of a check.
+In a large cluster, most jobs can run only on a few nodes, for example on nodes with GPUs. Pods on other nodes do not
+compete with the job, and reading pods takes most of a check's time.
 """
 
 from __future__ import annotations

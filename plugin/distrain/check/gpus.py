@@ -15,7 +15,7 @@ GPU = re.compile(r"gpu|^nvidia\.com/")
 
 
 class Gpus(Struct, frozen=True):
-    """The GPUs that the job needs, the free ones on nodes that admit its pods, and the total of all nodes."""
+    """The GPUs that the job needs, the free GPUs on nodes that admit the job's pods, and the total of all nodes."""
 
     resource: str
     needed: int

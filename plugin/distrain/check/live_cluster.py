@@ -60,7 +60,7 @@ def examined(
 
 
 def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
-    """Read only the kinds that the job's pods depend on; `unseen` names what the user may not read."""
+    """Read only the kinds that the job's pods depend on; `unseen` names the kinds that the user may not read."""
     reader = _Reader(cluster, paths.namespace(namespace), namespace)
     path, where, storage = reader.path, f"of namespace {namespace}", "/apis/storage.k8s.io/v1/storageclasses"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -82,7 +82,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
 
 
 class _Reader(Struct):
-    """Read objects of a namespace, whose API path is `path`, and collect in `unseen` what the user may not read."""
+    """Read objects of the namespace with the API path `path`, and collect in `unseen` the kinds that are forbidden."""
 
     cluster: Cluster
     path: str

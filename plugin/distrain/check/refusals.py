@@ -1,4 +1,4 @@
-"""Apply the namespace's defaults to a job, and collect what refuses its pods regardless of free capacity."""
+"""Apply the namespace's defaults to a job, and collect the refusals that do not depend on free capacity."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _usual(node_gpus: int) -> Ground:
 
 
 def _tell(wish: Wish, suggested: SuggestedNodes, options: argparse.Namespace) -> None:
-    """Print what was chosen for the user, and which nodes were left out."""
+    """Print the values that were chosen for the user, and the nodes that were left out."""
     if not wish.data:
         console.say("no --data: the run trains on random images, to measure speed; --data URI names your own")
     chosen = [] if options.framework else [f"framework {wish.framework}"]

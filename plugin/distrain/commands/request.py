@@ -1,7 +1,7 @@
 """Find the release, chart, values, Helm and cluster that a command's arguments name, and render the job.
 
 Each command creates one Request and passes it on. A part is imported and read only once, at its first use, so a command
-never waits for a part that it does not use.
+never waits for an unused part.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ Measure = Callable[[Callable[[], "Job"], str], Room]
 class Given(Struct, frozen=True):
     """The input: the texts of the values files in Helm's order, and the chart with all flags.
 
-    `measure` returns the nodes that the user has stated, None if there are none.
+    `measure` returns the nodes that the user has stated, None if the user has stated no nodes.
     """
 
     helm: Helm
@@ -95,8 +95,9 @@ def completed_source(
 ) -> tuple[Source, list[str]]:
     """Return the source to render, and notes on the split of the GPUs.
 
-    If a value is to be derived, the source has the completed values on stdin; otherwise it is the given one. `merged`
-    are the values with the chart's defaults. `is_final` tells that the values will be installed, not only judged.
+    If a value must be derived, the returned source has the completed values on stdin; otherwise the given source is
+    returned. `merged` are the values with the chart's defaults. `is_final` tells that the values will be installed, not
+    only judged.
     """
     if not _leaves_open(given.helm.given_values(given.source), merged, given.texts, is_final=is_final):
         return given.source, []

@@ -23,7 +23,7 @@ LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 
 def world_size(workers: int, slots: int) -> int:
-    """Return the number of ranks. Each worker has one per slot: a GPU, or the worker itself without GPUs."""
+    """Return the number of ranks: one per slot. A worker has one slot per GPU, or one slot without GPUs."""
     return workers * slots
 
 

@@ -44,9 +44,9 @@ class MeasuredNodes(Struct, frozen=True):
     def share(self, split: Split) -> dict[str, str]:
         """Return a worker's share of its node's CPUs and memory, in proportion to its GPUs.
 
-        Capacity that DaemonSets and the job's other pods use is subtracted first. The nodes with the largest shares are
-        used until all workers have one; the smallest of these shares counts. A resource without a positive share that
-        fits is left out.
+        Capacity that DaemonSets and the job's other pods use is subtracted first. The workers are placed on the nodes
+        with the largest shares; the smallest of these shares is returned. A resource without a positive share that fits
+        is left out.
         """
         state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}
@@ -120,6 +120,6 @@ def _offers(state: ClusterState, role: PodRole, gpu_resource: str) -> list[tuple
 
 
 def _rounded(amount: int, step: int) -> int:
-    """Round a share down to whole cores or GiB; below one of these, to tenths of a core or MiB."""
+    """Round a share down to whole cores or GiB; a share below one core or GiB, to tenths of a core or to MiB."""
     unit = step if amount >= step else (step // 10 if step == CORE else 2**20)
     return max(0, amount // unit * unit)

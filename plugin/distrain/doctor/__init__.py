@@ -1,1 +1,1 @@
-"""Examine a cluster for `helm distrain doctor`: what it has, and what a job would miss."""
+"""Examine a cluster for `helm distrain doctor`: report its parts, and the missing parts that a job needs."""

@@ -1,4 +1,4 @@
-"""List the rights that distrain's users need, and build RBAC objects that grant the missing ones.
+"""List the rights that distrain's users need, and build RBAC objects that grant the missing rights.
 
 Pure functions. The rights are those that the API server checks while Helm, the plugin or kubectl work on the chart's
 objects. The chart's Roles need no further rights: their creator already has every right that they grant.
@@ -45,7 +45,7 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
 # The resources of a hook's Pod: for `helm test`, besides the test's own job, and for the hook that ends a job before an
 # upgrade replaces it.
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
-# Kinds that use all-reduce; the chart has no test for the others.
+# Kinds that use all-reduce; the chart has no test for other kinds.
 TESTED = kinds.running("allreduce")
 
 

@@ -1,9 +1,8 @@
 """Run Helm where pyhelm3 is not enough. releases.py runs every other Helm command with pyhelm3.
 
-pyhelm3 lacks two things:
-- Parallel processes that start at once: its import alone takes longer than Helm takes to render the chart.
-- A process group for Helm: a terminal sends Ctrl-C to the plugin's whole group, but the plugin must finish or undo what
-  Helm has started.
+pyhelm3 lacks two things: - Parallel processes that start at once: importing pyhelm3 takes longer than rendering the
+chart with Helm. - A process group for Helm: a terminal sends Ctrl-C to the plugin's whole group, but the plugin must
+finish or undo what Helm has started.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Source(NamedTuple):
                     yield Path(value).read_text(errors="replace")
 
     def with_text(self, values: str) -> Source:
-        """Return the chart with the values of this text alone."""
+        """Return the chart with only the values of this text."""
         return Source(self.chart, ("--values", "-"), values.encode())
 
 
@@ -75,7 +75,7 @@ def refuse_old(program: str) -> None:
 
 
 def version_of(program: str) -> semver.Version:
-    """Return the version that Helm prints; raise HelmError if it prints none."""
+    """Return the version that Helm prints; raise HelmError if Helm prints no version."""
     # Imported here, because rendering does not need it.
     import semver
 

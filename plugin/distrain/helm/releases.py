@@ -95,7 +95,7 @@ class Releases:
         return bool(self._read(["list", *selector, *ANY_STATUS], target))
 
     def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
-        """Install a new release and return its notes; never upgrade an existing one."""
+        """Install a new release and return its notes; never upgrade an existing release."""
         # pyhelm3's install runs `helm upgrade --install`, which would change a release that another user made
         # meanwhile.
         return self._notes(["install", name, str(source.chart), *operation.flags], source, target)
@@ -111,7 +111,7 @@ class Releases:
         self._change(["rollback", name, str(number), *more], target)
 
     def uninstall(self, name: str, target: Target) -> None:
-        """Uninstall a release; ignore one that does not exist."""
+        """Uninstall a release; ignore a missing release."""
         with _unless_missing(f"helm uninstall {name}"):
             self._run(["uninstall", name, "--namespace", target.namespace], target, changes=True)
 

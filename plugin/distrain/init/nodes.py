@@ -35,7 +35,7 @@ class SuggestedNodes(Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of a first run: two whole nodes, or one if there is only one."""
+        """Return the number of GPUs for a first run: those of two whole nodes, or of one node if only one exists."""
         return self.node_gpus * min(NODES, self.nodes)
 
 

@@ -62,7 +62,7 @@ class PodSpec(Kube):
 
 
 class Reference(Kube):
-    """A Secret or ConfigMap that a container or volume names; the pod starts without it only if it is optional."""
+    """A Secret or ConfigMap that a container or volume names. The pod starts without an optional object only."""
 
     name: str = ""
     optional: bool | None = None

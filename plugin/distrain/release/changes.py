@@ -54,7 +54,7 @@ class Change(Struct, frozen=True):
 
 
 def objects(manifest: str) -> Objects:
-    """Parse a manifest's objects, without Helm hooks: Helm creates and deletes those during each upgrade."""
+    """Parse a manifest's objects, without Helm hooks, because Helm creates and deletes hooks during each upgrade."""
     documents = [document for document in yaml.load_all(manifest, Loader=LOADER) if isinstance(document, dict)]
     found = {}
     for item in documents:

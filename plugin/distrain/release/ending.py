@@ -76,7 +76,7 @@ def _delete(cluster: Cluster, resources: Sequence[Resource], namespace: str) -> 
 
 
 def _left(cluster: Cluster, uids: dict[Resource, str], namespace: str) -> dict[Resource, kube.Workload]:
-    """Return the resources that still exist; a new one of the same name has another uid."""
+    """Return the resources that still exist; a new resource of the same name has another uid."""
     found = {resource: cluster.workload(resource, namespace) for resource in uids}
     return {resource: each for resource, each in found.items() if each and each.metadata.uid == uids[resource]}
 

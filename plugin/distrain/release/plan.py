@@ -47,7 +47,7 @@ class Before(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """The changes, and what they cost.
+    """The changes of an upgrade, and their costs.
 
     `lost` is the progress of a running job that would lose some, otherwise None. `starts_over` is the reason why a new
     job cannot resume from the old job's checkpoints; it is empty if the new job can resume or the old job stays.
@@ -69,7 +69,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def replaces(self) -> bool:
-        """Tell whether a new job replaces the running one."""
+        """Tell whether a new job replaces the running job."""
         return any(change.effect == REPLACED for change in self.changes)
 
     @property

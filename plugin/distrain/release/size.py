@@ -40,7 +40,7 @@ def with_gpus(values: Values, full: Values, total: int) -> Values:
 
 
 def reused(given: Values, old: Values) -> Values:
-    """Merge the given values over the old ones, as `helm upgrade --reuse-values` does.
+    """Merge the given values over the old values, as `helm upgrade --reuse-values` does.
 
     A null removes the old value and restores the chart's default. In a values file, a null removes the default instead.
     """

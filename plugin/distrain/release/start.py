@@ -1,6 +1,6 @@
 """Find out from a job's resources, pods and events whether the job has started, or why it has not.
 
-Pure functions over what `apiserver/cluster.py` read. `wait.py` decides how long to wait.
+Pure functions over objects that `apiserver/cluster.py` has read. `wait.py` decides how long to wait.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def has_started(found: JobState, job: Job) -> bool:
 
 
 def progress(found: JobState, job: Job) -> str:
-    """Return one line: how many pods run, and what the first waiting pod waits for."""
+    """Return one line with the number of running pods and the reason why the first waiting pod waits."""
     line = ", ".join(_how_many(found.pods, role, role is job.main) for role in reversed(lasting(job)))
     if not found.pods:
         return f"{line}; no pod yet{_last_warning(found)}"

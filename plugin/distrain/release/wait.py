@@ -105,7 +105,7 @@ def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:
 
 
 def _events(cluster: Cluster, namespace: str) -> list[kube.Event]:
-    """Return the warning events, or none if the user may not list events: they only explain delays."""
+    """Return the warning events, or an empty list if the user may not list events, which only explain delays."""
     try:
         return cluster.warnings(namespace)
     except ForbiddenError:

@@ -137,7 +137,7 @@ class _Adding:
                 self._add_existing(usage, pod, required_terms(kind.anti_affinity, pod.namespace), self._nodes[name])
 
     def _place(self, node: str, kind: Kind) -> str:
-        """Return the node that a pod uses: its own or, while it is pending, the nominated one; empty if none."""
+        """Return the node that a pod uses: its own node, or a pending pod's nominated node; empty if it has neither."""
         goes_first = kind.priority >= self._job.priorities[0]
         return node or (kind.nominated_node_name if goes_first else None) or ""
 

@@ -80,7 +80,7 @@ def _is_reached(volume: PersistentVolume, node: kube.Node) -> bool:
 
 
 def _is_allowed(topologies: Sequence[kube.Topology], node: kube.Node) -> bool:
-    """Tell whether the node is in one of the storage class's allowed topologies; no topologies allow every node."""
+    """Tell whether the storage class allows the node's topology; a class without topologies allows every node."""
     found = node.metadata.labels or {}
     return not topologies or any(
         all(found.get(each.key) in (each.values or ()) for each in topology.match_label_expressions or ())

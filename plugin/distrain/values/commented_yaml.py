@@ -95,7 +95,7 @@ class Section(Struct):
             self.entries.remove(entry)
 
     def merge(self, other: Section) -> None:
-        """Merge a later file into this one as Helm does: mappings are merged, everything else is replaced."""
+        """Merge a later file into this file as Helm does: merge mappings, and replace all other values."""
         self.tail += other.tail
         for entry in other.entries:
             mine = self.get(entry.name)
@@ -128,7 +128,7 @@ class Section(Struct):
 
 
 def parse(text: str, schema: Schema) -> Section:
-    """Parse one YAML document with a mapping at the top; raise ValuesError for anything else."""
+    """Parse a YAML document with a mapping at the top; raise ValuesError for any other text."""
     lines = [line for line in LINE_END.split(text.removeprefix("\ufeff")) if not re.match(r"---\s*(#|$)", line)]
     try:
         node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
@@ -262,7 +262,7 @@ def _comments_at_end(lines: Sequence[str]) -> list[str]:
 
 
 def _split_head(above: list[str]) -> tuple[list[str], list[str]]:
-    """Separate the comments about the whole file from those about its first key, at the last empty line."""
+    """Split the comments at the last empty line, into comments about the whole file and about the first key."""
     cut = max((number for number, line in enumerate(above) if not line.strip()), default=-1)
     return _trimmed(above[: cut + 1]), above[cut + 1 :]
 
@@ -272,5 +272,5 @@ def _dedented(lines: Sequence[str], column: int) -> list[str]:
 
 
 def _trimmed(lines: Sequence[str]) -> list[str]:
-    """Return the lines without empty ones at either end."""
+    """Return the lines without empty lines at the beginning and the end."""
     return "\n".join(line if line.strip() else "" for line in lines).strip("\n").split("\n") if any(lines) else []

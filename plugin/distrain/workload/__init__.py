@@ -1,1 +1,1 @@
-"""Read a job from a rendered manifest: its roles, and what controllers and the API server add to its pods."""
+"""Read a job from a rendered manifest: its roles, and its pods with the additions of controllers and API server."""

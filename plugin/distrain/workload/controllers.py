@@ -26,7 +26,7 @@ GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 
 class Added(Struct, frozen=True):
-    """What a controller adds to the pods of one role; `scheduler` applies to pods that name none.
+    """The additions of a controller to the pods of one role; `scheduler` applies to pods without a schedulerName.
 
     `labels` override the template's. `varying` are keys of labels whose values differ between pods or are unknown
     before the pods exist. `port` is a default port of the container with the name `container`, otherwise of the first
@@ -75,7 +75,7 @@ class PodOwner(Struct, frozen=True):
 
 
 def added(owner: PodOwner, role: str = "") -> Added:
-    """Return what the owner's controller adds to the pods of this role; `role` is one of the owner's roles."""
+    """Return the additions of the owner's controller to the pods of `role`, a role of this owner."""
     version = VERSIONS.get((owner.api_version, owner.kind))
     made = _by_operator(version, owner, role) if version else _by_kubernetes(owner)
     return replace(made, scheduler=GANG_SCHEDULER) if owner.in_gang else made

@@ -1,6 +1,6 @@
 """Read a job from a rendered manifest: the resources that own the job's pods, and the pods by role.
 
-The pods include what the operators and the API server will add.
+The pods include the later additions of the operators and the API server.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]
 
 
 def _with_workers(resource: Resource, workload: kube.Workload, origin: str) -> kube.Workload:
-    """Raise ValuesError for an MPIJob without a number of workers; its operators would create none."""
+    """Raise ValuesError for an MPIJob without a number of workers: its operators would create no workers."""
     worker = (workload.spec.mpi_replicas or {}).get("Worker")
     if worker and worker.replicas is None:
         where = f"{resource.kind} {resource.name}: spec.mpiReplicaSpecs.Worker.replicas"
@@ -194,7 +194,7 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
-    """Return the pods' owner and the spec of each role; other kinds have one role without a name."""
+    """Return the pods' owner and the spec of each role. Kinds without roles have a single role without a name."""
     spec = workload.spec
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(spec), spec.template)}
     if resource.kind in REPLICAS:

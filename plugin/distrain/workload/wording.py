@@ -41,7 +41,7 @@ class Wording(Struct, frozen=True):
         return f"{section}.{key}" if section and key else section or role.name
 
     def amount(self, role: PodRole, resource: str) -> tuple[str, str]:
-        """Return the subject of a message about a requested amount, and the name of what to lower."""
+        """Return the subject of a message about a requested amount, and the name of the value to lower."""
         keys = {"cpu": "cpu", "memory": "memory"}
         if self.section(role) == "workers":
             keys[self.gpu_resource] = "gpus"
@@ -51,7 +51,7 @@ class Wording(Struct, frozen=True):
         return self.place(role), "the request"
 
     def size(self, role: PodRole) -> tuple[str, str]:
-        """Return the subject of a message about the number of pods, and the name of what to lower."""
+        """Return the subject of a message about the number of pods, and the name of the value to lower."""
         if self.section(role) in ("workers", "servers"):
             path = self.place(role, "replicas")
             return path, path

@@ -15,7 +15,7 @@ SUBNET = "10.213.7"
 
 @dataclass
 class Network:
-    """A launcher at the first address, and workers at the next ones. They share a folder, but not /tmp."""
+    """A launcher at the first address, and workers at the next addresses. All share a folder, but not /tmp."""
 
     pod: Pod
     name: str

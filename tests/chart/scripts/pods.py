@@ -150,7 +150,7 @@ def make_key(path: Path) -> None:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, including those that it has inherited."""
+    """Return the children of a process, including inherited children."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

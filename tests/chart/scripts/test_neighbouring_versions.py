@@ -1,4 +1,4 @@
-"""Test released scripts with the current ones: the launcher has old scripts and the worker new ones, or vice versa.
+"""Test released scripts with current scripts: old in the launcher and new in the worker, or vice versa.
 
 An upgrade of the chart replaces the scripts of a running job in place. Programs that already run keep the old scripts,
 and a pod that is created again starts with the new ones, so old and new scripts must understand each other.
@@ -143,7 +143,7 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
 
 @both_ways
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
-    # sshd starts the script again for every command: the new script, with the environment file of the old one.
+    # For every command, sshd starts the script again: the new script, with the old script's environment file.
     at_work = versions.start_worker(worker)
     versions.put(versions.worker_pod, launcher)
 

@@ -40,7 +40,7 @@ def test_prefix_of_a_named_template_is_its_file() -> None:
 
 
 def test_no_two_files_of_named_templates_have_one_name() -> None:
-    """A prefix tells the file's name alone, so that name must not occur in two folders."""
+    """A prefix contains only the file's name, so two folders must not have files of the same name."""
     names = [path.name for path in TEMPLATES if path.name.startswith("_")]
 
     assert len(names) == len(set(names))

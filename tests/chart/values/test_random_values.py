@@ -30,7 +30,7 @@ AGAIN = 4
 
 @dataclass
 class Findings:
-    """The mistakes, as lines that begin with the seed, and a count of what was rendered."""
+    """The mistakes, as lines that begin with the seed, and the numbers of rendered objects."""
 
     refused: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)

@@ -56,7 +56,7 @@ def meet_tensorflow(config):
 
 
 def meet(host, port, size, is_host):
-    """Let `size` pods meet at one address."""
+    """Wait at one address until `size` pods have connected."""
     if is_host:
         serve(port, size - 1)
     else:

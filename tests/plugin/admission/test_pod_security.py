@@ -37,7 +37,7 @@ STRICT = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def _pod(security: Object, **own: Any) -> Object:
-    """Return the spec of a pod with the fields of `own` and one container with the security context `security`."""
+    """Return a pod's spec with the fields of `own`, and a container with the security context `security`."""
     return {"securityContext": {**PROFILE, **own}, "containers": [{"name": "main", "securityContext": security}]}
 
 

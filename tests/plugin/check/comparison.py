@@ -56,7 +56,7 @@ class RealScheduler:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answers of both for one case. `error` says why the case cannot be judged."""
+    """The plugin's and the scheduler's answers for a case. `error` says why the case cannot be judged."""
 
     checked: str
     undecided: bool
@@ -184,7 +184,7 @@ def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _is_whole(part: Any) -> bool:
-    """Return whether a part must stay: a kind without objects in a snapshot counts as one that was not read."""
+    """Return whether a part must stay: if a snapshot has no object of a kind, the kind counts as not read."""
     return isinstance(part, dict) and part.get("kind") in WHOLE
 
 

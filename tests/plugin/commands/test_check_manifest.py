@@ -1,4 +1,4 @@
-"""Test `check` of a rendered manifest, outside the cluster and in one of its pods. This needs no Helm."""
+"""Test `check` of a rendered manifest, outside the cluster and in a pod. This command needs no Helm."""
 
 from __future__ import annotations
 

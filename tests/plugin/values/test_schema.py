@@ -82,7 +82,7 @@ def _workers(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
-    check(values, chart)  # Must raise nothing.
+    check(values, chart)  # This must not raise.
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_all_mistakes_are_named_at_once(chart: Path) -> None:
 
 
 def test_chart_without_a_schema_checks_nothing(tmp_path: Path) -> None:
-    check({"any": "thing"}, tmp_path)  # Must raise nothing.
+    check({"any": "thing"}, tmp_path)  # This must not raise.
 
 
 def _patterns(entry: Any, path: str) -> Iterator[tuple[str, Any]]:

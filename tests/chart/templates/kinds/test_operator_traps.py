@@ -1,7 +1,6 @@
 """Test known traps of the operators: the chart sets the correct field, refuses the values, or prints a note.
 
-There is one test per trap, with its number and the trap in its name. The docstring links to the report, if there is
-one.
+There is one test per trap; the test's name has a number and the trap. The docstring links to the trap's report, if any.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def test_no_value_changes_a_name() -> None:
     names = {(one["kind"], one["metadata"]["name"]) for objects in found for one in objects}
     wrong = [name for name in names if not re.fullmatch(f"{JOBS}|{HELPERS}|distrain:team:run1(:preflight)?", name[1])]
     assert wrong == []
-    # Each kind has one name, except the two Jobs of a Plain job.
+    # Each kind has only one name, except that a Plain job has two Jobs.
     assert len(names) < 60
     assert {"MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "Pod", "Role"} <= {kind for kind, _ in names}
 

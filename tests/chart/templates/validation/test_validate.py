@@ -1,4 +1,4 @@
-"""Rules on data, volumes and MPI (_validate.tpl, _validate-volumes.tpl): each refusal, and an accepted neighbour."""
+"""Test rules on data, volumes and MPI (_validate.tpl, _validate-volumes.tpl): each refusal and a similar valid case."""
 
 from __future__ import annotations
 
