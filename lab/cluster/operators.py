@@ -61,7 +61,7 @@ class _Operator:
 
 
 def install(chosen: Operators) -> None:
-    """Install the chosen operators into a cluster without operators. Raises LabError if one does not become ready."""
+    """Install the chosen operators into a cluster without operators. Raises LabError if any of them is not ready."""
     if chosen.gang:
         _install_scheduler_plugins()
     operators = _operators(chosen)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from distrain.redact import redact
 
-TYPE_CHECKING = False  # as in cli.py
+TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

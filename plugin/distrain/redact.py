@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False  # as in cli.py
+TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from typing import Any
 

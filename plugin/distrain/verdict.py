@@ -8,7 +8,7 @@ from enum import Enum
 class Verdict(str, Enum):
     """Whether all pods of a job fit the cluster at the same time."""
 
-    # Every pod fits, whatever order and nodes the scheduler chooses.
+    # Every pod fits, whichever order and nodes the scheduler chooses.
     FITS = "fits"
     # Every pod fits for some scheduling orders or placements only, or the check could not decide.
     DEPENDS = "depends"

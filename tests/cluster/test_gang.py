@@ -18,7 +18,7 @@ from tests.matrix import one_of
 
 OPERATORS = Operators(gang=True)
 GANG = {"gang.scheduler": "scheduler-plugins"}
-# Values, and the resources of the run.
+# The values of a kind, and the resources of its run.
 Kind = tuple[dict[str, str], str]
 MPIJOB: Kind = ({}, "mpijobs")
 PLAIN: Kind = ({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher")

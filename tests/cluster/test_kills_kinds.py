@@ -1,4 +1,4 @@
-"""Test that other jobs than mpi-operator's go on with all pods, whatever is killed, paused or cut off."""
+"""Test that jobs of other operators than mpi-operator continue with all pods, whatever is killed, paused or cut off."""
 
 from __future__ import annotations
 

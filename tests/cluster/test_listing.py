@@ -18,7 +18,7 @@ from lab.cluster import client
 from lab.paths import KUBECONFIG
 from tests.cluster.testbed import Namespace
 
-# These pods never run, so they may ask for anything.
+# These pods never run, so they may have any security setting.
 POD_SECURITY = "privileged"
 PODS = 5
 

@@ -1,4 +1,4 @@
-"""Test a new size for other jobs than mpi-operator's: the job stays live, or a new job resumes the run."""
+"""Test a new size for jobs of other operators than mpi-operator: the job stays live, or a new job resumes the run."""
 
 from __future__ import annotations
 

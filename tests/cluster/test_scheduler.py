@@ -21,7 +21,7 @@ from lab.cluster import client
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 
-# These pods never run, so they may ask for anything.
+# These pods never run, so they may have any security setting.
 POD_SECURITY = "privileged"
 GANGS = 24
 CARD = "example.com/card"

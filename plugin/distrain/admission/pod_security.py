@@ -66,7 +66,7 @@ def violated(standard: Standard, pod: Pod) -> str:
 
 
 def _checks(standard: Standard) -> list[Check]:
-    """Return the newest form of each check that the standard has."""
+    """Return the newest version of each check in the standard."""
     # policy/registry.go: populate
     known = [each for each in CHECKS[standard.level] if standard.minor is None or each.since <= standard.minor]
     newest = {check.name: check for check in known}

@@ -16,7 +16,7 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 
 
 def priority_classes_of(job: Job) -> list[str]:
-    """Return the names of the job's PriorityClasses, without the system's."""
+    """Return the names of the job's PriorityClasses, without the classes that the API server creates."""
     names = {role.spec.priority_class_name for role in job.roles if role.spec.priority_class_name}
     return sorted(names - set(SYSTEM_PRIORITIES))
 

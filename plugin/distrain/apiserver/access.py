@@ -52,7 +52,7 @@ class Access(Struct, frozen=True):
 def access(wanted: Target) -> Access:
     """Return how to reach the target; raise UnreachableError if its kubeconfig is incomplete or wrong.
 
-    `server` lacks the user and password that the URL may have, so that messages can name it.
+    `server` is the URL without user and password, so that messages can show it.
     """
     cluster, user = _own_account() if wanted.in_cluster else _entries(wanted)
     cluster, user = _overridden(cluster, user, wanted.overrides)
@@ -92,7 +92,7 @@ def _own_account() -> tuple[Cluster, User]:
 
 
 def _overridden(cluster: Cluster, user: User, said: Overrides) -> tuple[Cluster, User]:
-    """Replace the kubeconfig's settings by Helm's flags, which also clear settings that contradict them."""
+    """Replace the kubeconfig's settings by Helm's flags, and remove settings that contradict the flags."""
     if said.ca_file or said.insecure:
         cluster = replace(
             cluster,

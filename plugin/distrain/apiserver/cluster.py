@@ -121,7 +121,7 @@ class Cluster:
         return PodListing(self.server, "/api/v1/pods", JsonPod, "pods of all namespaces", query)
 
     def user(self) -> str:
-        """Return the user's name in the cluster; Kubernetes before 1.28 does not tell it (NotFoundError)."""
+        """Return the user's name in the cluster; raise NotFoundError if Kubernetes is older than 1.28."""
         return self._review("authentication", "SelfSubjectReview", {}, "your user").user_info.username
 
     def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:

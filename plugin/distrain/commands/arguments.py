@@ -15,7 +15,7 @@ from distrain import console
 from distrain.commands import helptext
 from distrain.errors import ValuesError
 
-TYPE_CHECKING = False  # as in cli.py
+TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, NoReturn

@@ -17,7 +17,7 @@ from distrain.commands import helptext
 from distrain.commands.arguments import Parser
 from distrain.commands.parser import CHART, parser
 
-TYPE_CHECKING = False  # as in cli.py
+TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any

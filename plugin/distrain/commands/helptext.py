@@ -3,12 +3,12 @@
 --help shows a file as plain text; docs/plugin.md is generated from all files. A file has this form:
 
     # derive                        the command's name
-    Print the values with ...       one line: what it does, a sentence; it stands in the list of commands
+    Print the values with ...       one sentence on one line; the list of commands shows it
     More paragraphs                 how to use it; --help shows them above the arguments
-    ## Examples                     each is a line of words, then what to type, indented by four spaces; output may
-                                    follow where a `$ ` stands before what is typed
-    ## Exit codes                   a table, for a command that has codes of its own
-    ## Any other title              for docs/plugin.md alone
+    ## Examples                     each example is a line of text, then the command, indented by four spaces; if `$ `
+                                    stands before the command, its output may follow
+    ## Exit codes                   a table, for a command with its own exit codes
+    ## Any other title              shown only in docs/plugin.md
 
 The supported Markdown is paragraphs, lists (`- `), tables and code indented by four spaces, and within a line `code`,
 **strong** and [links](page.md). The help of each argument is in `parser.py`, not in these files.
@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 
-TYPE_CHECKING = False  # as in cli.py
+TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

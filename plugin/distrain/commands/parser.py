@@ -12,7 +12,7 @@ from distrain import __version__
 from distrain.commands import helptext
 from distrain.commands.arguments import Group, Parser, Version, count, release_name, seconds, total, workers
 
-TYPE_CHECKING = False  # as in cli.py
+TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any

@@ -106,7 +106,7 @@ def completed_source(
 
 
 def _leaves_open(own: Mapping[str, Any], merged: Mapping[str, Any], texts: Sequence[str], *, is_final: bool) -> bool:
-    """Tell whether a value is to be derived: a split, a line marked as derived, or the size of /dev/shm."""
+    """Tell whether a value must be derived: a split, a line marked as derived, or the size of /dev/shm."""
     workers = own.get("workers") or {}
     if any(MARK in text for text in texts):
         return True

@@ -1,4 +1,4 @@
-"""Find the cluster's operators, by the APIs that it serves and the Deployments that run.
+"""Find a cluster's operators from its served APIs and its Deployments.
 
 Pure functions. Every user may discover APIs. Deployments, which tell the operators' versions, are often forbidden.
 """

@@ -29,7 +29,7 @@ class Unread(Struct, frozen=True):
 
 
 class Survey(Struct, frozen=True):
-    """A cluster as read for a job in one namespace.
+    """The data of a cluster that was read for a job in one namespace.
 
     `own` is that namespace, None if it does not exist. `served` lists APIs as `group/version/Kind`. `state` has the
     free capacity of the nodes. `allowed` are the requested rights that the user has.

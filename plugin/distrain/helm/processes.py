@@ -2,7 +2,7 @@
 
 pyhelm3 lacks two things: - Parallel processes that start at once: importing pyhelm3 takes longer than rendering the
 chart with Helm. - A process group for Helm: a terminal sends Ctrl-C to the plugin's whole group, but the plugin must
-finish or undo what Helm has started.
+finish or undo Helm's change.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class PodSpec(Kube):
 
 
 class Reference(Kube):
-    """A Secret or ConfigMap that a container or volume names. The pod starts without an optional object only."""
+    """A Secret or ConfigMap that a container or volume names. A pod waits for the object unless it is optional."""
 
     name: str = ""
     optional: bool | None = None

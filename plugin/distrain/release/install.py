@@ -10,7 +10,7 @@ from distrain.release.namespace import MadeNamespace
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
 from distrain.release.wait import Followed
 
-if TYPE_CHECKING:  # as in transaction.py
+if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
     from distrain.helm.releases import Operation, Releases
 
 

@@ -81,7 +81,7 @@ class Release(Struct, frozen=True):
 
 
 class Tools(Struct, frozen=True):
-    """What a change works with: Helm, the cluster, held-back signals, and two ways to print."""
+    """The tools of a change: Helm, the cluster, held-back signals, and two functions that print."""
 
     helm: Releases
     cluster: Cluster

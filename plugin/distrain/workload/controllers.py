@@ -64,7 +64,7 @@ def _with_port(container: kube.Container, port: Port) -> kube.Container:
 class PodOwner(Struct, frozen=True):
     """A resource whose controller creates pods, and its roles in lower case, such as launcher and worker.
 
-    `in_gang` tells that a Kubeflow resource requests gang scheduling.
+    `in_gang` is true if a Kubeflow resource requests gang scheduling.
     """
 
     api_version: str

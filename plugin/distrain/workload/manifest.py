@@ -71,8 +71,8 @@ class PodRole(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """A job: its resources and roles.
 
-    The job ends when the first resource ends. `from_chart` tells that distrain's chart made the pods, so that messages
-    can name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
+    The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
+    name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
     `slots` is the number of ranks per worker, None if the program decides it.
     """
 

@@ -102,7 +102,7 @@ def test_without_gpus_a_worker_has_one_slot(helm: Path) -> None:
     rendered = render(helm, *set_arguments("workers.gpus=0"))
 
     assert rendered.job["spec"]["slotsPerWorker"] == 1
-    # The launcher needs little CPU, but how much is unknown.
+    # Workers without GPUs get a small request and no limit, because their real need is unknown.
     assert rendered.container("Worker")["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 

@@ -323,7 +323,7 @@ def test_exec_plugin_of_a_bare_name_is_looked_up_on_our_own_path(
 ) -> None:
     _say_who(tmp_path / "bin", "login-there")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    # As in Go, the plugin's own environment does not decide which program is run.
+    # The exec plugin's own environment does not decide which program is run; Go's behaviour is the same.
     environment = [{"name": "PATH", "value": "/usr/bin:/bin"}]
     plugin = {"apiVersion": EXEC_VERSION, "command": "login-there", "env": environment, "interactiveMode": "Never"}
 

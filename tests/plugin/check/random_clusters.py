@@ -197,7 +197,7 @@ def resized(workload: Object, count: int) -> Object:
 
 
 def _shape(random: Random, nodes: list[Object], pods: list[Object], gang: list[Object]) -> None:
-    """Cut the nodes' capacity to their pods and a random placement of the gang's pods, or to a little less."""
+    """Cut each node's capacity to the need of its pods and of a random placement of the gang, or to a little less."""
     needs = [_needs(pods, node) for node in nodes]
     for workload in gang:
         asked = requested(workload["spec"]["template"]["spec"])

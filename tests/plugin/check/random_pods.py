@@ -26,7 +26,7 @@ KEYS = ("kubernetes.io/hostname", "zone", "rack")
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels, and values to choose from."""
+    """Label keys, and values to choose from."""
 
     values: dict[str, tuple[str, ...]]
 

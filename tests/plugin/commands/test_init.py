@@ -1,4 +1,4 @@
-"""Test that `init` writes a values file that fits the cluster, says for which nodes, and overwrites no file."""
+"""Test that `init` writes a values file that fits the cluster, names the nodes, and overwrites no file."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def _answer_too_late(world: World) -> None:
 
 
 def _answer_garbage(world: World, status: int) -> None:
-    """Answer as a proxy may, with a page that repeats the request."""
+    """Answer like some proxies, with a page that repeats the request."""
     _leave_out(world.api, status)
     world.api.answers["/version"] = {} if status == 200 else status
     world.api.garbage = f"<html>Authorization: Bearer {LOGIN}-token {LOGIN}-token</html>"
