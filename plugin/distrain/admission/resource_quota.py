@@ -1,4 +1,4 @@
-"""ResourceQuota: tell whether the namespace's quotas admit all of a job's pods, by Kubernetes' pod evaluator."""
+"""ResourceQuota: tell whether the namespace's quotas admit all pods of a job, by the rules of Kubernetes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Update the hostfile in a running launcher immediately after the number of workers has changed.
 
-kubelet updates a mounted ConfigMap after one or two minutes, but immediately when the pod itself changes.
+kubelet updates a mounted ConfigMap within one or two minutes, but immediately when the pod itself changes.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from msgspec import Struct
 # The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
 STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
-# The JSON line that follows each step line; see docs/training.md.
+# The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})$", re.MULTILINE)
 
 

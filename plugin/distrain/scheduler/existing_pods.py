@@ -21,10 +21,10 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 class ExistingPods(Struct):
     """Nodes with pods that match a constraint of the role, or with pods that have an anti-affinity to the role.
 
-    `affinity` are the nodes with pods that the role's affinity selects. `anti_affinity` has the same for each term of
-    the role's anti-affinity. `counts` has the number of matching pods per topology spread constraint. The keys of
-    `anti_affinity` and `counts` are the indexes of the terms or constraints. `repelling` are domains (key and value)
-    with pods whose anti-affinity selects the role's pods.
+    `affinity` are the nodes with pods that the role's affinity selects. `anti_affinity` has, for each term of the
+    role's anti-affinity, the nodes with matching pods. `counts` has the number of matching pods per topology spread
+    constraint. The keys of `anti_affinity` and `counts` are the indexes of the terms or constraints. `repelling` are
+    domains (key and value) with pods whose anti-affinity selects the role's pods.
 
     For nominated pods: `blocked` are nodes that the role's own anti-affinity refuses, and `shunning` are nodes that the
     nominated pod's anti-affinity refuses. `awaited` counts nominated pods that the scheduler may or may not consider.

@@ -73,7 +73,7 @@ class PortResources:
 
 
 def ports_first(insufficient: Sequence[str]) -> list[str]:
-    """Return only the message of NodePorts if a port is not free, because NodeResourcesFit runs later."""
+    """Return only NodePorts' message if a port is not free, because NodeResourcesFit runs later; else all messages."""
     if any(PREFIX in words for words in insufficient):
         return [NO_FREE_PORTS]
     return [*insufficient]

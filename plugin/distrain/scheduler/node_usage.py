@@ -160,7 +160,7 @@ def _count_own(counts: PodCounts, pod: CountedPod, kind: Kind) -> None:
 
 
 def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
-    """Tell whether the pod's node counts as free for the release's job: not while the pod is being deleted."""
+    """Tell whether the pod belongs to the release and is not being deleted: a deleted pod still uses its node."""
     if pod.namespace != namespace or pod.is_leaving:
         return False
     labels = pod.labels
