@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from distrain.admission import limit_ranger, pod_security, priority, resource_quota
+from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota
 from distrain.admission.priority import priority_of
 from distrain.admission.refusal import Refusal
 from distrain.check import volume_claims
@@ -50,6 +50,7 @@ def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str | N
     claims = volume_claims.judge_claims(job, found, say)
     refusals = [
         *_gates(job, say),
+        *pod_validation.refusals(job, say),
         *priority.refusals(job, found.priority_classes, say),
         *pod_security.refusals(job, namespace, (found.namespaces or {}).get(namespace) or {}, say),
         *limit_ranger.refusals(job, found.limit_ranges or (), say),

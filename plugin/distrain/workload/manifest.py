@@ -41,6 +41,11 @@ _ATTRIBUTES = {each.encode_name: each.name for each in msgspec.structs.fields(ku
 REPLICAS = {kind.name: _ATTRIBUTES[kind.replicas] for kind in KUBEFLOW.values()}
 OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
 KINDS = ", ".join([*KUBEFLOW, "Job, StatefulSet or Pod"])
+# Kinds that make pods, and that no command judges.
+NOT_JUDGED = {
+    *("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController", "CronJob"),
+    *("LeaderWorkerSet", "JobSet", "TrainJob", "RayJob", "RayCluster", "PaddleJob", "XGBoostJob"),
+}
 
 
 class PodRole(Struct, frozen=True):
@@ -124,6 +129,15 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
     """Return the pod templates of a Kubeflow job's roles, or the only template of another workload."""
     roles = [role for attribute in REPLICAS.values() for role in (getattr(spec, attribute) or {}).values()]
     return [role.template for role in roles] or [spec.template]
+
+
+def refuse_other_pods(manifest: str, origin: str) -> None:
+    """Raise ValuesError if a resource makes pods that are not judged: the job may not fit beside them."""
+    found = [item for item in _items(manifest, origin) if item.get("kind") in NOT_JUDGED and _hook(item) is None]
+    if found:
+        names = [f"{item['kind']} {(item.get('metadata') or {}).get('name')}" for item in found]
+        words = f"{', '.join(names)}: makes pods that are not judged, as those of an {KINDS} are"
+        raise ValuesError(f"{origin}: {words}; leave it out, or write its pods as a StatefulSet or a Job")
 
 
 def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:

@@ -67,7 +67,7 @@ def test_label_in_the_way_is_named() -> None:
             [node("a", gpu="4", memory="1Gi"), node("b", memory="2Gi")],
             {
                 "worker": {
-                    "containers": [{"name": "w", "resources": {"requests": {GPU: 4, "memory": "2Gi"}}}],
+                    "containers": [{"name": "w", "resources": {"limits": {GPU: 4, "memory": "2Gi"}}}],
                 }
             },
             "workers: no node has 2Gi memory and 4 nvidia.com/gpu at once. Lower one of them.",

@@ -127,7 +127,7 @@ def test_reasons_count_nodes_in_the_schedulers_words() -> None:
 def test_reasons_count_the_launcher_as_placed() -> None:
     job = chart_job(
         workers=2,
-        worker={"containers": [{"name": "w", "resources": {"requests": {GPU: 1, "cpu": 1}}}]},
+        worker={"containers": [{"name": "w", "resources": {"limits": {GPU: 1, "cpu": 1}}}]},
         launcher={"containers": [{"name": "l", "resources": {"requests": {"cpu": 1}}}]},
     )
 
@@ -139,7 +139,7 @@ def test_reasons_count_the_launcher_as_placed() -> None:
 def test_job_that_depends_on_the_order_is_not_reported_to_fit() -> None:
     # On node a, the launcher may use the CPU of the second worker. On node b, the launcher uses nothing that a worker
     # needs.
-    job = chart_job(workers=2, worker={"containers": [{"name": "w", "resources": {"requests": {GPU: 4, "cpu": 8}}}]})
+    job = chart_job(workers=2, worker={"containers": [{"name": "w", "resources": {"limits": {GPU: 4, "cpu": 8}}}]})
 
     answer = judged(job, [node("a", gpu="8", cpu="16"), node("b", cpu="1")])
 

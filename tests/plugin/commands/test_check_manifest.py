@@ -53,6 +53,32 @@ def test_manifest_is_checked_without_helm(distrain: Run, cluster: FakeApi, manif
     assert _wrote_nothing(cluster)
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "CronJob", "LeaderWorkerSet"])
+def test_kind_whose_pods_are_not_judged_is_refused_by_name(
+    distrain: Run, cluster: FakeApi, manifest: str, kind: str
+) -> None:
+    with Path(manifest).open("a") as file:
+        file.write(f"\n---\n{{apiVersion: apps/v1, kind: {kind}, metadata: {{name: web}}}}\n")
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        f"distrain: --manifest: {kind} web: makes pods that are not judged, as those of an MPIJ"
+    )
+
+
+def test_number_of_pods_below_zero_is_impossible(distrain: Run, cluster: FakeApi, tmp_path: Path) -> None:
+    container = "{name: a, image: b}"
+    job = f"{{parallelism: -3, template: {{spec: {{containers: [{container}]}}}}}}"
+    (tmp_path / "job.yaml").write_text(f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: a}}, spec: {job}}}")
+
+    outcome = distrain("check", "--manifest", str(tmp_path / "job.yaml"))
+
+    assert outcome.code == 11
+    assert "Pod is invalid: the number of pods: Invalid value: -3: must be greater than or equal to 0" in outcome.out
+
+
 def test_manifest_may_come_from_stdin(
     distrain: Run, cluster: FakeApi, manifest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,82 @@
+"""Validate the resources of a job's pods, as the API server does before it stores a pod.
+
+Kubernetes pkg/apis/core/validation/validation.go: validateResourceRequirements, ValidateResourceQuantityValue
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distrain import kube
+from distrain.admission.refusal import Refusal
+from distrain.kube.quantities import Amounts, Quantity, thousandths
+from distrain.verdict import Verdict
+from distrain.workload.manifest import Job, PodRole
+from distrain.workload.wording import Wording
+
+HUGE_PAGES = "hugepages-"
+NOT_NEGATIVE = "must be greater than or equal to 0"
+
+
+def refusals(job: Job, say: Wording) -> Iterator[Refusal]:
+    """Yield a refusal for each role whose pods no API server accepts."""
+    for role in job.roles:
+        found = [*_of_number(role), *of_spec(role.spec)] if role.replicas else []
+        if found:
+            step = f"{say.place(role)}: no API server accepts such pods. Correct {found[0].partition(': ')[0]}."
+            yield Refusal(Verdict.IMPOSSIBLE, f"Pod is invalid: {', '.join(found)}", step)
+
+
+def _of_number(role: PodRole) -> Iterator[str]:
+    if role.replicas < 0:
+        yield f"the number of pods: Invalid value: {role.replicas}: {NOT_NEGATIVE}"
+
+
+def of_spec(spec: kube.PodSpec) -> Iterator[str]:
+    """Yield what the API server says against the resources of the containers."""
+    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for index, container in enumerate(containers or ()):
+            yield from _of_resources(f"spec.{field}[{index}].resources", container.resources or kube.Resources())
+
+
+def _of_resources(path: str, resources: kube.Resources) -> Iterator[str]:
+    limits = resources.limits or {}
+    # The API server sets a request that is missing to the limit.
+    requests = {**limits, **(resources.requests or {})}
+    yield from _of_quantities(f"{path}.limits", limits)
+    yield from _of_quantities(f"{path}.requests", requests)
+    for resource, request in requests.items():
+        yield from _of_request(path, resource, request, limits)
+    if any(map(_is_huge_pages, requests)) and not {"cpu", "memory"} & {*requests}:
+        yield f"{path}: Forbidden: HugePages require cpu or memory"
+
+
+def _of_quantities(path: str, quantities: Amounts) -> Iterator[str]:
+    for resource, quantity in quantities.items():
+        invalid = f'{path}[{resource}]: Invalid value: "{quantity}"'
+        if thousandths(quantity) < 0:
+            yield f"{invalid}: {NOT_NEGATIVE}"
+        if _is_extended(resource) and thousandths(quantity) % 1000:
+            yield f"{invalid}: must be an integer"
+
+
+def _of_request(path: str, resource: str, request: Quantity, limits: Amounts) -> Iterator[str]:
+    is_exact = _is_extended(resource) or _is_huge_pages(resource)
+    if resource not in limits:
+        if is_exact:
+            yield f"{path}.limits: Required value: Limit must be set for non overcommitable resources"
+        return
+    limit = limits[resource]
+    more = thousandths(request) - thousandths(limit)
+    if more > 0 or (more and is_exact):
+        rule = "equal to" if is_exact else "less than or equal to"
+        yield f'{path}.requests: Invalid value: "{request}": must be {rule} {resource} limit of {limit}'
+
+
+def _is_extended(resource: str) -> bool:
+    """Tell whether a resource is neither Kubernetes' own nor has its prefix, such as nvidia.com/gpu."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+def _is_huge_pages(resource: str) -> bool:
+    return resource.startswith(HUGE_PAGES)

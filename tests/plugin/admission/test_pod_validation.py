@@ -1,0 +1,83 @@
+"""Pods that the API server refuses for their resources or their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugin.check.judging import chart_job, judged
+from tests.plugin.objects import Object, node
+
+ROOM = [node("a", gpu="8")]
+GPU = "nvidia.com/gpu"
+WORKERS = "spec.containers[0].resources"
+
+
+def _worker(**resources: Any) -> Object:
+    return {"containers": [{"name": "main", "resources": resources}]}
+
+
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        pytest.param(
+            {"limits": {GPU: "500m"}},
+            [
+                f'{WORKERS}.limits[{GPU}]: Invalid value: "500m": must be an integer',
+                f'{WORKERS}.requests[{GPU}]: Invalid value: "500m": must be an integer',
+            ],
+            id="fraction-of-a-gpu",
+        ),
+        pytest.param(
+            {"requests": {GPU: 1}},
+            [f"{WORKERS}.limits: Required value: Limit must be set for non overcommitable resources"],
+            id="gpu-without-limit",
+        ),
+        pytest.param(
+            {"requests": {GPU: 1}, "limits": {GPU: 2}},
+            [f'{WORKERS}.requests: Invalid value: "1": must be equal to {GPU} limit of 2'],
+            id="fewer-gpus-than-the-limit",
+        ),
+        pytest.param(
+            {"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}},
+            [f'{WORKERS}.requests: Invalid value: "2": must be less than or equal to cpu limit of 1500m'],
+            id="request-above-limit",
+        ),
+        pytest.param(
+            {"requests": {"memory": "-1Gi"}},
+            [f'{WORKERS}.requests[memory]: Invalid value: "-1Gi": must be greater than or equal to 0'],
+            id="negative",
+        ),
+        pytest.param(
+            {"limits": {"hugepages-2Mi": "4Mi"}},
+            [f"{WORKERS}: Forbidden: HugePages require cpu or memory"],
+            id="huge-pages-alone",
+        ),
+    ],
+)
+def test_pod_that_the_api_server_refuses_is_impossible(resources: Object, words: list[str]) -> None:
+    answer = judged(chart_job(workers=1, worker=_worker(**resources)), ROOM)
+
+    assert answer.verdict == "impossible"
+    assert answer.reasons[0].reason == f"Pod is invalid: {', '.join(words)}"
+    assert answer.next == f"workers: no API server accepts such pods. Correct {words[0].partition(': ')[0]}."
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {},
+        {"limits": {GPU: 1}},
+        {"requests": {GPU: 1}, "limits": {GPU: "1"}},
+        {"requests": {"cpu": "500m"}},
+        {"requests": {"cpu": "1"}, "limits": {"cpu": "1000m"}},
+        {"limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}},
+        {"requests": {"kubernetes.io/x": "1"}},
+    ],
+)
+def test_pod_that_the_api_server_takes_is_judged_by_its_room(resources: Object) -> None:
+    assert not any(
+        "Pod is invalid" in each.reason
+        for each in judged(chart_job(workers=1, worker=_worker(**resources)), ROOM).reasons
+    )
