@@ -255,7 +255,8 @@ def _of_pod(trial: Trial, role: PodRole, pod: Object) -> Iterator[str]:
 
 def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, Any]]:
     """Return every field of a pod that the plugin reads: the real value and the prediction."""
-    found = _normal(msgspec.to_builtins(msgspec.convert(real, type(role.spec)))) or {}
+    read = msgspec.convert(real, type(role.spec))
+    found = _normal(msgspec.to_builtins(read)) or {}
     foretold = _normal(msgspec.to_builtins(role.spec)) or {}
     # A controller's own volumes refer to objects that it creates, and the API server's own volume holds the
     # ServiceAccount's token.
@@ -269,8 +270,13 @@ def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, 
     keys = sorted({*found, *foretold} - BY_PRIORITY_CLASS)
     return {
         "objects that nobody is said to make": (missing, set()),
+        "types of volumes": (_types(read, names), _types(role.spec, names)),
         **{key: (found.get(key) or None, foretold.get(key) or None) for key in keys},
     }
+
+
+def _types(spec: kube.TemplateSpec, names: Collection[str]) -> dict[str, list[str]]:
+    return {volume.name: volume.sources for volume in spec.volumes or () if volume.name in names}
 
 
 def _objects(volume: Object) -> Iterator[tuple[str, str]]:

@@ -126,8 +126,8 @@ class Ephemeral(Kube):
     volume_claim_template: ClaimTemplate | None = None
 
 
-# A volume source; only its type is read.
-Source = dict[str, object]
+class Source(Kube):
+    """A volume source; only its type is read."""
 
 
 class TemplateVolume(Volume):

@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.kube.pod_spec import Source
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
 
@@ -42,7 +43,7 @@ def _speaks_of(taint: str, toleration: kube.Toleration) -> bool:
 def _with_source(volume: kube.Volume) -> kube.Volume:
     # Kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Volume
     is_empty = isinstance(volume, kube.TemplateVolume) and not volume.sources
-    return replace(volume, empty_dir={}) if is_empty else volume
+    return replace(volume, empty_dir=Source()) if is_empty else volume
 
 
 def _with_host_ports(spec: Spec) -> Spec:
