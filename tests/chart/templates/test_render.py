@@ -177,7 +177,7 @@ def test_dev_shm_is_by_default_no_larger_than_a_small_memory(helm: Path, memory:
 
 def test_scripts_are_mounted_executable_and_unchanged(helm: Path) -> None:
     rendered = render(helm)
-    modules = ("keepers", "message", "output", "program", "root", "sigterm", "watch", "workers")
+    modules = ("keepers", "memory", "message", "output", "program", "root", "sigterm", "watch", "workers")
     names = ("distrain-launch", "distrain-worker", *(f"distrain_{module}.py" for module in modules))
     files = {name: (CHART / "files" / name).read_text(encoding="utf-8") for name in names}
 
