@@ -12,6 +12,7 @@ import pytest
 
 from lab.cluster import client, faults
 from lab.errors import LabError
+from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (
     Say,
@@ -40,6 +41,11 @@ def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[
 GoesOn = Callable[..., None]
 
 
+def state(run: Namespace) -> str | None:
+    found = head(run)
+    return found.state if found else None
+
+
 @pytest.fixture
 def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
     """Assert that the run saves more than at the test's start, and that it has restarted if `starts_again` is set."""
@@ -52,10 +58,11 @@ def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
             say(f"mpijob: {request.node.name} | {seconds_to_step(run, since):.1f} s to the next step")
         else:
             wait_for_checkpoint(run, wait_for_checkpoint(run, before))
+        # A worker that comes back stops the ranks once more, so wait until they train.
+        wait_until("ranks that train", lambda: state(run) == "training", seconds=60, pause=0.5)
         found = head(run)
         assert found
         assert (found.generation > before.generation) == starts_again
-        assert found.state == "training"
 
     return hold
 
