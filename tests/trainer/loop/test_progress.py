@@ -13,8 +13,8 @@ import pytest
 
 from distrain_trainer import results
 from distrain_trainer.errors import DivergedError
+from distrain_trainer.loop.json_line import PREFIX
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.progress_line import PREFIX
 from tests.trainer.fixtures.counter_run import begin
 
 NAN = math.nan

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distrain_trainer.loop.progress_line import PREFIX
+from distrain_trainer.loop.json_line import PREFIX
 from distrain_trainer.models import MODELS
 from tests.matrix import one_of
 from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, ProgramInImage, assert_refused, tried_by

@@ -13,9 +13,9 @@ from typing import Protocol
 from distrain_trainer import results
 from distrain_trainer.checkpoint.files import place
 from distrain_trainer.errors import DivergedError
-from distrain_trainer.loop import progress_line
+from distrain_trainer.loop import json_line
 from distrain_trainer.loop.images_per_second import HEADER, Speed, step_line, total_lines, untimed_steps
-from distrain_trainer.loop.progress_line import Throughput
+from distrain_trainer.loop.json_line import Throughput
 from distrain_trainer.loop.run import Run
 from distrain_trainer.results import LoggedStep, Results
 
@@ -98,7 +98,7 @@ class Progress:
     def _progress_line(self, loss: float) -> str:
         run, samples = self.run, self.throughput.lines[-1][2]
         saved = run.lease.head.checkpoint if run.lease is not None else None
-        return progress_line.text(
+        return json_line.text(
             {
                 "step": self.speed.steps,
                 "steps": self.steps,
@@ -107,7 +107,7 @@ class Progress:
                 "samples": samples,
                 "images_per_second": round(self.throughput.images_per_second, 2),
                 "images_per_second_mean": round(self.speed.total, 2),
-                "loss": progress_line.finite(loss),
+                "loss": json_line.finite(loss),
                 "eta_seconds": self.throughput.seconds_to(self.steps),
                 "checkpoint": saved,
                 "checkpoint_samples": place(saved)[1] if saved else None,

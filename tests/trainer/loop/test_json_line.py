@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from distrain_trainer.loop.json_line import PREFIX
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.progress_line import PREFIX
 from distrain_trainer.loop.run import Run
 from tests.trainer.fixtures.counter_run import begin, save_step
 
@@ -20,7 +20,7 @@ BATCH = SimpleNamespace(samples=10, global_samples=10)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("distrain_trainer.loop.progress_line.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("distrain_trainer.loop.json_line.time.monotonic", lambda: clock.now)
     return clock
 
 
