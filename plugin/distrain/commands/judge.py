@@ -19,7 +19,7 @@ from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
 from distrain.check.text import summary
 from distrain.commands.request import NAMELESS, Request
-from distrain.workload.manifest import Job, from_manifest, refuse_other_pods
+from distrain.workload.manifest import Job, from_manifest
 
 if TYPE_CHECKING:
     from distrain.derive.room import Room
@@ -53,8 +53,7 @@ def _is_offline(request: Request) -> bool:
 def _job(request: Request, manifest: str | None) -> tuple[Job, str | None]:
     """Return the job and the resource name of its GPUs; the name is None if no value sets it."""
     if manifest is not None:
-        refuse_other_pods(manifest, "--manifest")
-        return from_manifest(manifest, "--manifest"), None
+        return from_manifest(manifest, "--manifest", judges_all=True), None
     if _is_offline(request):
         return _offline_job(request)
     found = request.new_job(is_release=False)

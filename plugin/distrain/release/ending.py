@@ -8,7 +8,7 @@ module needs only the user's own rights.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
@@ -39,7 +39,7 @@ def end(
     started = reported = time.monotonic()
     left: Mapping[Resource, kube.Workload | None] = dict.fromkeys(uids)
     while True:
-        trouble = ""
+        trouble = STUCK
         try:
             left = _left(cluster, uids, namespace)
         except UnreachableError as error:
@@ -47,17 +47,19 @@ def end(
             trouble = str(error)
         if not left:
             return
-        now, names = time.monotonic(), listed([named(resource) for resource in left])
-        seconds = max([SECONDS, *(grace + SECONDS_BEYOND_GRACE for each in left.values() for grace in _graces(each))])
+        now, names, seconds = time.monotonic(), listed([*map(named, left)]), _limit(left.values())
         if now - started > seconds:
-            raise EndError(
-                f"{release}: {names} has not ended in {seconds:g} s: {trouble or STUCK}; see "
-                f"`kubectl --namespace {namespace} get pods --selector {INSTANCE_LABEL}={release}`"
-            )
+            pods = f"`kubectl --namespace {namespace} get pods --selector {INSTANCE_LABEL}={release}`"
+            raise EndError(f"{release}: {names} has not ended in {seconds:g} s: {trouble}; see {pods}")
         if reported == started or now - reported > SECONDS_BETWEEN_REPORTS:
             say(f"{names}: its pods save and end")
             reported = now
         time.sleep(POLL_SECONDS)
+
+
+def _limit(workloads: Iterable[kube.Workload | None]) -> float:
+    """Return the seconds in which the workloads must end."""
+    return max([SECONDS, *(grace + SECONDS_BEYOND_GRACE for each in workloads for grace in _graces(each))])
 
 
 def _delete(cluster: Cluster, resources: Sequence[Resource], namespace: str) -> dict[Resource, str]:

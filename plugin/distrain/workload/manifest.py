@@ -103,13 +103,15 @@ class Job(Struct, frozen=True):
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
 
-def from_manifest(manifest: str, origin: str) -> Job:
+def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Job:
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
-    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, or if
-    Kubernetes would refuse it.
+    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
+    Kubernetes would refuse it, or with `judges_all` if other resources make pods, too.
     """
     items = list(_items(manifest, origin))
+    if judges_all:
+        _refuse_other_pods(items, origin)
     found = [_parsed(controllers.understood(item), origin) for item in items if _holds_pods(item)]
     if not found:
         raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
@@ -131,15 +133,6 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
     return [role.template for role in roles] or [spec.template]
 
 
-def refuse_other_pods(manifest: str, origin: str) -> None:
-    """Raise ValuesError if a resource makes pods that are not judged: the job may not fit beside them."""
-    found = [item for item in _items(manifest, origin) if item.get("kind") in NOT_JUDGED and _hook(item) is None]
-    if found:
-        names = [f"{item['kind']} {(item.get('metadata') or {}).get('name')}" for item in found]
-        words = f"{', '.join(names)}: makes pods that are not judged, as those of an {KINDS} are"
-        raise ValuesError(f"{origin}: {words}; leave it out, or write its pods as a StatefulSet or a Job")
-
-
 def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
     try:
         documents = list(yaml.load_all(manifest, Loader=LOADER))
@@ -148,6 +141,15 @@ def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
     for document in documents:
         if isinstance(document, dict):
             yield from (document.get("items") or ()) if document.get("kind") == "List" else [document]
+
+
+def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
+    """Raise ValuesError if a resource makes pods that are not judged: the job may not fit beside them."""
+    found = [item for item in items if item.get("kind") in NOT_JUDGED and _hook(item) is None]
+    if found:
+        names = [f"{item['kind']} {(item.get('metadata') or {}).get('name')}" for item in found]
+        words = f"{', '.join(names)}: makes pods that are not judged, as those of an {KINDS} are"
+        raise ValuesError(f"{origin}: {words}; leave it out, or write its pods as a StatefulSet or a Job")
 
 
 def _holds_pods(item: dict[str, Any]) -> bool:
