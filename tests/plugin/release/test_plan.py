@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import datetime, timezone
 from typing import Any
 
@@ -20,6 +21,7 @@ from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse
 from distrain.release.size import reused, with_gpus, with_workers
 from distrain.release.steps import Training, duration, last_steps, seconds_since
 from distrain.workload.manifest import from_manifest
+from distrain_trainer.checkpoint.manifest import Subject
 from tests.plugin.objects import JOB, Object, mpi_job, plain, pytorch_job
 
 SERVICE_ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "run1"}}
@@ -376,6 +378,13 @@ ON_A_VOLUME: dict[str, Any] = {"checkpoint": {"uri": "/runs"}, "volumes": [{"nam
 )
 def test_new_job_starts_over_where_it_does_not_find_the_checkpoints(old: Object, changed: Object, reason: str) -> None:
     assert resume.obstacle(old, {**old, **changed}) == reason
+
+
+def test_plan_compares_what_the_trainer_compares() -> None:
+    compared = {path.rpartition(".")[2] for path in resume.SUBJECT}
+
+    # The arrays tell the trainer the strategy and the shapes; the data tells it the number of samples.
+    assert compared - {"strategy"} == {each.name for each in fields(Subject)} - {"epoch_samples", "shapes"}
 
 
 def test_job_that_stays_starts_nothing_over() -> None:
