@@ -24,23 +24,29 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# Modules of tests/cluster that use no GPU and do not disturb other tests on the lab. The longest is first: if a process
-# ended with a long module, the other process would be idle.
+# Modules that either process may run beside the other's tests: modules of tests/cluster that use no GPU and do not
+# disturb other tests on the lab, and the longest of tests/trainer. The longest is first: if a process ended with a long
+# module, the other process would be idle.
 SHARING = (
-    "test_upgrade.py",
-    "test_rescale.py",
-    "test_rescale_kinds.py",
-    "test_kills_kinds.py",
-    "test_rescale_moments.py",
-    "test_replaced.py",
-    "test_traffic.py",
-    "test_operators_pods.py",
-    "test_scheduler.py",
-    "test_s3_failures.py",
-    "test_doctor.py",
-    "test_admission.py",
-    "test_listing.py",
-    "test_rbac.py",
+    "trainer/training/test_chaos.py",
+    "trainer/training/test_storage_faults.py",
+    "cluster/plugin/test_upgrade.py",
+    "cluster/rescale/test_rescale.py",
+    "cluster/rescale/test_rescale_kinds.py",
+    "trainer/checkpoint/test_programs.py",
+    "cluster/faults/test_kills_kinds.py",
+    "trainer/checkpoint/test_state.py",
+    "cluster/rescale/test_rescale_moments.py",
+    "cluster/upgrade/test_replaced.py",
+    "trainer/training/test_left_out.py",
+    "cluster/kinds/test_traffic.py",
+    "cluster/kinds/test_operators_pods.py",
+    "cluster/plugin/test_scheduler.py",
+    "cluster/faults/test_s3_failures.py",
+    "cluster/plugin/test_doctor.py",
+    "cluster/kinds/test_admission.py",
+    "cluster/plugin/test_listing.py",
+    "cluster/kinds/test_rbac.py",
 )
 
 
@@ -62,8 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> int:
-    part, name = item.path.relative_to(TESTS).parts[0], item.path.name
-    return SHARING.index(name) if part == "cluster" and name in SHARING else -1
+    path = item.path.relative_to(TESTS).as_posix()
+    return SHARING.index(path) if path in SHARING else -1
 
 
 class PartScheduling(LoadScopeScheduling):
@@ -73,10 +79,10 @@ class PartScheduling(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        _, part, *names = nodeid.partition("::")[0].split("/")
-        if part != "cluster":
-            return "other"
-        return names[-1] if names[-1] in SHARING else "cluster"
+        path = nodeid.partition("::")[0].removeprefix("tests/")
+        if path in SHARING:
+            return path
+        return "cluster" if path.startswith("cluster/") else "other"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:

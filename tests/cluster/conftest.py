@@ -34,11 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
-def _turn(item: pytest.Item) -> tuple[bool, bool, bool]:
+def _turn(item: pytest.Item) -> tuple[bool, bool, bool, str]:
     """Return an item's sort key, which groups tests by operators, because a switch takes half a minute."""
     takes_down = "restored_lab" in getattr(item, "fixturenames", ())
-    wants_others = hasattr(getattr(item, "module", None), OPERATORS)
-    return item.path.parent == FOLDER, not takes_down, not wants_others
+    others = getattr(getattr(item, "module", None), OPERATORS, None)
+    return FOLDER in item.path.parents, not takes_down, others is None, str(others)
 
 
 @pytest.fixture

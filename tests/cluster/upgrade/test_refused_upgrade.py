@@ -9,8 +9,8 @@ import pytest
 from lab.cluster import client
 from lab.paths import CHART
 from lab.waiting import wait_until
-from tests.cluster.syncing import sync
 from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.cluster.upgrade.syncing import sync
 from tests.matrix import one_of
 
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
