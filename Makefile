@@ -7,11 +7,17 @@ CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
 VENV := $(CACHE)/venvs/$(shell (cat requirements.txt; python3 --version) | sha256sum | cut -c1-12)
 PYTHON := $(VENV)/bin/python
 
+# The groups of Debian packages in lab/setup.sh that a target needs. Without a line here it gets all.
+demo cluster cluster-status bench: PACKAGES := node images
+images bench-chaos: PACKAGES := images
+lint: PACKAGES := lint
+schema docs lock bench-check: PACKAGES := python
+
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## install Debian packages, a Python environment and Go where they are missing
-	@lab/setup.sh $(VENV)
+	@lab/setup.sh $(VENV) $(PACKAGES)
 
 demo: setup ## train on an embedded Kubernetes, or on KUBECONFIG's cluster; FRAMEWORK=pytorch or mxnet
 	@$(PYTHON) -m lab demo

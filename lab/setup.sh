@@ -1,19 +1,38 @@
 #!/usr/bin/env bash
 # Bring what a bare Debian 12 lacks: Debian packages, a Python environment from the lock, and Go.
-# Usage: lab/setup.sh VENV. A second run does nothing and takes no time.
+# Usage: lab/setup.sh VENV [GROUP ...]. Without groups it brings those of all groups below.
+# A second run does nothing and takes no time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
+groups=("${@:2}")
+[ ${#groups[@]} -gt 0 ] || groups=(node images scripts archive lint)
 
-packages=(
-  python3-venv ca-certificates git                                    # the tools themselves
-  containerd runc containernetworking-plugins iptables conntrack      # the node
-  iproute2 util-linux                                                 # namespaces and links
-  buildah mmdebstrap busybox-static bash-static                       # images
-  openssh-server openssh-client openmpi-bin                           # the chart's scripts are tested with the real ones
-  gpg gpg-agent                                                       # the plugin's archive is signed in a test
-  shellcheck                                                          # lint
+declare -A packages_of=(
+  [python]="python3-venv ca-certificates git"
+  [node]="containerd runc containernetworking-plugins iptables conntrack iproute2 util-linux"
+  [images]="buildah mmdebstrap busybox-static bash-static"
+  [scripts]="openssh-server openssh-client openmpi-bin"  # the chart's scripts are tested with the real ones
+  [archive]="gpg gpg-agent"                              # the plugin's archive is signed in a test
+  [lint]="shellcheck"
 )
+packages=()
+for group in python "${groups[@]}"; do
+  read -ra named <<<"${packages_of[$group]}"
+  packages+=("${named[@]}")
+done
+
+# A Debian package of a server starts it when it is installed, unless this program forbids it.
+policy=/usr/sbin/policy-rc.d
+install_without_starting() {
+  if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+  fi
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
 
 missing=()
 for package in "${packages[@]}"; do
@@ -25,8 +44,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     exit 1
   fi
   echo "installing Debian packages: ${missing[*]}"
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  (install_without_starting "${missing[@]}")
 fi
 
 if [ ! -e "$venv/complete" ]; then
@@ -38,10 +56,11 @@ if [ ! -e "$venv/complete" ]; then
   touch "$venv/complete"
 fi
 
+go_needed=go$(sed -n 's/^go //p' lab/builds/go/*/go.mod | sort -V | tail -n 1)
 go_is_new_enough() {
   local version
   version=$(cd / && "$1" env GOVERSION 2>/dev/null) || return 1
-  [ "$(printf 'go1.25\n%s\n' "$version" | sort -V | head -n 1)" = go1.25 ]
+  [ "$(printf '%s\n' "$go_needed" "$version" | sort -V | head -n 1)" = "$go_needed" ]
 }
 if ! go_is_new_enough go && ! go_is_new_enough "$venv/bin/go"; then
   echo "installing Go"

