@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Struct
 
 from distrain import console, kube
 from distrain.apiserver import paths
 from distrain.apiserver.access import access
+from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.connection import CONNECTIONS, JSON, Answer, Connection
 from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
 from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version, decoded, refusal
@@ -32,13 +32,6 @@ ANY = "*/*"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 T = TypeVar("T")
-
-
-class Capabilities(Struct, frozen=True):
-    """The cluster's version and its served APIs, written as `group/version` and `group/version/Kind` for Helm."""
-
-    version: str
-    apis: tuple[str, ...]
 
 
 class Cluster:
@@ -103,6 +96,10 @@ class Cluster:
             return again(lambda: use(self._pods_on(nodes)))
         return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use))
 
+    def pods(self) -> Iterator[CountedPod]:
+        """Yield the pods that `over_pods` passes on; raise ExpiredError if the list expires before its end."""
+        return self._pods(NOT_ENDED).items(self._connection)
+
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """List the pods per node, which the API server answers from its cache; "" lists pods without a node."""
         names = iter([*nodes, ""])
@@ -138,6 +135,10 @@ class Cluster:
     def read_list(self, path: str, item: type[T], what: str, **query: str) -> list[T]:
         """Return the objects of a list; `what` names them in messages."""
         return self._read(self._connection, path, item, what, query)
+
+    def each(self, path: str, item: type[T], what: str) -> Iterator[T]:
+        """Yield the objects of a list page by page; raise ExpiredError if the list expires before its end."""
+        return Listing(self.server, path, item, what, {}).items(self._connection)
 
     def read_one(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T:
         """Return one object, or with METADATA only its metadata; raise NotFoundError if it does not exist."""

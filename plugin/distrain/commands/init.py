@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from distrain import console
-from distrain.apiserver.cluster import Capabilities
+from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
 from distrain.check import snapshot_file
 from distrain.check.cluster_state import over

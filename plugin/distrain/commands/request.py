@@ -20,7 +20,8 @@ from distrain.verdict import Verdict
 if TYPE_CHECKING:
     import argparse
 
-    from distrain.apiserver.cluster import Capabilities, Cluster
+    from distrain.apiserver.capabilities import Capabilities
+    from distrain.apiserver.cluster import Cluster
     from distrain.check.report import Report
     from distrain.derive.complete import Given, Measure
     from distrain.derive.room import Room

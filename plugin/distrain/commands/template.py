@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from distrain import console
-from distrain.apiserver.cluster import Capabilities
+from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
 from distrain.commands.request import NO_NODES, Request
 from distrain.derive.room import Room

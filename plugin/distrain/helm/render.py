@@ -22,7 +22,7 @@ from distrain.helm.program import OLDEST, Source, executable, refuse_old, versio
 if TYPE_CHECKING:
     import semver
 
-    from distrain.apiserver.cluster import Capabilities
+    from distrain.apiserver.capabilities import Capabilities
     from distrain.helm.releases import Releases
     from distrain.workload.manifest import Job
 
