@@ -205,6 +205,8 @@ def _selected(item: Object, selector: str) -> bool:
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Otherwise each response waits 40 ms: its body is sent once the client has acknowledged the headers.
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()
