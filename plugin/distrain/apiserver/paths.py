@@ -5,9 +5,14 @@ from __future__ import annotations
 from urllib.parse import quote
 
 
+def root(api_version: str) -> str:
+    """Return the path under which the API server serves all objects of one API version."""
+    return "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
+
+
 def namespace(name: str, api_version: str = "v1") -> str:
     """Return the path under which the API server serves a namespace's objects of one API version."""
-    return ("/api/v1" if api_version == "v1" else f"/apis/{api_version}") + _path("namespaces", name)
+    return root(api_version) + _path("namespaces", name)
 
 
 def pod(namespace_name: str, name: str) -> str:

@@ -10,8 +10,9 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.kube.pod_spec import Reference
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
-from distrain.kube.selectors import Labels
+from distrain.kube.selectors import Labels, is_empty
 from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.scheduler.affinity_terms import stated_terms
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import Job
@@ -60,6 +61,12 @@ def references(job: Job) -> list[ObjectName]:
     """Name the Secrets and ConfigMaps that the job's pods need to start and that its manifest does not create."""
     found = {name for role in job.roles for name in _references(role.spec)}
     return sorted(found - job.creates - GIVEN)
+
+
+def selects_namespaces(job: Job) -> bool:
+    """Tell whether an affinity term of the job selects namespaces by their labels."""
+    selectors = [term.namespace_selector for role in job.roles for term in stated_terms(role.spec)]
+    return any(selector is not None and not is_empty(selector) for selector in selectors)
 
 
 def _references(spec: kube.TemplateSpec) -> Iterator[ObjectName]:

@@ -13,14 +13,21 @@ from distrain.admission.priority import priority_classes_of
 from distrain.apiserver import paths
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
-from distrain.check.dependencies import Dependencies, Named, by_name, foreign_claims, namespace_of, references
+from distrain.check.dependencies import (
+    Dependencies,
+    Named,
+    by_name,
+    foreign_claims,
+    namespace_of,
+    references,
+    selects_namespaces,
+)
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
 from distrain.errors import ForbiddenError
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
-from distrain.kube.selectors import Labels, is_empty
+from distrain.kube.selectors import Labels
 from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
-from distrain.scheduler.affinity_terms import stated_terms
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import Job
 
@@ -98,7 +105,7 @@ class _Reader(Struct):
 
     def namespaces(self, job: Job) -> dict[str, Labels] | None:
         """Return the labels of the job's namespace, or of all namespaces if a term of the job selects namespaces."""
-        if _selects_namespaces(job):
+        if selects_namespaces(job):
             items = self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
             return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}
         what = f"labels of namespace {self.namespace}"
@@ -121,8 +128,3 @@ class _Reader(Struct):
         except ForbiddenError:
             self.unseen.append(f"{what} (you may not read it)")
             return None
-
-
-def _selects_namespaces(job: Job) -> bool:
-    selectors = [term.namespace_selector for role in job.roles for term in stated_terms(role.spec)]
-    return any(selector is not None and not is_empty(selector) for selector in selectors)

@@ -1,9 +1,15 @@
-"""Read the data for a check from a file: the output of `kubectl get nodes,pods -A -o json`, or of more kinds."""
+"""Read the data for a check from a file: the output of `helm distrain snapshot`, or of `kubectl get` of some kinds.
+
+A file of kubectl does not tell whether the cluster has no object of a kind, or whether the kind was not asked for. So a
+kind without objects counts as not read. A file of `helm distrain snapshot` says what was read.
+"""
 
 from __future__ import annotations
 
+import gzip
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,8 +18,17 @@ from msgspec import Struct, field
 
 from distrain import kube
 from distrain.admission.priority import priority_classes_of
+from distrain.apiserver.capabilities import Capabilities
 from distrain.check.cluster_state import ClusterState, over, take
-from distrain.check.dependencies import Dependencies, by_name, foreign_claims, namespace_of, references
+from distrain.check.dependencies import (
+    Dependencies,
+    by_name,
+    foreign_claims,
+    namespace_of,
+    references,
+    selects_namespaces,
+)
+from distrain.check.judged_kinds import FORMS, Snapshot
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.errors import ValuesError, reason
 from distrain.kube.pod_requests import held
@@ -24,18 +39,8 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler.node_ports import host_ports
 from distrain.workload.manifest import Job
 
-EXPECTED = "it takes the output of `kubectl get nodes,pods -A -o json`"
-KINDS: Mapping[str, type[Any]] = {
-    "Node": kube.Node,
-    "Pod": JsonPod,
-    "Namespace": kube.Named,
-    "ResourceQuota": ResourceQuota,
-    "LimitRange": LimitRange,
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "PersistentVolume": PersistentVolume,
-    "StorageClass": kube.StorageClass,
-    "PriorityClass": PriorityClass,
-}
+EXPECTED = "it takes the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
+GZIP = b"\x1f\x8b"
 
 T = TypeVar("T")
 
@@ -50,6 +55,20 @@ class Contents(Struct, frozen=True):
     @property
     def pods(self) -> list[JsonPod]:
         return self.by_kind.get("Pod", [])
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """Return what `helm distrain snapshot` says about the file, None for a file of kubectl."""
+        return next(iter(self.by_kind.get("Snapshot", ())), None)
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        """Return what the cluster serves, None if the file does not say it."""
+        return self.snapshot.capabilities if self.snapshot else None
+
+    def has(self, kind: str, namespace: str) -> bool:
+        """Tell whether the file has all objects of the kind: in the namespace, or in all if it is empty."""
+        return self.snapshot.has(kind, namespace) if self.snapshot else kind in self.by_kind
 
 
 class _Kind(msgspec.Struct):
@@ -79,8 +98,8 @@ def contents(cluster: bytes) -> Contents:
     found = Contents()
     for item in msgspec.json.decode(cluster, type=_List).items:
         kind = msgspec.json.decode(item, type=_Kind).kind
-        if kind in KINDS:
-            found.by_kind.setdefault(kind, []).append(msgspec.json.decode(item, type=KINDS[kind]))
+        if kind in FORMS:
+            found.by_kind.setdefault(kind, []).append(msgspec.json.decode(item, type=FORMS[kind]))
     return found
 
 
@@ -88,15 +107,19 @@ def read_file(path: str) -> Contents:
     """Read a file, or stdin for "-"; raise ValuesError unless it lists objects with at least one node."""
     flag = f"--snapshot: {path}"
     try:
-        found = contents(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
+        found = contents(_unpacked(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()))
     except OSError as error:
         raise ValuesError(f"{flag} cannot be read: {reason(error)}; {EXPECTED}") from error
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, EOFError, zlib.error) as error:
         raise ValuesError(f"{flag} is no list of nodes and pods ({error}); {EXPECTED}") from error
     if not found.nodes:
         raise ValuesError(f"{flag} holds no node; {EXPECTED}")
     _refuse_odd_objects(found, flag)
     return found
+
+
+def _unpacked(content: bytes) -> bytes:
+    return gzip.decompress(content) if content.startswith(GZIP) else content
 
 
 def _refuse_odd_objects(found: Contents, flag: str) -> None:
@@ -115,15 +138,15 @@ def _look(pod: JsonPod) -> None:
 
 
 def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
-    """Return the job's dependencies in the file; a kind without objects counts as not read."""
+    """Return the job's dependencies in the file."""
 
     def of(kind: str, item: type[T], *, is_in_namespace: bool = False) -> list[T] | None:
-        items = found.by_kind.get(kind)
-        if items is None or not is_in_namespace:
-            return items
-        return [each for each in items if each.metadata.namespace == namespace]
+        if not found.has(kind, namespace):
+            return None
+        items = found.by_kind.get(kind, [])
+        return [each for each in items if each.metadata.namespace == namespace] if is_in_namespace else items
 
-    named = of("Namespace", kube.Named)
+    named = of("Namespace", kube.Named) if _has_namespaces(found, job, namespace) else None
     return Dependencies(
         namespaces=None if named is None else {each.metadata.name: each.metadata.labels or {} for each in named},
         quotas=of("ResourceQuota", ResourceQuota, is_in_namespace=True),
@@ -132,15 +155,22 @@ def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
         claims=by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
         volumes=by_name(of("PersistentVolume", PersistentVolume)),
         storage_classes=by_name(of("StorageClass", kube.StorageClass)),
-        unseen=list(_not_in_file(found, job)),
+        unseen=list(_not_in_file(found, job, namespace)),
     )
 
 
-def _not_in_file(found: Contents, job: Job) -> Iterator[str]:
-    needed = ["Namespace", "ResourceQuota", "LimitRange"]
+def _has_namespaces(found: Contents, job: Job, namespace: str) -> bool:
+    return found.has("Namespace", "" if selects_namespaces(job) else namespace)
+
+
+def _not_in_file(found: Contents, job: Job, namespace: str) -> Iterator[str]:
+    needed = ["ResourceQuota", "LimitRange"]
     needed += ["PriorityClass"] if priority_classes_of(job) else []
     needed += ["PersistentVolumeClaim"] if foreign_claims(job) else []
-    if kinds := [f"{kind}s" for kind in needed if kind not in found.by_kind]:
-        yield f"{', '.join(kinds)} (not in the file)"
+    unread = [] if _has_namespaces(found, job, namespace) else ["Namespace"]
+    unread += [kind for kind in needed if not found.has(kind, namespace)]
+    if kinds := [f"{kind}es" if kind.endswith("s") else f"{kind}s" for kind in unread]:
+        why = "who took the snapshot may not read them" if found.snapshot else "not in the file"
+        yield f"{', '.join(kinds)} ({why})"
     if names := [f"{kind} {name}" for kind, name in references(job)]:
         yield f"whether these are there: {', '.join(names)}"

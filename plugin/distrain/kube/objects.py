@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from distrain.kube.quantities import Amounts
 
 
-class Kube(Struct, rename="camel", gc=False):
+class Kube(Struct, rename="camel", omit_defaults=True, gc=False):
     """A Kubernetes object or a part of one."""
 
 

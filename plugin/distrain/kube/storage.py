@@ -59,3 +59,23 @@ class StorageClass(Kube):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[Topology] | None = None
+
+
+class VolumeLimit(Kube):
+    count: int | None = None
+
+
+class CSINodeDriver(Kube):
+    name: str = ""
+    allocatable: VolumeLimit | None = None
+
+
+class CSINodeSpec(Kube):
+    drivers: list[CSINodeDriver] | None = None
+
+
+class CSINode(Kube):
+    """The CSI drivers of the node with the same name, and how many volumes of each driver the node can attach."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: CSINodeSpec = field(default_factory=CSINodeSpec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -64,6 +65,18 @@ def test_snapshot_may_come_from_stdin(check: Check, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     assert check("--snapshot", "-")[0] == 0
+
+
+def test_snapshot_may_be_compressed(check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = gzip.compress(_list(*kind("Node", node("a", gpu="8"))).encode())
+    (tmp_path / "nodes.json.gz").write_bytes(content)
+    (tmp_path / "torn.gz").write_bytes(content[:-20])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    assert check("--snapshot", str(tmp_path / "nodes.json.gz"))[0] == 0
+    assert check("--snapshot", "-")[0] == 0
+    code, _, err = check("--snapshot", str(tmp_path / "torn.gz"))
+    assert (code, "torn.gz is no list of nodes and pods (Compressed file ended" in err) == (2, True)
 
 
 def test_snapshot_is_judged_for_the_namespace_that_is_given(check: Check, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_deriving_twice_changes_nothing(
             "gpus: 8\n",
             ["--snapshot", "/no/such"],
             "--snapshot: /no/such cannot be read: No such file or directory; it takes the output of "
-            "`kubectl get nodes,pods -A -o json`",
+            "`helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`",
             id="no-snapshot",
         ),
         pytest.param(

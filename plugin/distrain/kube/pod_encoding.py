@@ -1,0 +1,106 @@
+"""Encode a CountedPod as a pod in JSON, with only the fields that are counted. `pods_json` decodes the same pod.
+
+The pod gets no name, and stands for a pod of the cluster only in what it uses. Environment variables, commands, images
+and annotations are no part of a CountedPod.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+from msgspec import Raw, field
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.kube.pods import DAEMON_SET, INFEASIBLE, CountedPod, Kind
+
+# Only whether the pod has a time of deletion is counted.
+DELETED = "1970-01-01T00:00:00Z"
+
+
+class _Metadata(kube.Kube):
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+    owner_references: list[kube.OwnerKind] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Spec(kube.Kube):
+    """The parts that pods of a kind share are encoded already."""
+
+    node_name: str = ""
+    volumes: list[kube.Volume] | None = None
+    priority: int = 0
+    containers: Raw | None = None
+    init_containers: Raw | None = None
+    resources: Raw | None = None
+    overhead: Raw | None = None
+    affinity: kube.Affinity | None = None
+
+
+class _Status(kube.Kube):
+    phase: str = ""
+    nominated_node_name: str | None = None
+    conditions: list[kube.Condition] | None = None
+    container_statuses: list[kube.ContainerStatus] | None = None
+    init_container_statuses: list[kube.ContainerStatus] | None = None
+
+
+class _Pod(kube.Kube, tag_field="kind", tag="Pod"):
+    api_version: str
+    metadata: _Metadata
+    spec: _Spec
+    status: Raw = field(default_factory=Raw)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encoded(pod: CountedPod) -> bytes:
+    """Return the pod's JSON."""
+    kind = pod.kind
+    # Most volumes are of sources that are not counted, and have only a name here.
+    volumes = [each for each in pod.volumes if each != kube.Volume(each.name)]
+    metadata = _Metadata(pod.namespace, pod.labels or None, _owners(kind), DELETED if pod.is_leaving else None)
+    spec = replace(_spec(kind), node_name=pod.node_name, volumes=volumes or None)
+    return _encode(_Pod("v1", metadata, spec, _status(kind)))
+
+
+def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
+    """Return the owner of a pod that stays; a static pod counts as a DaemonSet's."""
+    return [kube.OwnerKind(DAEMON_SET)] if kind.stays else None
+
+
+@lru_cache(maxsize=2**16)
+def _spec(kind: Kind) -> _Spec:
+    return _Spec(
+        priority=kind.priority,
+        containers=_raw(kind.containers),
+        init_containers=_raw(kind.init_containers),
+        resources=_raw(kind.resources),
+        overhead=_raw(kind.overhead),
+        affinity=kube.Affinity(pod_anti_affinity=kind.anti_affinity) if kind.anti_affinity else None,
+    )
+
+
+@lru_cache(maxsize=2**16)
+def _status(kind: Kind) -> Raw:
+    resize = kube.Condition(INFEASIBLE[0], "True", INFEASIBLE[1])
+    status = _Status(
+        kind.phase,
+        kind.nominated_node_name or None,
+        [resize] if kind.is_infeasible else None,
+        _resized(kind.container_statuses),
+        _resized(kind.init_container_statuses),
+    )
+    return Raw(_encode(status))
+
+
+def _resized(statuses: list[kube.ContainerStatus] | None) -> list[kube.ContainerStatus] | None:
+    """Return the statuses with resources; the others have only a name here."""
+    return [each for each in statuses or () if each.resources is not None] or None
+
+
+def _raw(part: object) -> Raw | None:
+    return Raw(_encode(part)) if part else None
