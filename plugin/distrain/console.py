@@ -10,8 +10,14 @@ from pathlib import Path
 from distrain.errors import UnwrittenError, unwritten
 from distrain.redact import redact
 
+TYPE_CHECKING = False  # for fast start, see cli.py
+if TYPE_CHECKING:
+    from typing import IO
+
 # kubelet reads a container's termination message from this file.
 TERMINATION_LOG = Path("/dev/termination-log")
+# The size of the parts in which `copy` copies a file.
+COPIED = 2**20
 # Errors from `tell`; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
 
@@ -32,6 +38,16 @@ def answer(text: str) -> None:
     """Print a command's result; raise UnwrittenError if stdout is closed or full."""
     try:
         print(text, flush=True)
+    except (OSError, ValueError) as error:
+        raise unwritten(error) from error
+
+
+def copy(file: IO[bytes]) -> None:
+    """Copy a command's result from a file to stdout; raise UnwrittenError if stdout is closed or full."""
+    try:
+        for part in iter(lambda: file.read(COPIED), b""):
+            sys.stdout.buffer.write(part)
+        sys.stdout.flush()
     except (OSError, ValueError) as error:
         raise unwritten(error) from error
 

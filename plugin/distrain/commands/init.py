@@ -13,9 +13,9 @@ from msgspec import Struct
 from distrain import console
 from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
-from distrain.check import snapshot_file
 from distrain.check.cluster_state import over
 from distrain.commands.arguments import meant
+from distrain.commands.output_file import refuse_existing
 from distrain.commands.request import Request
 from distrain.derive import models
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
@@ -90,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
     chart = Path(options.chart)
     _refuse_wrong(options, chart)
     target = Path(options.output) if options.output else None
-    if target and target.exists() and not options.force:
-        raise ValuesError(f"--output: {target} is there already; name another file, or add --force to replace it")
+    if target:
+        refuse_existing(target, force=options.force)
     maker = Maker(find(), chart, _ground(options))
     wish = maker.first_served(_wishes(options, maker.ground.suggested))
     _tell(wish, maker.ground.suggested, options)
@@ -152,12 +152,11 @@ def _ground(options: argparse.Namespace) -> Ground:
     """Take the nodes from the arguments or the cluster; otherwise assume usual nodes and say so."""
     if options.node_gpus:
         return _usual(options.node_gpus)
-    if options.snapshot:
-        found = snapshot_file.read_file(options.snapshot)
+    request = Request(options)
+    if found := request.snapshot:
         measure = measuring(found.nodes, over(found.pods), namespace_alone(options.namespace))
-        return Ground(of_nodes(found.nodes), measure)
+        return Ground(of_nodes(found.nodes), measure, found.capabilities)
     try:
-        request = Request(options)
         cluster, capabilities = request.cluster, request.capabilities
         nodes = cluster.nodes()
         measure = measuring(nodes, cluster.over_pods, cluster.target.namespace)

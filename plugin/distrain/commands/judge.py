@@ -61,7 +61,7 @@ def _job(request: Request, manifest: str | None) -> tuple[Job, str | None]:
 
 
 def _offline_job(request: Request) -> tuple[Job, str | None]:
-    """Render the job without a cluster, with the newest API version of its kind."""
+    """Render the job for what the snapshot says is served, otherwise with the newest API version of its kind."""
     # Imported for values only: a manifest's job needs no derived values.
     from distrain.derive.measured import measured
 
@@ -74,7 +74,8 @@ def _offline_job(request: Request) -> tuple[Job, str | None]:
 
     complete = request.completed(source, ask, is_final=False)
     name = request.name or NAMELESS
-    job = helm.render(name, complete, namespace, None, has_valid_values=True, has_test=False).job()
+    served = request.snapshot.capabilities if request.snapshot else None
+    job = helm.render(name, complete, namespace, served, has_valid_values=True, has_test=False).job()
     return job, (helm.merged_values(source).get("workers") or {}).get("gpuResource")
 
 
@@ -86,6 +87,6 @@ def _examined(
     if not _is_offline(request):
         cluster = request.cluster
         return live_cluster.examined(cluster, job, cluster.target.namespace, gpu_resource, request.name, more)
-    found = snapshot_file.read_file(options.snapshot) if options.snapshot else snapshot_file.Contents()
+    found = request.snapshot or snapshot_file.Contents()
     namespace = namespace_alone(options.namespace)
     return snapshot_file.examined(found, job, namespace, gpu_resource, request.name, more)

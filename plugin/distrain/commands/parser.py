@@ -117,7 +117,7 @@ def _add_check(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", type=release_name, help="the release's name")
     parser.add_argument("--manifest", metavar="FILE", help="check what any tool rendered, not values; - reads stdin")
     parser.add_argument("--release", metavar="NAME", type=release_name, help="the same as NAME, for --manifest")
-    parser.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
+    parser.add_argument("--snapshot", metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster")
     parser.add_argument(
         "--assume-nodes", metavar="4x8", action="append", default=[], help="nodes that are to come: count x GPUs"
     )
@@ -137,6 +137,12 @@ def _add_install(parser: Parser) -> None:
     _add_common(parser)
 
 
+def _add_snapshot(parser: Parser) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", help="write this file, not to stdout; NAME.gz is compressed")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    _add_cluster(parser)
+
+
 def _add_doctor(parser: Parser) -> None:
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
     _add_cluster(parser)
@@ -149,7 +155,7 @@ def _add_completion(parser: Parser) -> None:
 def _add_nodes(parser: Parser) -> None:
     nodes = parser.add_exclusive()
     nodes.add_argument("--node-gpus", type=count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
-    nodes.add_argument("--snapshot", metavar="FILE", help="nodes and pods as kubectl printed them; no cluster")
+    nodes.add_argument("--snapshot", metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster")
 
 
 def _add_upgrade(parser: Parser) -> None:
@@ -235,6 +241,7 @@ COMMANDS = {
     "install": _add_install,
     "upgrade": _add_upgrade,
     "rescale": _add_rescale,
+    "snapshot": _add_snapshot,
     "doctor": _add_doctor,
     "completion": _add_completion,
 }

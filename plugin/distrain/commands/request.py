@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from distrain.apiserver.capabilities import Capabilities
     from distrain.apiserver.cluster import Cluster
     from distrain.check.report import Report
+    from distrain.check.snapshot_file import Contents
     from distrain.derive.complete import Given, Measure
     from distrain.derive.room import Room
     from distrain.helm.program import Source
@@ -77,6 +78,14 @@ class Request:
         from distrain.workload.kinds import RENDERED_GROUPS
 
         return self.cluster.capabilities(RENDERED_GROUPS)
+
+    @cached_property
+    def snapshot(self) -> Contents | None:
+        """Return the content of the file of --snapshot, None if the flag is missing."""
+        from distrain.check.snapshot_file import read_file
+
+        path = getattr(self.options, "snapshot", None)
+        return read_file(path) if path else None
 
     def reach(self) -> None:
         """Send the first request to the cluster; raise UnreachableError if there is no answer.
@@ -158,18 +167,16 @@ class Request:
         return RenderedJob(self, release, rendering.manifest, rendering.job(), values)
 
     def _stated_nodes(self) -> Measure | None:
-        node_gpus, path = getattr(self.options, "node_gpus", None), getattr(self.options, "snapshot", None)
+        node_gpus = getattr(self.options, "node_gpus", None)
         if node_gpus:
             from distrain.derive.room import StatedNodes
 
             return lambda render, gpu_resource: StatedNodes(node_gpus)
-        if path:
+        if found := self.snapshot:
             from distrain.apiserver.target import namespace_alone
-            from distrain.check import snapshot_file
             from distrain.check.cluster_state import over
             from distrain.derive.measured import measuring
 
-            found = snapshot_file.read_file(path)
             return measuring(found.nodes, over(found.pods), namespace_alone(self.options.namespace))
         return None
 

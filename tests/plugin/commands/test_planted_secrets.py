@@ -6,6 +6,7 @@ A secret in the user's login begins with LOGIN, a secret in the values with VALU
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 from distrain import cli
+from distrain.check.judged_kinds import JUDGED
 from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi, make_certificate, release_secret, releases, running, write_kubeconfig
 from tests.plugin.objects import JOB, mpi_job, node
@@ -133,6 +135,7 @@ COMMANDS = {
     "install": ["install", "run2"],
     "upgrade": ["upgrade", "run1", "--yes"],
     "rescale": ["rescale", "run1", "--workers", "3", "--yes"],
+    "snapshot": ["snapshot"],
     "doctor": ["doctor", "-o", "json"],
 }
 # These commands print the user's own values to stdout.
@@ -296,6 +299,56 @@ def test_check_says_no_secret_whatever_fails(world: World, failure: str) -> None
 
 def test_planted_values_are_accepted(world: World) -> None:
     assert world.run("check")[0] == 0
+
+
+# Fields of objects of any kind that may hold a secret: a check judges none of them.
+SECRET_FIELDS: dict[str, Any] = {
+    "data": {"password": f"{VALUE}-data"},
+    "secrets": [{"name": f"{VALUE}-account"}],
+    "imagePullSecrets": [{"name": f"{VALUE}-registry"}],
+    "parameters": {"adminSecretName": f"{VALUE}-class"},
+    "status": {
+        "phase": "Running",
+        "message": VALUE,
+        "nodeInfo": VALUE,
+        "conditions": [{"type": "R", "message": VALUE}],
+    },
+}
+SECRET_SPEC: dict[str, Any] = {
+    "nodeName": "a",
+    "csi": {"driver": "d", "volumeHandle": VALUE, "volumeAttributes": {"token": VALUE}},
+    "imagePullSecrets": [{"name": VALUE}],
+    "volumes": [
+        {"name": "v", "csi": {"driver": "d", "volumeAttributes": {"t": VALUE}}, "secret": {"secretName": VALUE}}
+    ],
+    "containers": [
+        {
+            "name": "main",
+            "image": f"registry/{VALUE}",
+            "command": ["sh", "-c", VALUE],
+            "args": [f"--token={VALUE}"],
+            "env": [{"name": "TOKEN", "value": VALUE}, {"name": "PLAIN", "value": VALUE}],
+            "lifecycle": {"preStop": {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": VALUE}]}}},
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ["", "cluster.json", "cluster.json.gz"])
+def test_snapshot_holds_no_secret_of_any_object(world: World, tmp_path: Path, name: str) -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": VALUE, "example.com/token": VALUE}
+    for kind in JUDGED:
+        metadata = {"name": "a", "namespace": "team", "annotations": annotations, "managedFields": [{"manager": VALUE}]}
+        world.api.answers[kind.path()] = [{"metadata": metadata, "spec": SECRET_SPEC, **SECRET_FIELDS}]
+
+    told = world.run("snapshot", *(["-o", str(tmp_path / name)] if name else []))
+
+    assert told[0] == 0, told
+    _holds_no_secret("snapshot", told)
+    written = (tmp_path / name).read_bytes() if name else told[1].encode()
+    text = (gzip.decompress(written) if name.endswith(".gz") else written).decode()
+    assert len(json.loads(text)["items"]) == len(JUDGED) + 1
+    assert _leaks(text) == []
 
 
 @pytest.mark.parametrize("login", LOGINS)

@@ -74,6 +74,7 @@ COMMANDS = {
     "install": ["install", "run1", "--create-namespace"],
     "upgrade": ["upgrade", "run1", "--yes"],
     "rescale": ["rescale", "run1", "--workers", "2", "--yes"],
+    "snapshot": ["snapshot"],
     "doctor": ["doctor"],
     "completion": ["__complete", "upgrade", ""],
 }

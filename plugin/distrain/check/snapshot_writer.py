@@ -1,0 +1,100 @@
+"""Write all that a check judges to one file, a `List` that `check --snapshot` reads.
+
+Items are written as they are read, so no list is kept in memory. A kind that the user may not read is left out, and the
+file says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, field
+
+from distrain.apiserver import paths
+from distrain.check.judged_kinds import ANNOTATIONS, JUDGED, NAMESPACES, NODES, PODS, JudgedKind, Snapshot
+from distrain.errors import ForbiddenError, NotFoundError
+from distrain.kube import pod_encoding
+from distrain.workload.kinds import RENDERED_GROUPS
+
+if TYPE_CHECKING:
+    from distrain.apiserver.capabilities import Capabilities
+    from distrain.apiserver.cluster import Cluster
+
+HEAD, SEPARATOR, TAIL = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
+# Without these kinds nothing can be judged.
+NEEDED = (NODES, PODS)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Written(Struct):
+    """What was written: the file's last item, and the number of objects by kind."""
+
+    snapshot: Snapshot
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def write(cluster: Cluster, file: IO[bytes], namespace: str) -> Written:
+    """Write the cluster's objects; of a kind that the user may list only in `namespace`, write those.
+
+    Raises ForbiddenError if the user may not list nodes or pods, ExpiredError if a list expires before its end.
+    """
+    written = Written(Snapshot(taken=_now(), groups=list(RENDERED_GROUPS), capabilities=_capabilities(cluster)))
+    file.write(HEAD)
+    for kind in JUDGED:
+        encoded = pod_encoding.encoded if kind is PODS else _encoder(kind)
+        for item in _listed(cluster, kind, namespace, written.snapshot):
+            file.write(encoded(item) + SEPARATOR)
+            written.counts[kind.name] += 1
+    file.write(_encode(written.snapshot) + TAIL)
+    return written
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _capabilities(cluster: Cluster) -> Capabilities | None:
+    try:
+        return cluster.capabilities(RENDERED_GROUPS)
+    except ForbiddenError:
+        return None
+
+
+def _listed(cluster: Cluster, kind: JudgedKind, namespace: str, snapshot: Snapshot) -> Iterator[Any]:
+    """Yield the objects of a kind that the user may read, and record in `snapshot` what was read."""
+    has_namespace = kind.is_namespaced or kind is NAMESPACES
+    for read in ([], [namespace]) if has_namespace else ([],):
+        try:
+            yield from _of(cluster, kind, *read)
+        except (ForbiddenError, NotFoundError) as error:
+            if kind in NEEDED:
+                raise
+            if isinstance(error, ForbiddenError):
+                continue
+        snapshot.read[kind.name] = read
+        return
+
+
+def _of(cluster: Cluster, kind: JudgedKind, namespace: str = "") -> Iterator[Any]:
+    if kind is PODS:
+        return cluster.pods()
+    what = f"{kind.plural} of namespace {namespace}" if namespace else kind.plural
+    if kind is NAMESPACES and namespace:
+        return iter([cluster.read_one(paths.namespace(namespace), kind.form, what)])
+    return cluster.each(kind.path(namespace), kind.form, what)
+
+
+def _encoder(kind: JudgedKind) -> Callable[[Any], bytes]:
+    head = _encode({"apiVersion": kind.api_version, "kind": kind.name}).removesuffix(b"}") + b","
+
+    def encoded(item: Any) -> bytes:
+        judged = {key: text for key, text in (item.metadata.annotations or {}).items() if key in ANNOTATIONS}
+        item.metadata.annotations = judged or None
+        return head + _encode(item).removeprefix(b"{")
+
+    return encoded

@@ -1,0 +1,27 @@
+"""Serve the objects of a cluster as an API server does, for the kinds that a check judges."""
+
+from __future__ import annotations
+
+from distrain.apiserver import paths
+from distrain.check.judged_kinds import JUDGED
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object
+
+
+def serve(api: FakeApi, items: list[Object]) -> None:
+    """Replace the API's objects by these; each names its kind."""
+    api.answers.clear()
+    api.answers["/version"] = {"gitVersion": "v1.34.4"}
+    namespaces = {item["metadata"].get("namespace", "") for item in items} | {"team"}
+    for kind in JUDGED:
+        # The API server leaves out the kind of a list's items.
+        bare: dict[str, list[Object]] = {key: [] for key in ("", *namespaces)}
+        for item in items:
+            if item["kind"] == kind.name:
+                found = {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+                for where in {"", item["metadata"].get("namespace", "")}:
+                    bare[where].append(found)
+        for namespace in namespaces if kind.is_namespaced else [""]:
+            api.answers[kind.path(namespace)] = bare[namespace]
+        api.answers[kind.path()] = bare[""]
+    api.answers |= {paths.namespace(item["metadata"]["name"]): item for item in items if item["kind"] == "Namespace"}
