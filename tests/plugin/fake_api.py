@@ -33,9 +33,9 @@ class FakeApi:
     The user is `jane`, who has all rights except `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log"; "
     everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
     by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
-    instead of the answer. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
-    repeats the request's headers; `garbage` replaces the text of every answer. Lists in `in_protobuf` are sent as
-    protobuf to clients that prefer it to JSON.
+    instead of the answer. A request whose connection is cut has taken effect. An answer to a path in `delays` comes
+    after so many seconds. With `echoes`, an error's text repeats the request's headers; `garbage` replaces the text of
+    every answer. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
@@ -74,6 +74,13 @@ class FakeApi:
             resources = [{"name": name, "kind": kind} for kind, name in names.items()]
             scales = [{"name": f"{name}/scale", "kind": "Scale"} for name in names.values()]
             self.answers[f"/apis/{group}/{version}"] = {"resources": resources + scales}
+
+    def create_namespace(self, made: Object) -> None:
+        """Create a namespace unless it exists; the path of the namespaces then has the status code for this request."""
+        path = f"/api/v1/namespaces/{made['metadata']['name']}"
+        exists = path in self.answers
+        self.answers.setdefault(path, {**made, "metadata": {**made["metadata"], "uid": f"uid-{len(self.requests)}"}})
+        self.answers["/api/v1/namespaces"] = 409 if exists else self.answers[path]
 
     def delete(self, path: str) -> None:
         """Remove an object."""
@@ -221,6 +228,8 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             # Helm sends other objects with other content types.
             posted = json.loads(body) if parts.path.endswith("reviews") else None
+            if (self.command, parts.path) == ("POST", "/api/v1/namespaces"):
+                api.create_namespace(json.loads(body))
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
             time.sleep(api.delays.get(parts.path, 0))
             if api.echoes and status >= 400:

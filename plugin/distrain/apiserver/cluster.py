@@ -190,11 +190,22 @@ class Cluster:
             raise refusal(answer, f"the log of {pod}", self.server)
         return bytes(answer.body).decode(errors="replace")
 
-    def create_namespace(self, name: str) -> str | None:
-        """Write: create a namespace, as Helm would; return its uid, or None if it exists already."""
-        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}}
-        answer = self._write("POST", "/api/v1/namespaces", made)
-        return None if answer.status == 409 else self._decoded(answer, kube.Named, f"namespace {name}").metadata.uid
+    def create_namespace(self, name: str, annotations: dict[str, str]) -> str | None:
+        """Write: create a namespace, as Helm would, with these annotations; return its uid.
+
+        Returns None if the namespace exists already with other annotations. With the same annotations an earlier
+        attempt has created it, whose response was lost.
+        """
+        metadata = {"name": name, "labels": {"name": name}, "annotations": annotations}
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        answer, what = self._write("POST", "/api/v1/namespaces", made), f"namespace {name}"
+        if answer.status != 409:
+            return self._decoded(answer, kube.Named, what).metadata.uid
+        try:
+            found = self.read_one(paths.namespace(name), kube.Named, what, METADATA).metadata
+        except (ForbiddenError, NotFoundError):
+            return None
+        return found.uid if annotations.items() <= (found.annotations or {}).items() else None
 
     def delete_namespace(self, name: str, uid: str) -> None:
         """Write: delete the namespace with this uid; ignore a missing namespace."""
@@ -229,7 +240,7 @@ class Cluster:
             raise refusal(answer, f"pod {name}", self.server)
 
     def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
-        return self._connection.ask(path, json.dumps(body).encode(), method=method, may_repeat=False)
+        return self._connection.ask(path, json.dumps(body).encode(), method=method)
 
     def _read(self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str]) -> list[T]:
         return again(lambda: list(Listing(self.server, path, item, what, query).items(connection)))

@@ -79,16 +79,15 @@ class Connection:
         method: str = "",
         accept: str = JSON,
         hear: Callable[[Answer], None] | None = None,
-        may_repeat: bool = True,
     ) -> Answer:
         """Send a request and return the response, whatever its status; raise UnreachableError if there is none.
 
-        Requests that change the cluster pass `method` and `may_repeat=False`. A request with a body but without
-        `method` is a review of the user, and may be repeated. `hear` gets the beginning of a 200 response while the
-        rest is being received, and again after a retry.
+        Any request may be sent again, so a request that changes the cluster must be idempotent. It passes `method`; a
+        request with a body but without `method` is a review of the user. `hear` gets the beginning of a 200 response
+        while the rest is being received, and again after a retry.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
-        attempts = _Attempts(RETRIES if may_repeat else 0, started=monotonic())
+        attempts = _Attempts(RETRIES, started=monotonic())
         renewed = False
         while True:
             try:

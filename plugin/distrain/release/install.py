@@ -32,7 +32,7 @@ def install(
 
     After Ctrl-C, SIGTERM or a failure, remove the release and the namespace that this installation created.
     """
-    made = namespace.make(tools.cluster, release.target.namespace) if create_namespace else None
+    made = namespace.make(tools.cluster, release.target.namespace, operation.name) if create_namespace else None
 
     def take_back() -> list[str]:
         return _take_back(tools, release, operation, made)

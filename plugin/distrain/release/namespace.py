@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import UnreachableError
+from distrain.errors import ForbiddenError, UnreachableError
 
 # Kinds that users create in a namespace. All other objects come with the namespace or are owned by these objects.
 KINDS = (
@@ -25,6 +25,8 @@ KINDS = (
 )
 # Kubernetes creates these in every namespace.
 GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
+# The annotation of a created namespace: the installation's operation.
+OPERATION = "distrain/operation"
 
 
 class MadeNamespace(Struct, frozen=True):
@@ -34,9 +36,17 @@ class MadeNamespace(Struct, frozen=True):
     uid: str
 
 
-def make(cluster: Cluster, name: str) -> MadeNamespace | None:
+def make(cluster: Cluster, name: str, operation: str) -> MadeNamespace | None:
     """Create the namespace; return None if it existed already."""
-    uid = cluster.create_namespace(name)
+    try:
+        uid = cluster.create_namespace(name, {OPERATION: operation})
+    except ForbiddenError:
+        raise
+    except UnreachableError as error:
+        remove = f"`kubectl delete namespace {name}`"
+        state = f"namespace {name}: may have been created; try again, or remove it with {remove}"
+        error.messages = (*error.messages, state)
+        raise
     return MadeNamespace(name, uid) if uid else None
 
 

@@ -64,7 +64,7 @@ class FakeCluster:
         self.objects = objects
         self.deleted: list[str] = []
 
-    def create_namespace(self, _: str) -> str:
+    def create_namespace(self, _: str, __: dict[str, str]) -> str:
         return "uid"
 
     def named(self, _: str, __: str, plural: str) -> list[kube.Named]:
@@ -149,7 +149,7 @@ def test_internal_error_after_helms_success_undoes_nothing() -> None:
 
 def test_helm_is_not_run_if_the_namespace_cannot_be_created() -> None:
     class Silent(FakeCluster):
-        def create_namespace(self, _: str) -> str:
+        def create_namespace(self, _: str, __: dict[str, str]) -> str:
             raise UnreachableError("silent")
 
     helm = FakeHelm()
@@ -158,7 +158,8 @@ def test_helm_is_not_run_if_the_namespace_cannot_be_created() -> None:
     with pytest.raises(UnreachableError) as refused:
         _install(helm, Silent(), create_namespace=True)
 
-    assert refused.value.messages == ("silent",)
+    words = "namespace team: may have been created; try again, or remove it with `kubectl delete namespace team`"
+    assert refused.value.messages == ("silent", words)
 
 
 def test_failed_installation_is_removed() -> None:
