@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 
 from distrain import console
 from distrain.commands.parser import parser
-from distrain.errors import DistrainError, StoppedError
+from distrain.errors import DistrainError, StoppedError, UnwrittenError, is_full
 
 # Only type checkers need these imports. Importing typing takes as long as everything else that --help needs.
 TYPE_CHECKING = False
@@ -23,6 +24,9 @@ COMPLETE = "__complete"
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     console.open_streams()
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        # Like Ctrl-C, SIGTERM raises KeyboardInterrupt. Commands that change a release replace this handler.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(sys.argv[1:] if arguments is None else arguments)
     console.close()
     if code == StoppedError.exit_code:
@@ -45,6 +49,14 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.say("interrupted; nothing was changed")
         return StoppedError.exit_code
+    except OSError as error:
+        if not is_full(error):
+            raise
+        # stdout's errors are UnwrittenError by now, and the plugin writes no other files than temporary ones.
+        console.say(f"TMPDIR: {os.environ.get('TMPDIR', '/tmp')} is full; free space there, or set another TMPDIR")
+        for note in getattr(error, "__notes__", ("nothing was changed",)):
+            console.say(note)
+        return UnwrittenError.exit_code
     return code
 
 

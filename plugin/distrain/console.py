@@ -36,6 +36,8 @@ def open_streams() -> None:
 
 def answer(text: str) -> None:
     """Print a command's result; raise UnwrittenError if stdout is closed or full."""
+    if sys.stdout is None:  # stdout was closed when Python started, as by `>&-`.
+        raise UnwrittenError("stdout: is closed; direct it to a file, or to /dev/null")
     try:
         print(text, flush=True)
     except (OSError, ValueError) as error:
@@ -53,15 +55,18 @@ def copy(file: IO[bytes]) -> None:
 
 
 def tell(text: str, otherwise: str) -> None:
-    """Print a text about a change of the cluster; if stdout fails, print `otherwise` to stderr.
+    """Print a text about a change of the cluster; if stdout fails, print the error and `otherwise` to stderr.
 
-    A failed print neither stops nor undoes the change. `finish` raises the error afterwards.
+    A failed print neither stops nor undoes the change. `finish` raises the error afterwards, for the exit code.
     """
     try:
         answer(text)
     except UnwrittenError as error:
-        _lost.append(error)
+        for message in () if _lost else error.messages:
+            say(message)
         say(otherwise)
+        error.messages = ()
+        _lost.append(error)
 
 
 def finish() -> None:

@@ -5,6 +5,8 @@ A message names the value's path or the object, then the finding, then the next 
 
 from __future__ import annotations
 
+import errno
+
 from distrain.redact import redact
 
 TYPE_CHECKING = False  # for fast start, see cli.py
@@ -87,7 +89,7 @@ class DoesNotFitError(DistrainError):
 
 
 class UnwrittenError(DistrainError):
-    """Writing to stdout failed, for example because the disk is full."""
+    """Writing to stdout or to a temporary file failed, for example because the disk is full."""
 
     exit_code = 5
 
@@ -101,6 +103,11 @@ class PipeClosedError(UnwrittenError):
 def reason(error: object) -> str:
     """Return an error's cause in one line: the operating system's message if the error has one."""
     return " ".join(str(getattr(error, "strerror", None) or error).split())
+
+
+def is_full(error: Exception) -> bool:
+    """Tell whether an error means that a disk or a quota is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def unwritten(error: Exception) -> UnwrittenError:

@@ -22,7 +22,7 @@ from distrain.apiserver.credentials import OIDC, Credentials, from_exec, from_oi
 from distrain.apiserver.kubeconfig import Cluster, User, decoded
 from distrain.apiserver.proxies import proxy_of
 from distrain.apiserver.target import Overrides, Target
-from distrain.errors import UnreachableError, reason
+from distrain.errors import UnreachableError, is_full, reason
 
 CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -182,6 +182,8 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
                 return False
             tls.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:
+        if is_full(error):  # The temporary file, not the certificate, is the cause.
+            raise
         raise UnreachableError(f"KUBECONFIG: client-certificate cannot be used: {reason(error)}") from error
     return True
 

@@ -235,7 +235,8 @@ class RenderedJob(NamedTuple):
         """Return the tools for a change; from here on, SIGINT and SIGTERM are held back."""
         from distrain.release.transaction import Interrupts, Tools
 
-        stays = f"{self.release.name}: Helm has made the release; only its notes cannot be printed"
+        notes = f"`helm get notes {self.release.name} --namespace {self.release.target.namespace}` shows them"
+        stays = f"{self.release.name}: Helm has made the release; only its notes cannot be printed; {notes}"
         tell = partial(console.tell, otherwise=stays)
         return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell)
 

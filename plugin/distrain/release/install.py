@@ -18,11 +18,15 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
     """Raise NameInUseError if a release of this name exists, whatever its status."""
     name, namespace = release.name, release.target.namespace
     status = helm.status(name, release.target)
-    if status is not None:
-        raise NameInUseError(
-            f"{name}: a release of this name is {status} in namespace {namespace}; choose another name, change it with "
-            f"`helm distrain upgrade {name}`, or remove it with `helm uninstall {name} --namespace {namespace}`"
-        )
+    if status is None:
+        return
+    change = f"change it with `helm distrain upgrade {name}`"
+    if status.startswith("pending-"):
+        change = "wait for it if another Helm is at work on it"
+    raise NameInUseError(
+        f"{name}: a release of this name is {status} in namespace {namespace}; choose another name, {change}, "
+        f"or remove it with `helm uninstall {name} --namespace {namespace}`"
+    )
 
 
 def install(

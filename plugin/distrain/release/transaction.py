@@ -109,14 +109,15 @@ def all_or_nothing(
         told = take_back()
         # The signal may also have ended Helm's process. In that case Helm's error only results from the interruption.
         if isinstance(error, DistrainError) and not tools.interrupts.came:
-            error.messages = (*error.messages, *told)
+            error.messages = (*error.messages, *(told or ["nothing was changed"]))
             raise
         raise StoppedError("interrupted" + ("" if told else "; nothing was changed"), *told) from error
     except DistrainError as error:
         error.messages = (*error.messages, stays(error))
         raise
     except Exception as error:
-        tools.say(stays(error))
+        # Python 3.10 has no notes, which the traceback ends with.
+        getattr(error, "add_note", tools.say)(stays(error))
         raise
 
 

@@ -33,6 +33,19 @@ def test_release_name_in_use_is_refused_before_anything(run: Run, cluster: FakeA
     assert wrote_nothing(cluster)
 
 
+def test_release_that_a_killed_helm_left_is_refused_with_the_way_out(run: Run, cluster: FakeApi) -> None:
+    cluster.answers[SECRETS] = releases(release_secret("run1", "pending-install"))
+
+    outcome = run("install", "run1")
+
+    assert outcome == Outcome(
+        2,
+        "",
+        "distrain: run1: a release of this name is pending-install in namespace team; choose another name, wait for it "
+        "if another Helm is at work on it, or remove it with `helm uninstall run1 --namespace team`\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("gpus", "code", "words"),
     [

@@ -141,10 +141,11 @@ def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
 def test_internal_error_after_helms_success_undoes_nothing() -> None:
     helm, told = FakeHelm(), list[str]()
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as bug:
         _install(helm, start=_fail(ZeroDivisionError()), told=told)
 
-    assert (helm.uninstalled, told) == ([], ["notes", STAYS])
+    # The traceback ends with its notes.
+    assert (helm.uninstalled, told, bug.value.__notes__) == ([], ["notes"], [STAYS])
 
 
 def test_helm_is_not_run_if_the_namespace_cannot_be_created() -> None:
@@ -176,10 +177,11 @@ def test_failed_installation_is_removed() -> None:
 def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) -> None:
     helm = FakeHelm(fails=error, owner="another")
 
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error)) as refused:
         _install(helm)
 
     assert helm.uninstalled == []
+    assert refused.value.messages[-1] == "nothing was changed"
 
 
 def test_uninstall_that_fails_is_reported_with_what_remains() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,9 +21,10 @@ from distrain.apiserver.target import Target
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation, Releases
 from lab.paths import CHART, REPOSITORY
+from lab.waiting import wait_until
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object, pod
-from tests.plugin.program import SECRETS, Run
+from tests.plugin.program import SECRETS, Outcome, Run
 
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}}
 # A fake Helm that reports success without changing anything. It passes all other commands to the real Helm.
@@ -36,6 +39,10 @@ case "$1" in
 esac
 """
 INSTALL = ["install", "run1", "--set", "gpus=2,workers.replicas=2,workers.gpus=1"]
+NOTES_LOST = (
+    "distrain: run1: Helm has made the release; only its notes cannot be printed; "
+    "`helm get notes run1 --namespace team` shows them"
+)
 COMMANDS = {
     "install": INSTALL,
     "install-wait": [*INSTALL, "--wait"],
@@ -49,7 +56,8 @@ STREAMS = {
     "stderr-without-reader": ("read", "unread", 0),
     "stderr-full": ("read", "full", 0),
     "both-without-reader": ("unread", "unread", 141),
-    "both-closed": ("closed", "closed", 0),
+    "stdout-closed": ("closed", "read", 5),
+    "both-closed": ("closed", "closed", 5),
 }
 
 
@@ -69,6 +77,12 @@ class Program:
 
     folder: Path
     environment: dict[str, str]
+
+    @contextmanager
+    def started(self, command: list[str]) -> Iterator[subprocess.Popen[str]]:
+        program = [sys.executable, "-m", "distrain", *command]
+        with subprocess.Popen(program, env=self.environment, stderr=subprocess.PIPE, text=True) as process:
+            yield process
 
     def run(self, command: list[str], stdout: str, stderr: str) -> Ended:
         calls = self.folder / "calls"
@@ -165,8 +179,11 @@ def test_unread_output_undoes_nothing(run: Run, program: Program, cluster: FakeA
     assert "Traceback" not in ended.err
     assert "Exception ignored" not in ended.err
     if stderr == "read":
-        assert "distrain: run1: Helm has made the release; only its notes cannot be printed\n" in ended.err
-        assert ("distrain: stdout: cannot be written: No space left on device; " in ended.err) == (stdout == "full")
+        assert NOTES_LOST in ended.err.splitlines()
+        assert ended.err.count("distrain: stdout: cannot be written: No space left on device; ") == (stdout == "full")
+        assert ended.err.count("distrain: stdout: is closed; ") == (stdout == "closed")
+        # The last line is about the release.
+        assert ended.err.splitlines()[-1].startswith("distrain: run1: ")
     if stdout == "read":
         assert "These are the notes.\n" in ended.out
 
@@ -194,6 +211,42 @@ def test_answer_that_cannot_be_written_is_a_line_and_an_exit_code(program: Progr
     last = full.err.splitlines()[-1]
     assert last == "distrain: stdout: cannot be written: No space left on device; direct it to where there is room"
     assert (unread.code, "Traceback" in full.err + unread.err, "stdout" in unread.err) == (141, False, False)
+
+
+@pytest.mark.either_helm
+def test_closed_stdout_is_a_line_and_an_exit_code(program: Program) -> None:
+    closed = program.run(["--version"], "closed", "read")
+
+    assert closed == Ended(5, "", "distrain: stdout: is closed; direct it to a file, or to /dev/null\n", [])
+
+
+@pytest.mark.either_helm
+def test_sigterm_before_any_change_is_a_line_and_an_exit_code(program: Program, cluster: FakeApi) -> None:
+    cluster.delays["/version"] = 60
+
+    with program.started(["install", "run1"]) as process:
+        wait_until("the first request", lambda: bool(cluster.requests), seconds=20)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=20)
+
+    assert (process.returncode, told) == (130, "distrain: interrupted; nothing was changed\n")
+
+
+@pytest.mark.either_helm
+@pytest.mark.parametrize("command", ["derive", "install"])
+def test_full_folder_for_temporary_files_is_a_line_and_an_exit_code(
+    run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv("TMPDIR", "/full")
+    monkeypatch.setattr(Path, "write_text", full)
+
+    ended = run(command, *(["run1"] if command == "install" else []), "--set", "workers.gpus=1")
+
+    line = "distrain: TMPDIR: /full is full; free space there, or set another TMPDIR"
+    assert ended == Outcome(5, "", f"{line}\ndistrain: nothing was changed\n")
 
 
 @pytest.mark.parametrize(
