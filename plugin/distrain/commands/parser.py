@@ -129,7 +129,8 @@ def _add_check(parser: Parser) -> None:
 
 def _add_install(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="name of the new release")
-    parser.add_argument("--wait", action="store_true", help="follow until all pods run, uninstall what cannot start")
+    parser.add_argument("--wait", action="store_true", help="follow until all pods run")
+    _add_atomic(parser, "uninstall")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
     parser.add_argument("--dry-run", action="store_true", help="print what would be installed, and change nothing")
@@ -185,12 +186,19 @@ def _add_change(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the plan, and change nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the plan")
-    parser.add_argument("--wait", action="store_true", help="follow until all pods run, roll back what cannot start")
+    parser.add_argument("--wait", action="store_true", help="follow until all pods run")
+    _add_atomic(parser, "roll back")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="upgrade to a job that has to wait for room, too")
     parser.add_argument(
         "--history-max", type=int, default=10, metavar="N", help="revisions that Helm keeps; 0 is all, 10 if unset"
     )
+
+
+def _add_atomic(parser: Parser, undo: str) -> None:
+    """Add the flag under the names of Helm 3 and Helm 4."""
+    words = f"the same as --wait, but {undo} a job that cannot start"
+    parser.add_argument("--atomic", "--rollback-on-failure", action="store_true", help=words)
 
 
 def _add_common(parser: Parser) -> None:

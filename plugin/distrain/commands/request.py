@@ -238,16 +238,18 @@ class RenderedJob(NamedTuple):
         notes = f"`helm get notes {self.release.name} --namespace {self.release.target.namespace}` shows them"
         stays = f"{self.release.name}: Helm has made the release; only its notes cannot be printed; {notes}"
         tell = partial(console.tell, otherwise=stays)
-        return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell)
+        is_atomic = self.request.options.atomic
+        return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell, is_atomic)
 
     def followed(self) -> Followed | None:
-        """Return the job that --wait follows, None without --wait."""
+        """Return the job that --wait or --atomic follows, None without these flags."""
         from distrain.release.wait import Followed
 
-        if not self.request.options.wait:
+        options = self.request.options
+        if not (options.wait or options.atomic):
             return None
         name, namespace = self.release.name, self.release.target.namespace
-        return Followed(self.job, name, namespace, self.value("s3", "secretName"), self.request.options.timeout)
+        return Followed(self.job, name, namespace, self.value("s3", "secretName"), options.timeout)
 
     def say_started(self) -> None:
         from distrain.release.start import lasting

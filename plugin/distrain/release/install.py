@@ -1,10 +1,11 @@
-"""Install a job if it fits, and remove everything again if the installation fails."""
+"""Install a job, and remove everything again if the installation fails."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from distrain.errors import DistrainError, NameInUseError
+from distrain.errors import DistrainError, NameInUseError, StartError
 from distrain.release import namespace
 from distrain.release.namespace import MadeNamespace
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
@@ -34,7 +35,7 @@ def install(
 ) -> None:
     """Install the release and print its notes; with `followed`, wait until the job has started.
 
-    After Ctrl-C, SIGTERM or a failure, remove the release and the namespace that this installation created.
+    After Ctrl-C, SIGTERM or a failure of Helm, remove the release and the namespace that this installation created.
     """
     made = namespace.make(tools.cluster, release.target.namespace, operation.name) if create_namespace else None
 
@@ -44,7 +45,7 @@ def install(
     def change() -> str:
         return tools.helm.install(release.name, release.source, release.target, operation)
 
-    with all_or_nothing(tools, take_back, lambda _: f"{release.name}: is left as it is; {remains(release)}"):
+    with all_or_nothing(tools, take_back, partial(_stays, release)):
         carry_out(tools, change, f"{release.name}: Helm could not install it", followed)
 
 
@@ -59,6 +60,13 @@ def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeN
     return list(filter(None, told))
 
 
+def _stays(release: Release, error: Exception) -> str:
+    """Return what is left of an installation that is not undone, and how to go on."""
+    if isinstance(error, StartError):
+        return f"{release.name}: stays installed; {_mend(release)}"
+    return f"{release.name}: is left as it is; {remains(release)}"
+
+
 def _uninstall(helm: Releases, release: Release, operation: Operation) -> str:
     try:
         if not helm.has_made(release.name, operation, release.target):
@@ -67,6 +75,15 @@ def _uninstall(helm: Releases, release: Release, operation: Operation) -> str:
     except DistrainError as error:
         return f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
     return f"{release.name}: uninstalled again"
+
+
+def _mend(release: Release) -> str:
+    """Return how to mend or remove a release whose job does not start."""
+    name, namespace = release.name, release.target.namespace
+    return (
+        f"mend it with `helm distrain upgrade {name} --namespace {namespace} -f ...`, "
+        f"or remove it with `helm uninstall {name} --namespace {namespace}`"
+    )
 
 
 def remains(release: Release) -> str:

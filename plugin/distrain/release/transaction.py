@@ -1,4 +1,4 @@
-"""Change a release. Each change is either finished or undone, even after Ctrl-C, SIGTERM or a failure."""
+"""Change a release. Helm's change is either finished or undone, even after Ctrl-C, SIGTERM or a failure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from distrain.release.wait import Followed, until_started
 if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` changes nothing
     from distrain.helm.releases import Releases
 
-# Errors that undo a change: Helm failed, or the job cannot start.
-FAILURES = (HelmError, NameInUseError, StartError, ValuesError)
+# Errors that undo a change, because Helm failed. With --atomic, a job that cannot start undoes the change, too.
+FAILURES = (HelmError, NameInUseError, ValuesError)
 # Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. In both cases the sender wants to undo the change.
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 # The program receives SIGHUP when the terminal is closed. That is no request to stop.
@@ -81,30 +81,39 @@ class Release(Struct, frozen=True):
 
 
 class Tools(Struct, frozen=True):
-    """The tools of a change: Helm, the cluster, held-back signals, and two functions that print."""
+    """The tools of a change: Helm, the cluster, held-back signals, and two functions that print.
+
+    `is_atomic` tells that a job that cannot start undoes the change.
+    """
 
     helm: Releases
     cluster: Cluster
     interrupts: Interrupts
     say: Callable[[str], None]
     answer: Callable[[str], None]
+    is_atomic: bool = False
+
+    @property
+    def undoing(self) -> tuple[type[DistrainError], ...]:
+        """The errors that undo the change."""
+        return (*FAILURES, StartError) if self.is_atomic else FAILURES
 
 
 @contextmanager
 def all_or_nothing(
     tools: Tools, take_back: Callable[[], list[str]], stays: Callable[[Exception], str]
 ) -> Iterator[None]:
-    """Run a change; after Ctrl-C, SIGTERM or one of FAILURES call `take_back` and report what it returns.
+    """Run a change; after Ctrl-C, SIGTERM or an error that undoes it, call `take_back` and report what it returns.
 
-    After any other error the change may have worked, for example if the API server stops answering while the job
-    starts. The change then stays, and the report contains `stays`.
+    After any other error Helm's change may have worked, for example if the job cannot start, or if the API server stops
+    answering meanwhile. The change then stays, and the report contains `stays`.
     """
     try:
         tools.interrupts.check()
         yield
         tools.interrupts.end()
         tools.interrupts.check()
-    except (KeyboardInterrupt, *FAILURES) as error:
+    except (KeyboardInterrupt, *tools.undoing) as error:
         tools.interrupts.end()
         told = take_back()
         # The signal may also have ended Helm's process. In that case Helm's error only results from the interruption.

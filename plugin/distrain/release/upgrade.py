@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distrain.errors import DistrainError, EndError
+from distrain.errors import DistrainError, EndError, StartError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
 from distrain.release.plan import Plan
@@ -13,7 +13,7 @@ from distrain.release.wait import Followed
 def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan, *, followed: Followed | None) -> None:
     """Upgrade the release and print its notes; with `followed`, wait until the job has started.
 
-    After Ctrl-C, SIGTERM or a failure, roll back to the previous revision.
+    After Ctrl-C, SIGTERM or a failure of Helm, roll back to the previous revision.
     """
     ended = False
 
@@ -21,6 +21,8 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
         return _go_back(tools, release, operation, planned, ended=ended)
 
     def stays(error: Exception) -> str:
+        if isinstance(error, StartError):
+            return f"{release.name}: stays upgraded; {_mend(release, planned)}"
         deleted = "its job is deleted; once its pods are gone,"
         state = deleted if isinstance(error, EndError) else "is left as it is;"
         return f"{release.name}: {state} {_back(release, planned)} makes it again what revision {planned.revision} was"
@@ -57,6 +59,12 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
         return [f"{release.name}: could not go back to revision {planned.revision}: {error}; try {back}"]
     again = "; its job starts again" if planned.replaces else ""
     return [f"{release.name}: rolled back to revision {planned.revision}{again}"]
+
+
+def _mend(release: Release, planned: Plan) -> str:
+    """Return how to mend a release whose job does not start, or how to go back."""
+    upgrade = f"`helm distrain upgrade {release.name} --namespace {release.target.namespace} -f ...`"
+    return f"mend it with {upgrade}, or go back to revision {planned.revision} with {_back(release, planned)}"
 
 
 def _back(release: Release, planned: Plan) -> str:

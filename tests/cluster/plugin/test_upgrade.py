@@ -60,7 +60,7 @@ def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace
 
     # No server listens at this registry, so a pull from it fails at once.
     image = settings({"image.repository": "127.0.0.1:1/tensorflow"})
-    refused = namespace.distrain("install", "run1", *RUN, *image, "--wait", "--timeout", "5m")
+    refused = namespace.distrain("install", "run1", *RUN, *image, "--atomic", "--timeout", "5m")
 
     assert refused.returncode == 4
     assert "image.repository: cannot pull 127.0.0.1:1/tensorflow:" in refused.stderr

@@ -81,11 +81,12 @@ def _install(
     start: Callable[[], None] | None = None,
     create_namespace: bool = False,
     told: list[str] | None = None,
+    is_atomic: bool = False,
 ) -> list[str]:
     """Install with these fakes and return the messages. `start` replaces the wait for the job's start."""
     told = [] if told is None else told
     fake: Any = cluster or FakeCluster()
-    tools = Tools(helm, fake, Interrupts(), told.append, told.append)
+    tools = Tools(helm, fake, Interrupts(), told.append, told.append, is_atomic)
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
@@ -111,11 +112,23 @@ def test_job_that_starts_stays() -> None:
     assert helm.uninstalled == []
 
 
-def test_job_that_cannot_start_is_uninstalled_again() -> None:
+def test_job_that_cannot_start_stays_and_the_message_tells_how_to_mend_it() -> None:
     helm = FakeHelm()
 
     with pytest.raises(StartError) as refused:
-        _install(helm, start=_fail(StartError("no image")))
+        _install(helm, FakeCluster(), _fail(StartError("no image")), create_namespace=True)
+
+    mend = "run1: stays installed; mend it with `helm distrain upgrade run1 --namespace team -f ...`"
+    remove = "or remove it with `helm uninstall run1 --namespace team`"
+    assert refused.value.messages == ("no image", f"{mend}, {remove}")
+    assert (refused.value.exit_code, helm.uninstalled) == (4, [])
+
+
+def test_job_that_cannot_start_is_uninstalled_again_with_atomic() -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(StartError) as refused:
+        _install(helm, start=_fail(StartError("no image")), is_atomic=True)
 
     assert refused.value.messages == ("no image", "run1: uninstalled again")
     assert helm.uninstalled == ["run1"]
@@ -186,7 +199,7 @@ def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) ->
 
 def test_uninstall_that_fails_is_reported_with_what_remains() -> None:
     with pytest.raises(StartError) as refused:
-        _install(FakeHelm(uninstall_fails=True), start=_fail(StartError("no image")))
+        _install(FakeHelm(uninstall_fails=True), start=_fail(StartError("no image")), is_atomic=True)
 
     assert refused.value.messages[1].startswith("run1: could not be uninstalled again: no permission; watch it with")
 

@@ -342,11 +342,11 @@ class FakeHelm:
         self.rollbacks.append(number)
 
 
-def _upgrade(helm: Any, start: Callable[[], None] | None = None) -> list[str]:
+def _upgrade(helm: Any, start: Callable[[], None] | None = None, *, is_atomic: bool = False) -> list[str]:
     """Upgrade with these fakes and return the messages. `start` replaces the wait for the job's start."""
     told: list[str] = []
     nobody: Any = None
-    tools = Tools(helm, nobody, Interrupts(), told.append, told.append)
+    tools = Tools(helm, nobody, Interrupts(), told.append, told.append, is_atomic)
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
@@ -372,14 +372,27 @@ def test_failed_upgrade_goes_back(has_made: bool, told: tuple[str, ...]) -> None
     assert helm.rollbacks == ([3] if has_made else [])
 
 
-def test_job_that_does_not_start_is_rolled_back() -> None:
+def _cannot_start() -> None:
+    raise StartError("no image")
+
+
+def test_job_that_does_not_start_stays_and_the_message_tells_how_to_mend_it() -> None:
     helm = FakeHelm()
 
-    def start() -> None:
-        raise StartError("no image")
+    with pytest.raises(StartError) as failed:
+        _upgrade(helm, _cannot_start)
+
+    mend = "run1: stays upgraded; mend it with `helm distrain upgrade run1 --namespace team -f ...`"
+    back = "or go back to revision 3 with `helm rollback run1 3 --namespace team`"
+    assert failed.value.messages == ("no image", f"{mend}, {back}")
+    assert helm.rollbacks == []
+
+
+def test_job_that_does_not_start_is_rolled_back_with_atomic() -> None:
+    helm = FakeHelm()
 
     with pytest.raises(StartError) as failed:
-        _upgrade(helm, start)
+        _upgrade(helm, _cannot_start, is_atomic=True)
 
     assert failed.value.messages == ("no image", "run1: rolled back to revision 3")
 
