@@ -50,7 +50,7 @@ def change(request: Request, current: Current, values: Source) -> int:
         return 0
     if not options.yes:
         _ask(options.name)
-    return _carry_out(found, planned)
+    return _carry_out(found, planned, current)
 
 
 def source_of(chart: Source, values: Values) -> Source:
@@ -70,19 +70,28 @@ def _ask(release: str) -> None:
         raise StoppedError(f"{release}: not upgraded, as you wish")
 
 
-def _carry_out(found: RenderedJob, planned: Plan) -> int:
-    request, release, followed = found.request, found.release, found.followed()
+def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
+    request, release = found.request, found.release
     # The chart's hooks would repeat the plugin's check, and would delete the old job, which the plugin does itself.
     hooks = not (found.checks_itself or planned.ends)
     operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=request.options.history_max)
     tools = found.tools()
     # With --output json, stdout gets only the plan.
     tools = replace(tools, answer=console.say) if request.options.output == "json" else tools
-    upgrade(tools, release, operation, planned, followed=followed)
-    if planned.resizes and not planned.replaces:
-        hostfile.refresh(request.cluster, found.job, release.name, release.target.namespace, planned.revision + 1)
-    if followed:
-        found.say_started()
+    is_resized = planned.resizes and not planned.replaces
+
+    def refresh() -> None:
+        if is_resized:
+            hostfile.refresh(request.cluster, found.job, release.name, release.target.namespace, planned.revision + 1)
+
+    upgrade(
+        tools,
+        release,
+        operation,
+        planned,
+        followed=found.followed(current.pods, is_resized=is_resized),
+        refresh=refresh,
+    )
     return 0
 
 

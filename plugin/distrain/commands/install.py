@@ -21,9 +21,8 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         console.answer(found.manifest.rstrip("\n"))
         return 0
-    followed = found.followed()
     operation = Operation(uuid.uuid4().hex, hooks=not found.checks_itself)
-    install(found.tools(), found.release, operation, create_namespace=options.create_namespace, followed=followed)
-    if followed:
-        found.say_started()
+    install(
+        found.tools(), found.release, operation, create_namespace=options.create_namespace, followed=found.followed()
+    )
     return 0

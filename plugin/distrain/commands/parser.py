@@ -129,7 +129,7 @@ def _add_check(parser: Parser) -> None:
 
 def _add_install(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="name of the new release")
-    parser.add_argument("--wait", action="store_true", help="follow until all pods run")
+    _add_wait(parser)
     _add_atomic(parser, "uninstall")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
@@ -186,12 +186,19 @@ def _add_change(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the plan, and change nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the plan")
-    parser.add_argument("--wait", action="store_true", help="follow until all pods run")
+    _add_wait(parser)
     _add_atomic(parser, "roll back")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="upgrade to a job that has to wait for room, too")
     parser.add_argument(
         "--history-max", type=int, default=10, metavar="N", help="revisions that Helm keeps; 0 is all, 10 if unset"
+    )
+
+
+def _add_wait(parser: Parser) -> None:
+    parser.add_argument("--wait", action="store_true", help="follow until the first step of the training")
+    parser.add_argument(
+        "--wait-for", choices=["first-step", "pods"], help="what --wait waits for: first-step if unset; implies --wait"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from distrain.derive.room import Room
     from distrain.helm.program import Source
     from distrain.helm.render import Helm
+    from distrain.kube import Pod
     from distrain.release.transaction import Release, Tools
     from distrain.release.wait import Followed
     from distrain.workload.manifest import Job
@@ -241,22 +242,28 @@ class RenderedJob(NamedTuple):
         is_atomic = self.request.options.atomic
         return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell, is_atomic)
 
-    def followed(self) -> Followed | None:
-        """Return the job that --wait or --atomic follows, None without these flags."""
-        from distrain.release.wait import Followed
+    def followed(self, pods: Sequence[Pod] = (), *, is_resized: bool = False) -> Followed | None:
+        """Return the job that --wait, --wait-for or --atomic follows, None without these flags.
+
+        `pods` are the release's pods before an upgrade. `is_resized` tells that these pods go on at another size.
+        """
+        from distrain.release.failures import ends_of
+        from distrain.release.first_step import Program
+        from distrain.release.wait import FIRST_STEP, Followed
 
         options = self.request.options
-        if not (options.wait or options.atomic):
+        if not (options.wait or options.wait_for or options.atomic):
             return None
-        name, namespace = self.release.name, self.release.target.namespace
-        return Followed(self.job, name, namespace, self.value("s3", "secretName"), options.timeout)
-
-    def say_started(self) -> None:
-        from distrain.release.start import lasting
-        from distrain.workload.wording import listed
-
-        pods = listed([role.pods(role.replicas) for role in reversed(lasting(self.job))])
-        console.say(f"{self.release.name}: all pods run: {pods}")
+        return Followed(
+            job=self.job,
+            release=self.release.name,
+            namespace=self.release.target.namespace,
+            s3_secret=self.value("s3", "secretName"),
+            timeout=options.timeout,
+            waits_for=options.wait_for or FIRST_STEP,
+            program=Program(not self.values.get("command"), self.job.ranks if is_resized else None),
+            earlier=ends_of(pods),
+        )
 
 
 def import_msgspec() -> None:

@@ -85,7 +85,10 @@ def purposes(names: Sequence[str]) -> list[Purpose]:
         _purpose("install any job", {("", "secrets"): RELEASES, ("", "serviceaccounts"): MANAGED}, needed=True),
         *managed,
         Purpose("helm distrain check", (Right("", "nodes", "list", True), Right("", "pods", "list", True))),
-        _purpose("helm distrain install --wait", {("", "pods"): ("list",), ("", "events"): ("list",)}),
+        _purpose(
+            "helm distrain install --wait",
+            {("", "pods"): ("list",), ("", "pods/log"): ("get",), ("", "events"): ("list",)},
+        ),
         _purpose("helm upgrade", dict.fromkeys(HOOK, WAITED_FOR)),
         _purpose("helm test", {**tests, ("", "pods/log"): ("get",)}),
         _purpose("kubectl logs", {("", "pods"): ("get", "list"), ("", "pods/log"): ("get",)}),

@@ -20,6 +20,7 @@ class Running(Kube):
 
 class Terminated(Kube):
     exit_code: int = 0
+    finished_at: str | None = None
     reason: str | None = None
     message: str | None = None
 

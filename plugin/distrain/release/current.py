@@ -10,20 +10,14 @@ from msgspec import Struct
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
-from distrain.errors import RefusedError, UnreachableError
+from distrain.errors import RefusedError
 from distrain.helm.releases import Releases, Revision
-from distrain.release import orphans
+from distrain.release import logs, orphans
 from distrain.release.changes import objects
 from distrain.release.orphans import Orphan, end_of, instance_of, jobs_in
 from distrain.release.owner import HELMS_OWN, Ownership, owner, ownership_of
-from distrain.release.start import SPEAKERS, role_of
 from distrain.release.steps import Training, last_steps, seconds_since
-from distrain.workload.manifest import WORKER, Job, from_manifest
-
-# Number of log lines to read: enough for some step lines among the framework's own output.
-LOG_LINES = 500
-# Under torchrun any worker may be rank 0; only the logs of the first workers are read.
-ASKED_WORKERS = 4
+from distrain.workload.manifest import Job, from_manifest
 
 
 class Current(Struct, frozen=True):
@@ -92,11 +86,11 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
 
     Logs that cannot be read count as empty. `now` defaults to the current time.
     """
-    speakers = _speakers(current.pods)
-    logs = (_log(cluster, namespace, pod) for pod in speakers)
+    speakers = logs.speakers(current.pods)
+    texts = (logs.read(cluster, namespace, pod).text or "" for pod in speakers)
     starts = [started for pod in speakers for started in _starts(pod)]
     since = seconds_since(min(starts, default=None), now or datetime.now(timezone.utc))
-    made, saved = last_steps(logs)
+    made, saved = last_steps(texts)
     return Training(made, since, saved)
 
 
@@ -119,22 +113,6 @@ def _ownerships_in(revision: Revision) -> Iterator[Ownership]:
     for item in objects(revision.manifest).values():
         metadata = item.get("metadata") or {}
         yield Ownership(metadata.get("labels") or {}, metadata.get("annotations") or {})
-
-
-def _speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
-    """Return the running pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers."""
-    running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
-    roles = {role: [pod for pod in running if role_of(pod) == role] for role in (*SPEAKERS, WORKER)}
-    workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
-    return [pod for found in roles.values() for pod in found] or workers[:ASKED_WORKERS]
-
-
-def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> str:
-    container = next((container.name for container in pod.spec.containers or ()), "")
-    try:
-        return cluster.log(namespace, pod.metadata.name, container, LOG_LINES)
-    except UnreachableError:
-        return ""
 
 
 def _starts(pod: kube.Pod) -> Iterator[str]:

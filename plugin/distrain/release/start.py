@@ -1,4 +1,4 @@
-"""Find out from a job's resources, pods and events whether the job has started, or why it has not.
+"""Find out from a job's resources, pods and events whether its pods run, or what they wait for.
 
 Pure functions over objects that `apiserver/cluster.py` has read. `wait.py` decides how long to wait.
 """
@@ -10,42 +10,39 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from distrain import kube
-from distrain.workload.kinds import INIT_CONTAINERS, KINDS
-from distrain.workload.manifest import KEYGEN, ROLE_LABEL, WORKER, Job, PodRole
+from distrain.workload.kinds import KINDS
+from distrain.workload.manifest import KEYGEN, ROLE_LABEL, Job, PodRole
 
-IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
-CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-# Reasons that waiting does not remove.
-HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
-# After an event with one of these reasons, mpi-operator or training-operator ignores the job.
-REJECTED = ("ValidationError", "FailedValidation")
-# Kinds whose operator does not replace a failed worker pod.
-LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_workers}
-# Roles whose termination messages explain a failed job best.
-SPEAKERS = ("launcher", "chief", "master")
+# Roles whose logs and termination messages tell most about a job.
+LAUNCHER = "launcher"
+SPEAKERS = (LAUNCHER, "chief", "master")
+# An event's message in the progress line: kubelet's about an image is a chain of errors.
+LONGEST = 120
 
 
-class Failure(Struct, frozen=True):
-    """Why a pod or the job does not start. `final` means that waiting cannot help."""
+class Log(Struct, frozen=True):
+    """The last lines of a pod's log; `text` is None if the user may not read logs."""
 
-    about: str
-    words: str
-    final: bool = False
+    pod: kube.Pod
+    text: str | None
 
 
 class JobState(Struct, frozen=True):
-    """The job's resources, pods and events at one moment; the first of `states` is the job's main resource."""
+    """The job's resources, pods, events and logs at one moment; the first of `states` is the job's main resource."""
 
     states: Sequence[kube.Workload]
     pods: Sequence[kube.Pod]
     events: Sequence[kube.Event]
+    logs: Sequence[Log] = ()
 
 
 def has_started(found: JobState, job: Job) -> bool:
     """Tell whether all lasting pods run, or the job has already succeeded."""
-    if any(_condition(found.states[0], kind.ends.succeeded) for kind in KINDS):
-        return True
-    return all(_running(found.pods, role) >= role.replicas for role in lasting(job))
+    return has_succeeded(found) or all(_running(found.pods, role) >= role.replicas for role in lasting(job))
+
+
+def has_succeeded(found: JobState) -> bool:
+    return any(condition(found.states[0], kind.ends.succeeded) for kind in KINDS)
 
 
 def progress(found: JobState, job: Job) -> str:
@@ -60,23 +57,6 @@ def progress(found: JobState, job: Job) -> str:
 def lasting(job: Job) -> list[PodRole]:
     """Return the roles whose pods exist as long as the job runs."""
     return [role for role in job.roles if role.name != KEYGEN]
-
-
-def failures(found: JobState, job: Job, s3_secret: str) -> Iterator[Failure]:
-    """Yield each reason why the job does not start; `about` identifies a reason across calls.
-
-    `s3_secret` is the value s3.secretName. No other Secret of the pods has its own chart value.
-    """
-    for state in found.states:
-        if failed := _condition(state, "Failed"):
-            yield Failure("job", _last_words(found.pods) or f"the job failed: {_line(failed.message)}", final=True)
-    for event in _events_of(found.states[0].metadata.uid, found.events):
-        if (event.reason or "").endswith(REJECTED):
-            yield Failure("job", f"the operator rejects the job: {_line(event.message)}", final=True)
-    for pod in found.pods:
-        yield from _pod_failures(pod, s3_secret)
-        if pod.status.phase == "Failed" and role_of(pod) == WORKER and job.resources[0].kind in LEAVES_FAILED_WORKERS:
-            yield Failure(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
 
 
 def unschedulable(found: JobState) -> str | None:
@@ -99,94 +79,32 @@ def role_of(pod: kube.Pod) -> str:
     return (pod.metadata.labels or {}).get(ROLE_LABEL, "")
 
 
-def _pod_failures(pod: kube.Pod, s3_secret: str) -> Iterator[Failure]:
-    name = pod.metadata.name
-    for status in _statuses(pod):
-        waiting = status.state and status.state.waiting
-        if not waiting or not waiting.reason:
-            continue
-        about, final = f"{name}/{status.name}", waiting.reason in HOPELESS_REASONS
-        if waiting.reason in IMAGE_REASONS:
-            yield Failure(about, _cannot_pull(status, waiting, pod), final)
-        elif waiting.reason in CONFIG_REASONS:
-            yield Failure(about, _cannot_start(waiting, pod, s3_secret))
-        elif waiting.reason == "CrashLoopBackOff":
-            yield Failure(about, f"{name}: starts and ends again and again: {_end(status)}; see its log")
-
-
-def _failure(pod: kube.Pod) -> str:
-    ends = [_end(status) for status in _statuses(pod)]
-    return _line(pod.status.message) or "; ".join(ends) or pod.status.reason or "no reason given"
-
-
-def _cannot_pull(status: kube.ContainerStatus, waiting: kube.Waiting, pod: kube.Pod) -> str:
-    containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-    image = next((c.image for c in containers if c.name == status.name), None) or status.image
-    words = f"cannot pull {image}: {_line(waiting.message) or waiting.reason}"
-    if added := INIT_CONTAINERS.get(status.name):
-        advice = f"the operator adds this container: give it another image with its {added.flag}"
-        return f"{pod.metadata.name}: {words}; {advice}"
-    if status.name != next((container.name for container in pod.spec.containers or ()), status.name):
-        return f"{pod.metadata.name}: {words}; correct the image of container {status.name}"
-    return (
-        f"image.repository: {words}; "
-        "correct image.repository or image.tag, or name a registry login under image.pullSecrets"
-    )
-
-
-def _cannot_start(waiting: kube.Waiting, pod: kube.Pod, s3_secret: str) -> str:
-    words = _line(waiting.message or waiting.reason)
-    if s3_secret and f'secret "{s3_secret}" not found' in words:
-        return f"s3.secretName: {words} in namespace {pod.metadata.namespace}; create it there, or correct the name"
-    return f"{pod.metadata.name}: cannot start: {words}; correct the values, or create what they name"
-
-
 def _unscheduled(pod: kube.Pod) -> Iterator[str]:
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            yield f"{pod.metadata.name}: {_line(condition.message)}"
+            yield f"{pod.metadata.name}: {one_line(condition.message)}"
 
 
 def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
     name = pod.metadata.name
     yield from _unscheduled(pod)
-    for event in reversed(list(_events_of(pod.metadata.uid, events))):
+    for event in reversed(list(events_of(pod.metadata.uid, events))):
         # FailedScheduling events remain after the pod has been placed.
         if event.reason != "FailedScheduling":
-            yield f"{name}: {_line(event.message)}"
-    for status in _statuses(pod):
+            yield f"{name}: {_shortened(one_line(event.message))}"
+    for status in statuses(pod):
         if status.state and status.state.waiting:
             yield f"{name}: {status.state.waiting.reason}"
 
 
+def _shortened(words: str) -> str:
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
+
+
 def _last_warning(found: JobState) -> str:
     uids = [state.metadata.uid for state in found.states]
-    words = [_line(event.message) for uid in uids for event in _events_of(uid, found.events)]
+    words = [one_line(event.message) for uid in uids for event in events_of(uid, found.events)]
     return f": {words[-1]}" if words else ""
-
-
-def _last_words(pods: Iterable[kube.Pod]) -> str | None:
-    """Return the failed pods' message that starts with "distrain: ", otherwise the last line of a message."""
-    speakers = sorted(pods, key=lambda pod: role_of(pod) not in SPEAKERS)
-    said = [words for pod in speakers for words in _messages(pod)]
-    own = [line.removeprefix("distrain: ") for words in said for line in words if line.startswith("distrain: ")]
-    return next(iter([*own, *(words[-1] for words in said)]), None)
-
-
-def _messages(pod: kube.Pod) -> Iterator[list[str]]:
-    """Yield the lines of the termination message of each failed container."""
-    for status in _statuses(pod):
-        ended = status.state and status.state.terminated
-        if ended and ended.exit_code and ended.message and ended.message.strip():
-            yield [line.strip() for line in ended.message.splitlines() if line.strip()]
-
-
-def _end(status: kube.ContainerStatus) -> str:
-    for state in (status.state, status.last_state):
-        if state and state.terminated:
-            end = state.terminated
-            return f"{_line(end.message or end.reason)} (exit code {end.exit_code})"
-    return "no reason given"
 
 
 def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
@@ -208,17 +126,17 @@ def _runs(pod: kube.Pod) -> bool:
     return pod.status.phase == "Running" and bool(running) and all(running)
 
 
-def _statuses(pod: kube.Pod) -> list[kube.ContainerStatus]:
+def statuses(pod: kube.Pod) -> list[kube.ContainerStatus]:
     return [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
 
 
-def _condition(state: kube.Workload, kind: str) -> kube.Condition | None:
+def condition(state: kube.Workload, kind: str) -> kube.Condition | None:
     return next((c for c in state.status.conditions or () if c.type == kind and c.status == "True"), None)
 
 
-def _events_of(uid: str, events: Iterable[kube.Event]) -> Iterator[kube.Event]:
+def events_of(uid: str, events: Iterable[kube.Event]) -> Iterator[kube.Event]:
     return (event for event in events if event.involved_object.uid == uid)
 
 
-def _line(words: str | None) -> str:
+def one_line(words: str | None) -> str:
     return " ".join((words or "").split())

@@ -16,10 +16,15 @@ SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)"
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})$", re.MULTILINE)
 
 
-class _Progress(Struct):
+class Progress(Struct, frozen=True):
+    """The part of a JSON line that the plugin reads."""
+
     step: int
+    steps: int | None = None
     samples: int | None = None
     checkpoint_samples: int | None = None
+    world_size: int | None = None
+    unix_seconds: float | None = None
 
 
 class Training(Struct, frozen=True):
@@ -49,13 +54,29 @@ def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _saved_by_progress(log: str) -> int | None:
-    """Convert the last checkpoint's sample count in the JSON line to a step; all steps count as equally large."""
+def newest(logs: Iterable[str]) -> Progress | None:
+    """Return the newest of the logs' last JSON lines: after a restart another pod may report the steps."""
+    found = filter(None, map(_last_progress, logs))
+    return max(found, key=lambda progress: progress.unix_seconds or 0, default=None)
+
+
+def after_last_step(log: str) -> str:
+    """Return the part of a log that follows its last JSON line."""
+    found = list(PROGRESS.finditer(log))
+    return log[found[-1].end() :] if found else log
+
+
+def _last_progress(log: str) -> Progress | None:
     found = PROGRESS.findall(log)
     try:
-        progress = msgspec.json.decode(found[-1], type=_Progress) if found else None
+        return msgspec.json.decode(found[-1], type=Progress) if found else None
     except msgspec.DecodeError:
         return None
+
+
+def _saved_by_progress(log: str) -> int | None:
+    """Convert the last checkpoint's sample count in the JSON line to a step; all steps count as equally large."""
+    progress = _last_progress(log)
     if not (progress and progress.samples and progress.checkpoint_samples):
         return None
     return progress.step * progress.checkpoint_samples // progress.samples

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from distrain.errors import DistrainError, EndError, StartError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
@@ -10,9 +12,18 @@ from distrain.release.transaction import Release, Tools, all_or_nothing, carry_o
 from distrain.release.wait import Followed
 
 
-def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan, *, followed: Followed | None) -> None:
+def upgrade(
+    tools: Tools,
+    release: Release,
+    operation: Operation,
+    planned: Plan,
+    *,
+    followed: Followed | None,
+    refresh: Callable[[], None] = lambda: None,
+) -> None:
     """Upgrade the release and print its notes; with `followed`, wait until the job has started.
 
+    `refresh` is called after the upgrade: a running job then goes on at its new size at once, and the wait sees it.
     After Ctrl-C, SIGTERM or a failure of Helm, roll back to the previous revision.
     """
     ended = False
@@ -28,7 +39,9 @@ def upgrade(tools: Tools, release: Release, operation: Operation, planned: Plan,
         return f"{release.name}: {state} {_back(release, planned)} makes it again what revision {planned.revision} was"
 
     def change() -> str:
-        return tools.helm.upgrade(release.name, release.source, release.target, operation)
+        notes = tools.helm.upgrade(release.name, release.source, release.target, operation)
+        refresh()
+        return notes
 
     with all_or_nothing(tools, go_back, stays):
         if planned.ends:

@@ -1,19 +1,27 @@
-"""Wait until all pods of an installed job have started, or until it is clear that they will not."""
+"""Wait until an installed job trains, or all its pods have started, or until it is clear that this will not happen."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, StartError, UnreachableError
-from distrain.release.start import Failure, JobState, failures, has_started, own_pods, progress, unschedulable
+from distrain.release import first_step, logs
+from distrain.release.failures import Failure, failures
+from distrain.release.first_step import Program, Steady
+from distrain.release.restarts import retried
+from distrain.release.start import JobState, Log, has_started, lasting, own_pods, progress, unschedulable
 from distrain.workload.manifest import Job
+from distrain.workload.wording import listed
 
-POLL_SECONDS = 1.5
+# What --wait waits for: the values of --wait-for.
+FIRST_STEP, PODS = "first-step", "pods"
+POLL_SECONDS = 1.0
 # Seconds for which a failure may last: kubelet retries an image pull after 10 s, and a missing Secret may still be
 # created.
 GRACE_SECONDS = 20.0
@@ -22,19 +30,25 @@ SILENCE_SECONDS = 30.0
 
 
 class Followed(Struct, frozen=True):
-    """The job to follow, and the timeout in seconds. `s3_secret` is the value s3.secretName."""
+    """The job to follow, and the timeout in seconds. `s3_secret` is the value s3.secretName.
+
+    `earlier` are the ends of containers before an upgrade, see `failures.ends_of`.
+    """
 
     job: Job
     release: str
     namespace: str
     s3_secret: str
     timeout: float
+    waits_for: str = FIRST_STEP
+    program: Program = Program()
+    earlier: AbstractSet[str] = frozenset()
 
 
 class Patience(Struct):
-    """Remember when each failure was first seen."""
+    """Remember each failure as it was first seen, and when."""
 
-    since: dict[str, float] = field(default_factory=dict)
+    since: dict[str, tuple[float, Failure]] = field(default_factory=dict)
 
     def exhausted(self, found: Iterable[Failure], now: float) -> Failure | None:
         """Return the first failure that is final or has lasted GRACE_SECONDS, otherwise None.
@@ -42,32 +56,49 @@ class Patience(Struct):
         A failure that is no longer found is forgotten. `now` is in seconds, from a monotonic clock.
         """
         current = list(found)
-        self.since = {failure.about: self.since.get(failure.about, now) for failure in current}
+        self.since = {failure.about: self.since.get(failure.about, (now, failure)) for failure in current}
         for failure in current:
-            if failure.final or now - self.since[failure.about] >= GRACE_SECONDS:
+            seen, first = self.since[failure.about]
+            if failure.final:
                 return failure
+            if now - seen >= GRACE_SECONDS:
+                # kubelet's first message about a pull names the cause, and later ones perhaps only the back-off.
+                return first
         return None
 
 
 def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], None]) -> None:
-    """Wait until the job has started; raise StartError if it cannot start or the timeout is over.
+    """Wait until the job trains, or its pods run; raise StartError if it fails before or the timeout is over.
 
-    `say` receives a line whenever the progress has changed. Raises UnreachableError if the API server is unreachable
-    for SILENCE_SECONDS.
+    `say` receives a line whenever the progress has changed, and a last line with what was reached. Raises
+    UnreachableError if the API server is unreachable for SILENCE_SECONDS.
     """
     job, deadline = followed.job, time.monotonic() + followed.timeout
-    patience, told = Patience(), ""
+    patience, steady, told = Patience(), Steady(), ""
     for found in _polled(cluster, followed):
-        if has_started(found, job):
+        now = time.monotonic()
+        if reached := _reached(found, followed, steady, now):
+            say(f"{followed.release}: {reached}: {_all_pods(job)}")
             return
-        if failure := patience.exhausted(failures(found, job, followed.s3_secret), time.monotonic()):
+        if failure := patience.exhausted(failures(found, job, followed.s3_secret, followed.earlier), now):
             raise StartError(failure.words)
-        line = progress(found, job)
+        line = f"{progress(found, job)}{first_step.awaited(found, job)}"
         if line != told:
             say(line)
             told = line
         if time.monotonic() > deadline:
-            raise StartError(f"--timeout: not started in {followed.timeout:g} s: {_still_waiting(found, line)}")
+            raise StartError(_too_late(found, followed, line))
+
+
+def _reached(found: JobState, followed: Followed, steady: Steady, now: float) -> str:
+    """Return in words what the job has reached, or an empty text if that is less than --wait-for says."""
+    if followed.waits_for == FIRST_STEP:
+        return first_step.reached(found, followed.job, followed.program, steady, now)
+    return "all pods run" if has_started(found, followed.job) else ""
+
+
+def _all_pods(job: Job) -> str:
+    return listed([role.pods(role.replicas) for role in reversed(lasting(job))])
 
 
 def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:
@@ -85,15 +116,31 @@ def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:
         time.sleep(POLL_SECONDS)
 
 
-def _still_waiting(found: JobState, line: str) -> str:
+def _too_late(found: JobState, followed: Followed, line: str) -> str:
+    late = f"--timeout: not started in {followed.timeout:g} s"
+    if followed.waits_for == FIRST_STEP and has_started(found, followed.job):
+        return f"--timeout: no step in {followed.timeout:g} s: {first_step.last_line(found) or line}; give it more time"
     unplaced = unschedulable(found)
-    return f"{unplaced}; free room, or give it more time" if unplaced else f"{line}; mend that, or give it more time"
+    if unplaced:
+        return f"{late}: {unplaced}; free room, or give it more time"
+    return f"{late}: {line}; mend that, or give it more time"
 
 
 def _read(cluster: Cluster, followed: Followed) -> JobState:
     states = list(_states(cluster, followed))
     pods = own_pods(states, cluster.release_pods(followed.namespace, followed.release))
-    return JobState(states, pods, _events(cluster, followed.namespace))
+    told = _logs(cluster, followed.namespace, pods) if followed.waits_for == FIRST_STEP else []
+    return JobState(states, pods, _events(cluster, followed.namespace), told)
+
+
+def _logs(cluster: Cluster, namespace: str, pods: list[kube.Pod]) -> list[Log]:
+    """Return the logs of the pods that report steps; of all running pods if one of these tells of a failure."""
+    told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods)]
+    if any(map(retried, told)):
+        known = [log.pod.metadata.name for log in told]
+        others = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.name not in known]
+        told += [logs.read(cluster, namespace, pod) for pod in others[: logs.MOST_READ]]
+    return told
 
 
 def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:

@@ -102,6 +102,13 @@ class Job(Struct, frozen=True):
         """Return the number of ranks outside the main role: a PyTorchJob's Master counts in workers.replicas."""
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
+    @property
+    def ranks(self) -> int | None:
+        """Return the number of ranks, None if the program decides it."""
+        if self.slots is None or self.main.name != WORKER:
+            return None
+        return (self.main.replicas + self.ranks_beside) * self.slots
+
 
 def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Job:
     """Read the job from rendered resources; `origin` is the flag that messages name.

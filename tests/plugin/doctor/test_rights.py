@@ -55,7 +55,7 @@ def test_each_purpose_takes_no_more_than_it_needs() -> None:
         "install any job": "get/list/create/update/delete secrets, get/create/patch/delete serviceaccounts",
         "install MPIJob": "get/create/patch/delete mpijobs.kubeflow.org and configmaps",
         "helm distrain check": "list nodes and pods of all namespaces",
-        "helm distrain install --wait": "list pods and events",
+        "helm distrain install --wait": "list pods and events, get pods/log",
         # Helm 4 lists and watches the objects of a hook.
         "helm upgrade": f"get/create/patch/delete/list/watch pods, configmaps, serviceaccounts, {rbac}",
         "helm test": f"get/create/patch/delete/list/watch {made}, get pods/log",

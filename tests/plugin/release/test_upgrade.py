@@ -82,9 +82,14 @@ def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.Monk
     launcher["status"]["containerStatuses"] = [state]
     cluster.answers[PODS] = [launcher]
     monkeypatch.setattr(hostfile, "SECONDS_FOR_PODS", 0)
-    monkeypatch.setattr(
-        command, "upgrade", lambda _, release, __, planned, **___: found.upgrades.append((release, planned))
-    )
+
+    def fake_upgrade(
+        _: Any, release: Release, __: Any, planned: Plan, *, refresh: Callable[[], None], **___: Any
+    ) -> None:
+        found.upgrades.append((release, planned))
+        refresh()
+
+    monkeypatch.setattr(command, "upgrade", fake_upgrade)
     cluster.requests.clear()
     return found
 
@@ -342,7 +347,13 @@ class FakeHelm:
         self.rollbacks.append(number)
 
 
-def _upgrade(helm: Any, start: Callable[[], None] | None = None, *, is_atomic: bool = False) -> list[str]:
+def _upgrade(
+    helm: Any,
+    start: Callable[[], None] | None = None,
+    *,
+    is_atomic: bool = False,
+    refresh: Callable[[], None] = lambda: None,
+) -> list[str]:
     """Upgrade with these fakes and return the messages. `start` replaces the wait for the job's start."""
     told: list[str] = []
     nobody: Any = None
@@ -351,8 +362,16 @@ def _upgrade(helm: Any, start: Callable[[], None] | None = None, *, is_atomic: b
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
         planned = Plan("run1", 3, {}, [])
-        upgrade.upgrade(tools, RELEASE, Operation("abc"), planned, followed=followed)
+        upgrade.upgrade(tools, RELEASE, Operation("abc"), planned, followed=followed, refresh=refresh)
     return told
+
+
+def test_launcher_learns_its_new_size_before_the_wait_for_a_step_of_that_size() -> None:
+    done: list[str] = []
+
+    _upgrade(FakeHelm(), lambda: done.append("waited"), refresh=lambda: done.append("refreshed"))
+
+    assert done == ["refreshed", "waited"]
 
 
 @pytest.mark.parametrize(

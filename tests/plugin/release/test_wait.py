@@ -14,8 +14,8 @@ from distrain import kube
 from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.kube.resource import Resource
 from distrain.release import wait
-from distrain.release.start import Failure
-from distrain.release.wait import Followed, Patience, until_started
+from distrain.release.failures import Failure
+from distrain.release.wait import PODS, Followed, Patience, until_started
 from distrain.workload.manifest import from_manifest
 from tests.plugin.objects import JOB, mpi_job, plain
 
@@ -80,7 +80,7 @@ NO_IMAGE = _pods(launcher={"running": {}}, worker=PULL_FAILS)
 
 def _follow(cluster: Any, say: Callable[[str], None] = lambda line: None, timeout: float = 600) -> None:
     job = from_manifest(yaml.safe_dump(mpi_job(workers=1)), "--chart")
-    until_started(cluster, Followed(job, "run1", "team", "s3", timeout), say)
+    until_started(cluster, Followed(job, "run1", "team", "s3", timeout, PODS), say)
 
 
 def test_progress_is_told_when_it_changes() -> None:
@@ -91,6 +91,7 @@ def test_progress_is_told_when_it_changes() -> None:
     assert told == [
         "0 of 1 worker running, launcher waiting; no pod yet",
         "0 of 1 worker running, launcher running; run1-worker: ContainerCreating",
+        "run1: all pods run: 1 worker and 1 launcher",
     ]
 
 
@@ -144,7 +145,7 @@ def test_short_silence_of_the_cluster_is_passed_over() -> None:
 
     _follow(FakeCluster(UnreachableError("silent"), UnreachableError("silent"), UP), told.append)
 
-    assert told == []
+    assert told == ["run1: all pods run: 1 worker and 1 launcher"]
 
 
 def test_long_silence_is_not() -> None:
@@ -178,7 +179,7 @@ def test_every_resource_of_the_job_is_checked() -> None:
     cluster.workload = workload  # type: ignore[method-assign]
     job = from_manifest(yaml.safe_dump_all(plain(workers=1)), "--chart")
 
-    until_started(cluster, Followed(job, "run1", "team", "s3", 600), lambda line: None)  # type: ignore[arg-type]
+    until_started(cluster, Followed(job, "run1", "team", "s3", 600, PODS), lambda line: None)  # type: ignore[arg-type]
 
     names = [f"{JOB}-{role}" for role in ("launcher", "keygen", "worker")]
     assert asked == [(Resource("batch/v1", "Job", name), "team") for name in names]

@@ -1,0 +1,51 @@
+"""Shorten messages of kubelet and the container runtime to their cause, and recognize causes that lie elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+# runc's message about a program that it cannot start: the container's only output, or the end of a chain of messages.
+EXEC = re.compile(r'(?:^|: )exec:? "?(?P<program>[^\s":]+)"?: (?P<why>.*?)(?:: unknown)?$')
+# What env prints if the image has no Python. The first line of the chart's scripts is #!/usr/bin/env python3.
+ENV = re.compile(r"^(?:\S*/)?env: .*(?P<program>python3)\W+(?P<why>No such file or directory)$")
+# The folder of the chart's scripts in every pod.
+SCRIPTS = "/opt/distrain/"
+MISSING = re.compile(r"no such file or directory|not found", re.IGNORECASE)
+WRONG_PLATFORM = "no match for platform"
+# What distrain's scripts and the trainer say when another pod, a node or the network has failed first.
+OF_OTHERS = re.compile(
+    r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
+    r"|signal \d+ killed it|.*; see its log, and its pod's events$"
+)
+
+
+def is_own(cause: str) -> bool:
+    """Tell whether the cause explains itself. Otherwise another pod knows more, or the next start may succeed."""
+    return OF_OTHERS.match(cause) is None
+
+
+def of_start(message: str) -> str | None:
+    """Return why the image cannot run its container's program, or None if the message is about something else."""
+    found = EXEC.search(message) or ENV.search(message)
+    if found is None:
+        return None
+    program, why = found["program"], found["why"]
+    if MISSING.search(why) and (program == "python3" or program.startswith(SCRIPTS)):
+        return "has no python3 or no /usr/bin/env, which start the pods' scripts; use an image with Python 3.6 or newer"
+    if "exec format error" in why:
+        return "is for another kind of processor; use an image for the nodes' processors"
+    return f"cannot run {program}: {why}; use an image with this program"
+
+
+def of_pull(message: str) -> str:
+    """Return why an image cannot be pulled: the last part of kubelet's message, which is a chain of errors."""
+    if WRONG_PLATFORM in message:
+        return "it has no build for the node's kind of processor"
+    return message.rstrip(": ").rpartition(": ")[2]
+
+
+def with_next_step(cause: str) -> str:
+    """Add the next step to the scripts' message about a program that is not in the image: they know only its name."""
+    if cause.startswith("command: ") and "; " not in cause:
+        return f"{cause}; correct command, or use an image that holds it"
+    return cause

@@ -1,0 +1,89 @@
+"""Tell from the pods and logs of a job whether it trains: by its JSON lines, or by ranks that go on running."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+
+from msgspec import Struct
+
+from distrain.release.restarts import RESTART, last_line_of
+from distrain.release.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
+from distrain.release.steps import newest
+from distrain.workload.manifest import Job
+
+# A program without JSON lines trains if all its ranks have run for so long.
+STEADY_SECONDS = 30.0
+# The launcher's line while it waits for the workers.
+WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
+
+
+class Steady(Struct):
+    """Remember since when the ranks have run without a restart."""
+
+    key: Hashable = None
+    since: float = 0.0
+
+    def seconds(self, key: Hashable, now: float) -> float:
+        """Return for how many seconds the key has not changed."""
+        if key != self.key:
+            self.key, self.since = key, now
+        return now - self.since
+
+
+class Program(Struct, frozen=True):
+    """What the ranks run: the trainer, or a `command`. `ranks` is their number after a rescale, otherwise None.
+
+    Before a rescale the same pods have logged steps, so only a line with the new number counts.
+    """
+
+    has_trainer: bool = True
+    ranks: int | None = None
+
+
+def reached(found: JobState, job: Job, program: Program, steady: Steady, now: float) -> str:
+    """Return in words that the job trains, or an empty text if it does not, or not yet.
+
+    The trainer always writes JSON lines. Another program, or a log that may not be read, is judged by its ranks.
+    """
+    if has_succeeded(found):
+        return "has succeeded already"
+    if not has_started(found, job):
+        return ""
+    texts = [log.text for log in found.logs]
+    step = newest(text or "" for text in texts)
+    if step:
+        is_former = program.ranks and step.world_size not in (None, program.ranks)
+        return "" if is_former else f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}"
+    if program.has_trainer and None not in texts:
+        return ""
+    lasted = steady.seconds(_starts(found), now)
+    return f"its ranks have run for {STEADY_SECONDS:g} s" if _ranks_run(found) and lasted >= STEADY_SECONDS else ""
+
+
+def awaited(found: JobState, job: Job) -> str:
+    """Return the end of the progress line if all pods run: that the launcher waits for workers, or the first step."""
+    if not found.logs or not has_started(found, job):
+        return ""
+    waits = WAITING.match(last_line(found))
+    return f"; {waits.group(1)}" if waits else "; no step yet"
+
+
+def last_line(found: JobState) -> str:
+    """Return the last line of the first log that has one."""
+    return next(filter(None, (last_line_of(log.text or "") for log in found.logs)), "")
+
+
+def _ranks_run(found: JobState) -> bool:
+    """Tell whether the launcher has started the ranks. Without a launcher, the ranks run as soon as the pods do."""
+    launchers = [log.text for log in found.logs if role_of(log.pod) == LAUNCHER and log.text is not None]
+    # The launcher prints the command of mpirun once all workers answer.
+    return all(text and not WAITING.match(last_line_of(text)) for text in launchers)
+
+
+def _starts(found: JobState) -> Hashable:
+    """Return a key that changes when a pod, a container or a program starts again."""
+    programs = tuple(tuple(RESTART.findall(log.text or "")[-1:]) for log in found.logs)
+    states = [(pod.metadata.uid, status.state) for pod in found.pods for status in statuses(pod)]
+    containers = {(uid, state.running.started_at) for uid, state in states if state and state.running}
+    return programs, frozenset(containers)

@@ -1,0 +1,37 @@
+"""Read the logs of the pods that report a training's steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distrain import kube
+from distrain.apiserver.cluster import Cluster
+from distrain.errors import ForbiddenError, UnreachableError
+from distrain.release.start import SPEAKERS, Log, role_of
+from distrain.workload.manifest import WORKER
+
+# Number of log lines to read: enough for some step lines among the framework's own output.
+LINES = 500
+# Under torchrun any worker may be rank 0; only the logs of the first workers are read.
+ASKED_WORKERS = 4
+# After a failure at most so many more logs are read.
+MOST_READ = 16
+
+
+def speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
+    """Return the running pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers."""
+    running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+    roles = {role: [pod for pod in running if role_of(pod) == role] for role in (*SPEAKERS, WORKER)}
+    workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
+    return [pod for found in roles.values() for pod in found] or workers[:ASKED_WORKERS]
+
+
+def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:
+    """Return the end of the pod's log. A log that cannot be read, for example before the start, counts as empty."""
+    container = next((container.name for container in pod.spec.containers or ()), "")
+    try:
+        return Log(pod, cluster.log(namespace, pod.metadata.name, container, LINES))
+    except ForbiddenError:
+        return Log(pod, None)
+    except UnreachableError:
+        return Log(pod, "")

@@ -1,0 +1,57 @@
+"""Find in a pod's log why its program does not come to a step, although the program or the pod tries again."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from distrain.release import causes
+from distrain.release.start import Log
+from distrain.release.steps import after_last_step
+
+# What the chart's scripts log before another start.
+RESTART = re.compile(
+    r"^distrain-(?:launch|run|torchrun): starting again \(restart (\d+) of (\d+) in \S+ s\): (.*)$", re.MULTILINE
+)
+# The end of a cause if the script knows only the exit code.
+SEE_LOG = "; this pod's log says why"
+# The last line of a Python traceback. mpirun and torchrun may put a tag before each line.
+EXCEPTION = re.compile(r"^(?:\[[^\]]*\](?:<std\w+>)?: ?)?([A-Za-z_][\w.]*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
+# The trainer's line while the storage does not answer.
+RETRYING = re.compile(r"(?:\[[^\]]*\](?:<std\w+>)?: ?)?(.*); trying again for \d+ s$")
+OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemory|ResourceExhausted", re.IGNORECASE)
+LONGEST = 300
+
+
+class FailedStart(Struct, frozen=True):
+    """A start of the program that has failed; `is_own` tells that the cause is in this program."""
+
+    pod: str
+    words: str
+    is_own: bool
+
+
+def retried(log: Log) -> FailedStart | None:
+    """Return the first failure since the last step, or what the program tries again now, or None."""
+    text, name = after_last_step(log.text or ""), log.pod.metadata.name
+    found = RESTART.search(text)
+    if not found:
+        retrying = RETRYING.match(last_line_of(text))
+        return FailedStart(name, f"{retrying.group(1)}; the run still tries", is_own=False) if retrying else None
+    number, most, cause = found.groups()
+    words = _from_log(log, cause, text[: found.start()]) if cause.endswith(SEE_LOG) else cause
+    return FailedStart(name, f"{words}; {name} tries again (restart {number} of {most})", causes.is_own(cause))
+
+
+def last_line_of(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2]
+
+
+def _from_log(log: Log, cause: str, text: str) -> str:
+    """Return the last exception before the failure, or the exit code if no Python program has printed any."""
+    found = EXCEPTION.findall(text)
+    words = found[-1][:LONGEST] if found else cause.removesuffix(SEE_LOG)
+    smaller = "lower trainer.batchSize, or " if OUT_OF_MEMORY.search(words) else ""
+    pod = log.pod.metadata
+    return f"{pod.name}: {words}; {smaller}read `kubectl --namespace {pod.namespace} logs {pod.name}`"
