@@ -116,7 +116,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(["check", "--man"], (["--manifest"], NO_FILES), id="flag"),
         pytest.param(["check", "-o", "j"], (["json"], NO_FILES), id="choice"),
         pytest.param(["derive", "-f", ""], ([], FILES), id="file"),
-        pytest.param(["install", "run1", "--wa"], (["--wait"], NO_FILES), id="after-a-name"),
+        pytest.param(["install", "run1", "--wa"], (["--wait", "--wait-for"], NO_FILES), id="after-a-name"),
         # Helm consumes its own flags and passes on all other flags.
         pytest.param(["--namespace", "team", "check", "--man"], (["--manifest"], NO_FILES), id="after-helms-flag"),
     ],

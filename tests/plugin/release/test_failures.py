@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from distrain import kube
-from distrain.release.failures import Failure, failures
-from distrain.release.start import JobState, unschedulable
+from distrain.release.failures import Failure, ends_of, failures
+from distrain.release.start import JobState, Log, unschedulable
 from tests.plugin.objects import plain, pytorch_job
 from tests.plugin.release.job_states import (
     MPI,
@@ -192,3 +195,152 @@ def test_job_that_training_operator_rejects_is_final() -> None:
     rejected = warning("job", "MPIJobFailedValidation", "spec is not valid")
 
     assert _troubles(job_state(events=[rejected]))[0].words == "the operator rejects the job: spec is not valid"
+
+
+def _ended_worker(code: int, message: str, reason: str = "Error", at: str = "2026-01-01T00:01:00Z") -> dict[str, Any]:
+    """Return a worker whose container ended like this, and runs again."""
+    end = {**ended(code, message), "reason": reason, "finishedAt": at}
+    return job_pod("worker", {**RUNNING, "lastState": {"terminated": end}}, phase="Running")
+
+
+NO_PYTHON = (
+    "image.repository: the image distrain/nope:1 has no python3 or no /usr/bin/env, which start the pods' scripts; use "
+    "an image with Python 3.6 or newer"
+)
+
+
+@pytest.mark.parametrize(
+    ("worker", "words"),
+    [
+        pytest.param(
+            _ended_worker(2, "loading\ndistrain: data.uri: no bucket"), "data.uri: no bucket", id="own"
+        ),
+        pytest.param(
+            _ended_worker(1, "distrain: image.repository: the image has no sshd; use one with an OpenSSH server"),
+            "image.repository: the image has no sshd; use one with an OpenSSH server",
+            id="no-sshd",
+        ),
+        pytest.param(
+            _ended_worker(2, "distrain: command: nope: not found"),
+            "command: nope: not found; correct command, or use an image that holds it",
+            id="no-program",
+        ),
+        pytest.param(_ended_worker(1, "exec /opt/distrain/bin/distrain-worker: no such file or directory"), NO_PYTHON,
+                     id="no-python"),
+        pytest.param(_ended_worker(127, "/usr/bin/env: 'python3': No such file or directory"), NO_PYTHON, id="env"),
+        pytest.param(_ended_worker(127, "env: can't execute 'python3': No such file or directory"), NO_PYTHON,
+                     id="env-of-busybox"),
+        pytest.param(
+            _ended_worker(
+                128, 'runc create failed: unable to start process: exec: "/app/run": permission denied: unknown',
+                "StartError",
+            ),
+            "image.repository: the image distrain/nope:1 cannot run /app/run: permission denied; use an image with "
+            "this program",
+            id="runc",
+        ),
+        pytest.param(
+            _ended_worker(255, "exec /opt/distrain/bin/distrain-worker: exec format error"),
+            "image.repository: the image distrain/nope:1 is for another kind of processor; use an image for the nodes' "
+            "processors",
+            id="platform",
+        ),
+        pytest.param(
+            _ended_worker(137, "", "OOMKilled"),
+            "workers.memory: out of memory: container worker of run1-worker-0 was killed at its limit; raise "
+            "workers.memory, or lower trainer.batchSize",
+            id="out-of-memory",
+        ),
+    ],
+)  # fmt: skip
+def test_cause_that_a_container_ended_with_is_final_although_it_is_started_again(
+    worker: dict[str, Any], words: str
+) -> None:
+    assert _troubles(job_state(running_pod("launcher"), worker)) == [Failure("run1-worker-0/worker", words, final=True)]
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        pytest.param(_ended_worker(143, "distrain: stopped by SIGTERM at step 4"), id="sigterm"),
+        pytest.param(_ended_worker(137, ""), id="node-lost"),
+        pytest.param(_ended_worker(0, "distrain: done"), id="success"),
+        pytest.param(_ended_worker(1, "boom"), id="no-cause"),
+    ],
+)
+def test_end_that_is_no_failure_of_the_run_is_passed_over(worker: dict[str, Any]) -> None:
+    assert _troubles(job_state(worker)) == []
+
+
+def test_failure_before_an_upgrade_does_not_end_its_wait() -> None:
+    before = job_state(_ended_worker(2, "distrain: data.uri: no bucket"))
+    after = job_state(_ended_worker(2, "distrain: data.uri: no bucket", at="2026-01-01T00:09:00Z"))
+
+    earlier = ends_of(before.pods)
+
+    assert list(failures(before, MPI, "s3", earlier)) == []
+    assert len(list(failures(after, MPI, "s3", earlier))) == 1
+
+
+def test_pod_that_lost_another_waits_for_that_ones_cause() -> None:
+    lost = "the ranks have lost each other (gone); the one that ended first says why"
+
+    assert [failure.final for failure in _troubles(job_state(_ended_worker(1, f"distrain: {lost}")))] == [False]
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        pytest.param('Back-off pulling image "a": ErrImagePull: dial tcp 10.0.0.1:1: connect: connection refused',
+                     "connection refused", id="network"),
+        pytest.param("pull access denied, repository does not exist or may require authorization: server message: "
+                     "insufficient_scope: authorization failed", "authorization failed", id="no-login"),
+        pytest.param("no match for platform in manifest: not found", "it has no build for the node's kind of processor",
+                     id="platform"),
+        pytest.param("", "ErrImagePull", id="no-message"),
+    ],
+)  # fmt: skip
+def test_failed_pull_is_reported_by_its_cause_alone(message: str, why: str) -> None:
+    (trouble,) = _troubles(job_state(job_pod("worker", waiting("ErrImagePull", message))))
+
+    assert trouble.words.startswith(f"image.repository: cannot pull distrain/nope:1: {why}; correct image.repository")
+
+
+RESTART = "distrain-launch: starting again (restart {} of 10 in 3600 s): {}\n"
+EXIT = "mpirun ended with exit code 1; this pod's log says why"
+STEP = 'distrain-progress: {"step": 4}\n'
+NAME = "run1-launcher-x"
+READ = f"read `kubectl --namespace team logs {NAME}`; {NAME} tries again (restart 1 of 10)"
+
+
+@pytest.mark.parametrize(
+    ("log", "words", "final"),
+    [
+        pytest.param(RESTART.format(1, "out of memory; raise it") + RESTART.format(2, "other"),
+                     f"out of memory; raise it; {NAME} tries again (restart 1 of 10)", True, id="first-cause"),
+        pytest.param("[1,0]<stderr>:ValueError: no model\nmpirun detected\n" + RESTART.format(1, EXIT),
+                     f"{NAME}: ValueError: no model; {READ}", True, id="exception"),
+        pytest.param("torch.cuda.OutOfMemoryError: CUDA out of memory.\n" + RESTART.format(1, EXIT),
+                     f"{NAME}: torch.cuda.OutOfMemoryError: CUDA out of memory.; lower trainer.batchSize, or {READ}",
+                     True,
+                     id="gpu-memory"),
+        pytest.param("boom\n" + RESTART.format(1, EXIT), f"{NAME}: mpirun ended with exit code 1; {READ}", True,
+                     id="exit-code"),
+        pytest.param(RESTART.format(1, "no sign of run1-worker-1 (no answer) for 30 s"),
+                     f"no sign of run1-worker-1 (no answer) for 30 s; {NAME} tries again (restart 1 of 10)", False,
+                     id="lost-worker"),
+        pytest.param("s3.endpoint: no answer; correct it; trying again for 534 s\n",
+                     "s3.endpoint: no answer; correct it; the run still tries", False, id="storage"),
+    ],
+)  # fmt: skip
+def test_failure_in_a_log_is_reported_by_its_first_cause(log: str, words: str, *, final: bool) -> None:
+    assert _told([log]) == [Failure(f"{NAME}/start", words, final=final)]
+
+
+def test_failure_that_a_step_has_followed_is_over() -> None:
+    assert _told([RESTART.format(1, EXIT) + STEP, "", None]) == []
+
+
+def _told(texts: list[str | None]) -> list[Failure]:
+    launcher = msgspec.convert(running_pod("launcher"), kube.Pod)
+    return _troubles(replace(job_state(), logs=[Log(launcher, text) for text in texts]))

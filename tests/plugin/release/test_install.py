@@ -12,6 +12,7 @@ from distrain.commands import install as command
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.release.transaction import Release
+from distrain.release.wait import Followed
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import node, pod
 from tests.plugin.program import SECRETS, Outcome, Run, hold, wrote_nothing
@@ -162,3 +163,25 @@ def test_job_that_an_earlier_release_left_is_warned_of(run: Run, cluster: FakeAp
         "distrain: warning: run1: MPIJob run1-old runs, and Helm knows it no more: `helm uninstall` leaves it there; "
         "`kubectl --namespace team delete mpijobs.kubeflow.org run1-old` ends it\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "waits_for"),
+    [
+        pytest.param([], None, id="no-wait"),
+        pytest.param(["--wait"], "first-step", id="wait"),
+        pytest.param(["--wait-for=pods"], "pods", id="wait-for"),
+        pytest.param(["--atomic"], "first-step", id="atomic"),
+        pytest.param(["--atomic", "--wait-for", "pods"], "pods", id="atomic-pods"),
+    ],
+)
+def test_flags_choose_what_is_waited_for(
+    run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch, flags: list[str], waits_for: str | None
+) -> None:
+    cluster.answers[SECRETS] = releases()
+    found: list[Followed | None] = []
+    monkeypatch.setattr(command, "install", lambda *_, followed, **__: found.append(followed))
+
+    assert run("install", "run1", "--set", "workers.gpus=1", *flags).code == 0
+
+    assert [followed and followed.waits_for for followed in found] == [waits_for]

@@ -15,7 +15,7 @@ from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.kube.resource import Resource
 from distrain.release import wait
 from distrain.release.failures import Failure
-from distrain.release.wait import PODS, Followed, Patience, until_started
+from distrain.release.wait import FIRST_STEP, PODS, Followed, Patience, until_started
 from distrain.workload.manifest import from_manifest
 from tests.plugin.objects import JOB, mpi_job, plain
 
@@ -39,10 +39,20 @@ class FakeClock:
 
 
 class FakeCluster:
-    """Return the next list of pods at each request; repeat the last list. An exception in the list is raised."""
+    """Return the next list of pods at each request; repeat the last list. An exception in the list is raised.
 
-    def __init__(self, *looks: Pods | Exception) -> None:
+    `logs` are the pods' logs by name, each of them a list of texts, one for each request. `read` names the logs read.
+    """
+
+    def __init__(self, *looks: Pods | Exception, **logs: list[str]) -> None:
         self._looks: Iterator[Pods | Exception] = itertools.chain(looks, itertools.repeat(looks[-1]))
+        self._logs, self.read = logs, list[str]()
+
+    def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        role = pod.removeprefix("run1-")
+        self.read.append(role)
+        texts = self._logs.get(role) or [""]
+        return texts.pop(0) if len(texts) > 1 else texts[0]
 
     def workload(self, *_: object) -> kube.Workload | None:
         return kube.Workload()
@@ -78,9 +88,11 @@ CREATING = _pods(launcher={"running": {}}, worker={"waiting": {"reason": "Contai
 NO_IMAGE = _pods(launcher={"running": {}}, worker=PULL_FAILS)
 
 
-def _follow(cluster: Any, say: Callable[[str], None] = lambda line: None, timeout: float = 600) -> None:
+def _follow(
+    cluster: Any, say: Callable[[str], None] = lambda line: None, timeout: float = 600, waits_for: str = PODS
+) -> None:
     job = from_manifest(yaml.safe_dump(mpi_job(workers=1)), "--chart")
-    until_started(cluster, Followed(job, "run1", "team", "s3", timeout, PODS), say)
+    until_started(cluster, Followed(job, "run1", "team", "s3", timeout, waits_for), say)
 
 
 def test_progress_is_told_when_it_changes() -> None:
@@ -183,3 +195,57 @@ def test_every_resource_of_the_job_is_checked() -> None:
 
     names = [f"{JOB}-{role}" for role in ("launcher", "keygen", "worker")]
     assert asked == [(Resource("batch/v1", "Job", name), "team") for name in names]
+
+
+STEP = 'distrain-progress: {"step": 11, "steps": 90}\n'
+FAILED = "distrain-launch: starting again (restart 1 of 10 in 3600 s): no memory; raise workers.memory\n"
+
+
+def test_first_step_ends_the_wait_within_two_seconds(clock: FakeClock) -> None:
+    told: list[str] = []
+    cluster = FakeCluster(CREATING, UP, launcher=["", "", "loading\n", STEP])
+
+    _follow(cluster, told.append, waits_for=FIRST_STEP)
+
+    assert told[-2:] == [
+        "1 of 1 worker running, launcher running; no step yet",
+        "run1: trains, at step 11 of 90: 1 worker and 1 launcher",
+    ]
+    assert clock.now <= 1003
+    assert set(cluster.read) == {"launcher"}
+
+
+def test_wait_for_the_pods_reads_no_log() -> None:
+    cluster = FakeCluster(UP)
+
+    _follow(cluster)
+
+    assert cluster.read == []
+
+
+def test_failure_before_the_first_step_ends_the_wait_at_once(clock: FakeClock) -> None:
+    cluster = FakeCluster(UP, launcher=["loading\n", "loading\n" + FAILED])
+
+    with pytest.raises(StartError) as failed:
+        _follow(cluster, waits_for=FIRST_STEP)
+
+    assert str(failed.value) == "no memory; raise workers.memory; run1-launcher tries again (restart 1 of 10)"
+    assert clock.now == 1001
+    assert cluster.read == ["launcher", "launcher", "worker"]
+
+
+def test_timeout_before_the_first_step_names_the_end_of_the_log() -> None:
+    with pytest.raises(StartError) as failed:
+        _follow(FakeCluster(UP, launcher=["reading 9 shards\n"]), timeout=60, waits_for=FIRST_STEP)
+
+    assert str(failed.value) == "--timeout: no step in 60 s: reading 9 shards; give it more time"
+
+
+def test_storage_that_does_not_answer_gets_time_to_recover(clock: FakeClock) -> None:
+    trying = "s3.endpoint: no answer; correct it; trying again for 9 s\n"
+
+    _follow(FakeCluster(UP, launcher=[trying, trying, STEP]), waits_for=FIRST_STEP)
+    with pytest.raises(StartError, match=r"^s3.endpoint: no answer; correct it; the run still tries$"):
+        _follow(FakeCluster(UP, launcher=[trying]), waits_for=FIRST_STEP)
+
+    assert 1022 <= clock.now <= 1024
