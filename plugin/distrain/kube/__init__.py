@@ -13,7 +13,7 @@ from distrain.kube.pod_spec import (
     TemplateVolume,
     Volume,
 )
-from distrain.kube.pod_status import ContainerStatus, Pod, PodStatus, Waiting
+from distrain.kube.pod_status import ContainerStatus, Pod, PodStatus, Terminated, Waiting
 from distrain.kube.quantities import Amounts, Quantity
 from distrain.kube.selectors import LabelSelector, NodeSelector, NodeTerm, Requirement
 from distrain.kube.storage import ClaimSpec, StorageClass, Topology

@@ -47,14 +47,61 @@ def test_bad_values_are_refused_before_anything_is_created(
 def test_unreachable_data_fails_the_job_with_one_line(
     namespace: Namespace, digits_settings: list[str], values: dict[str, object], words: str
 ) -> None:
-    assert namespace.distrain("install", "run1", *digits_settings, *settings(values)).returncode == 0
+    installed = namespace.distrain("install", "run1", *digits_settings, *settings(values), "--wait", "--timeout", "3m")
+    assert installed.returncode == 4, installed.stderr
     outcome = namespace.wait_for_end(seconds=180)
 
     message = namespace.launcher_end()["message"]
+    assert installed.stderr.splitlines()[-2] == message.strip()
     assert outcome == "Failed"
     assert words in message
     assert message.startswith("distrain: ")
     assert len(message.strip().splitlines()) == 1
+
+
+# An empty folder, to hide what the image has there.
+EMPTY = {"volumes[0].name": "empty", "volumes[0].emptyDir": {}, "volumeMounts[0].name": "empty"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        pytest.param({"trainer.batchSize": 100000}, "trainer.batchSize: 1 ranks of 100000 take", id="batch-size"),
+        pytest.param({"command": ["python3", "/no.py"]}, "command: python3: can't open file '/no.py'", id="script"),
+        pytest.param(
+            {"command": ["python3", "-c", "raise ValueError('no such model')"]},
+            ": ValueError: no such model; ",
+            id="raises",
+        ),
+        pytest.param(
+            {"workers.memory": "150Mi"}, "was killed by signal 9, as when memory runs out", id="out-of-memory"
+        ),
+        pytest.param(
+            {**EMPTY, "volumeMounts[0].mountPath": "/usr/sbin"}, "image.repository: the image has no sshd", id="no-sshd"
+        ),
+        pytest.param(
+            {"image.repository": "distrain/pause", "image.tag": "lab"},
+            "/pause:lab has no python3 or no",
+            id="no-python",
+        ),
+        pytest.param(
+            {"s3.endpoint": "http://127.0.0.1:1"}, "s3.endpoint: http://127.0.0.1:1 cannot be", id="no-server"
+        ),
+    ],
+)
+def test_wait_ends_with_the_runs_own_cause_although_the_run_is_tried_again(
+    namespace: Namespace, digits_settings: list[str], values: dict[str, object], words: str
+) -> None:
+    small = {"workers.replicas": 1, **values}
+
+    installed = namespace.distrain("install", "run1", *digits_settings, *settings(small), "--wait", "--timeout", "3m")
+
+    assert installed.returncode == 4, installed.stderr
+    cause, stays = installed.stderr.splitlines()[-2:]
+    assert words in cause
+    assert "; " in cause
+    assert stays.startswith("distrain: run1: stays installed; mend it with ")
 
 
 def test_job_that_fits_is_accepted_where_its_neighbours_are_refused(

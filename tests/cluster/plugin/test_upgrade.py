@@ -40,7 +40,7 @@ def _objects(namespace: Namespace) -> set[str]:
 def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: Namespace) -> None:
     installed = namespace.distrain("install", "run1", *RUN, "--wait", "--timeout", "5m")
     assert installed.returncode == 0, installed.stderr
-    wait_until("a step", lambda: "images/sec:" in namespace.launcher_log(), seconds=300, pause=1)
+    assert "images/sec:" in namespace.launcher_log()
 
     planned = namespace.distrain("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=9", "--dry-run")
     rescaled = namespace.distrain("rescale", "run1", "--workers", "3", "--yes", "--wait", "--timeout", "5m")
@@ -51,6 +51,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
     assert (lost[:2], lost[3]) == (["lost", "all"], "steps,")
     assert int(lost[2]) >= 1
     assert rescaled.returncode == 0, rescaled.stderr
+    assert '"world_size": 3' in namespace.launcher_log()
     assert sum("-worker-" in name for name in namespace.running_pods()) == 3
     wait_for_step(namespace, ranks=3)
 
