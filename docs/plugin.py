@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from distrain.commands import helptext
+from distrain.commands import helm_flags, helptext
 from distrain.commands.arguments import Parser
 from distrain.commands.helptext import HelpText
 from distrain.commands.parser import parser
@@ -39,6 +39,7 @@ def document() -> str:
         parts += [*_command(text, commands[name])]
     shared = {title: _rows(group) for arguments in commands.values() for title, group in arguments.groups.items()}
     parts += [f"## Arguments: {title}\n\n{rows}" for title, rows in shared.items()]
+    parts.append(f"## {helm_flags.TITLE}\n\n{helm_flags.INTRODUCTION}\n\n{helm_flags.table()}\n")
     parts += _sections(program, "##", [title for title in program.sections if title != helptext.EXAMPLES])
     return "\n".join(parts)
 

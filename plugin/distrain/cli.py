@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from distrain import console
+from distrain import console, temporary
 from distrain.commands.parser import parser
 from distrain.errors import DistrainError, StoppedError, UnwrittenError, is_full
 
@@ -57,6 +57,8 @@ def run(arguments: Sequence[str]) -> int:
         for note in getattr(error, "__notes__", ("nothing was changed",)):
             console.say(note)
         return UnwrittenError.exit_code
+    finally:
+        temporary.remove()
     return code
 
 

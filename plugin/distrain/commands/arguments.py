@@ -12,16 +12,22 @@ import re
 from functools import partial
 
 from distrain import console
-from distrain.commands import helptext
+from distrain.commands import helm_flags, helptext
 from distrain.errors import ValuesError
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, NoReturn
 
 RELEASE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+# Seconds per unit of a duration in Go's syntax.
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
+DURATION = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)")
+# Go's longest duration is 292 years.
+LONGEST_SECONDS = 2.0**63 / 1e9
+# The words that Go's parser takes for a switch, as in --wait=false.
+TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 # The width of --help on a wide terminal.
 WIDTH = 100
 
@@ -30,7 +36,8 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises ValuesError, suggests a similar word, and prints the text of its topic for --help.
 
     `arguments` lists all arguments, `groups` the arguments of each titled group, and `commands` the parsers of the
-    commands.
+    commands. `alone` has the value of each flag that may stand without its `=value`. `settle` completes
+    the options after parsing, and returns the words that belong to no argument.
     """
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
@@ -38,6 +45,8 @@ class Parser(argparse.ArgumentParser):
         self.arguments: list[argparse.Action] = []
         self.groups: dict[str, list[argparse.Action]] = {}
         self.commands: dict[str, Parser] = {}
+        self.alone: dict[str, str] = {}
+        self.settle: Callable[[Parser, argparse.Namespace, Sequence[str]], list[str]] = lambda _, __, rest: [*rest]
         form = partial(argparse.RawDescriptionHelpFormatter, width=_width(), max_help_position=30)
         super().__init__(formatter_class=form, allow_abbrev=False, exit_on_error=False, **settings)
 
@@ -90,11 +99,30 @@ class Parser(argparse.ArgumentParser):
         if not first.startswith("-") and first not in self.commands:
             # Other programs have a command `version`.
             raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
+        if first in self.commands:
+            arguments = [first, *self.commands[first].spelled_out(arguments[1:])]
         options: argparse.Namespace
         options, unknown = self.parse_known_args(arguments)
-        if unknown:
-            raise ValuesError(_unknown(unknown[0], self.commands[options.command]))
+        command = self.commands[options.command]
+        if unknown := command.settle(command, options, unknown):
+            raise ValuesError(_unknown(unknown[0], command))
         return options
+
+    def spelled_out(self, words: Sequence[str]) -> Iterator[str]:
+        """Yield a command's words as argparse takes them: Helm also takes `--wait=true`, and `--dry-run` alone.
+
+        Raise ValuesError for a flag of Helm that the command refuses.
+        """
+        flags, name = self.flags, self.topic
+        for word in words:
+            flag, has_value, value = word.partition("=")
+            action = flags.get(flag)
+            if action is None and (why := helm_flags.refusal(name, flag)):
+                raise ValuesError(f"{flag}: {name} refuses this flag of Helm: {why}")
+            if action and action.nargs == 0 and has_value:
+                yield from [flag] if _is_true(flag, value) else []
+            else:
+                yield f"{flag}={self.alone[flag]}" if flag in self.alone and not has_value else word
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Raise ValuesError with a next step where argparse raises an error without one."""
@@ -181,12 +209,28 @@ def workers(number: str) -> int:
 
 
 def seconds(duration: str) -> float:
-    """Parse a duration in Helm's format, such as 90s, 10m or 1h30m."""
-    found = DURATION.fullmatch(duration)
-    if not duration or not found:
+    """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m; a number alone is seconds."""
+    written = f"{duration}s" if duration.isdecimal() else duration
+    parts = DURATION.findall(written)
+    found = sum(float(number) * UNITS[unit] for number, unit in parts)
+    if not parts or DURATION.sub("", written) or found > LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f'"{duration}" is no duration: write 90s, 10m or 1h30m')
-    hours, minutes, rest = (int(part or 0) for part in found.groups())
-    return float(hours * 3600 + minutes * 60 + rest)
+    return found
+
+
+def dry_run(form: str) -> str:
+    """Parse the value of --dry-run: `client`, `server`, or an empty string for a change that is carried out."""
+    forms = {"client": "client", "server": "server", "none": ""}
+    forms |= dict.fromkeys(TRUE, "client") | dict.fromkeys(FALSE, "")
+    if form not in forms:
+        raise argparse.ArgumentTypeError(f'there is no "{form}"; it takes client, server, none')
+    return forms[form]
+
+
+def _is_true(flag: str, word: str) -> bool:
+    if word not in TRUE + FALSE:
+        raise ValuesError(f'{flag}: "{word}" is neither true nor false; write {flag} or leave it out')
+    return word in TRUE
 
 
 def _width() -> int:
@@ -214,8 +258,6 @@ def _unknown(word: str, parser: Parser) -> str:
     hint = f"; see `{parser.prog} --help`"
     if word.startswith("-"):
         return f"{word.partition('=')[0]}: there is no such flag" + (meant(word.partition("=")[0], flags) or hint)
-    if "--chart" in flags and "/" in word and not word.endswith((".yaml", ".yml")):
-        return f'"{word}": is one word too many; name a chart\'s folder with --chart'
     if "--values" in flags and "=" not in word:
         return f'"{word}": is one word too many; name a values file with -f'
     return f'"{word}": is one word too many{hint}'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 
 import yaml
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from distrain import console
 from distrain.check.report import Report
+from distrain.commands.formats import dumped
 from distrain.commands.request import RenderedJob, Request, refuse_disabled
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
@@ -46,6 +46,9 @@ def change(request: Request, current: Current, values: Source) -> int:
     refuse_traps(planned, before)
     if report:
         found.accept(report)
+    if options.dry_run == "server":
+        release = found.release
+        request.helm.releases.validate("upgrade", release.name, release.source, release.target)
     if options.dry_run or planned.is_empty:
         return 0
     if not options.yes:
@@ -73,19 +76,17 @@ def _ask(release: str) -> None:
 def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
     request, release = found.request, found.release
     # The chart's hooks would repeat the plugin's check, and would delete the old job, which the plugin does itself.
-    hooks = not (found.checks_itself or planned.ends)
-    operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=request.options.history_max)
-    tools = found.tools()
-    # With --output json, stdout gets only the plan.
-    tools = replace(tools, answer=console.say) if request.options.output == "json" else tools
-    is_resized = planned.resizes and not planned.replaces
+    options, is_resized = request.options, planned.resizes and not planned.replaces
+    more = tuple(options.helm_flags)
+    hooks = found.runs_hooks and not planned.ends
+    operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=options.history_max, more=more)
 
     def refresh() -> None:
         if is_resized:
             hostfile.refresh(request.cluster, found.job, release.name, release.target.namespace, planned.revision + 1)
 
     upgrade(
-        tools,
+        found.tools(),
         release,
         operation,
         planned,
@@ -117,6 +118,7 @@ def _priced(planned: Plan, before: Before, report: Report | None, found: Rendere
 
 
 def _told(planned: Plan, before: Before, report: Report | None, found: RenderedJob) -> str:
-    if found.request.options.output == "json":
-        return json.dumps({**planned.as_dict(), "verdict": report.verdict if report else None}, indent=2)
+    form = found.request.options.output
+    if form != "text":
+        return dumped({**planned.as_dict(), "verdict": report.verdict if report else None}, form)
     return "\n".join(lines(planned, before, has_trainer=not found.values.get("command")))

@@ -131,7 +131,7 @@ def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | N
             awaited = None
         elif word.startswith("-") and word != "-":
             action = arguments.flags.get(word)
-            awaited = action if action and action.nargs != 0 else None
+            awaited = action if action and action.nargs != 0 and word not in arguments.alone else None
         else:
             seen += 1
     return awaited, seen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
@@ -13,6 +12,7 @@ import yaml
 
 from distrain import console
 from distrain.apiserver.cluster import Cluster
+from distrain.commands.formats import dumped
 from distrain.commands.request import Request
 from distrain.doctor import operators, survey
 from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     cluster = Request(options).cluster
     found = survey.take(cluster, cluster.target.namespace, operators.GROUPS, needed_rights)
     diagnosis = diagnose(found, _helm(), _orphans(cluster))
-    is_json = options.output == "json"
-    console.answer(json.dumps(diagnosis.as_dict(), indent=2) if is_json else "\n".join(_lines(diagnosis)))
+    form = options.output
+    console.answer("\n".join(_lines(diagnosis)) if form == "text" else dumped(diagnosis.as_dict(), form))
     return diagnosis.exit_code
 
 

@@ -22,6 +22,7 @@ from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import measuring
 from distrain.derive.room import StatedNodes
 from distrain.errors import HelmError, UnreachableError, ValuesError
+from distrain.helm.chart import chart_folder
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, find
 from distrain.init.nodes import SuggestedNodes, of_nodes, stated
@@ -87,7 +88,7 @@ class Maker(Struct, frozen=True):
 
 
 def run(options: argparse.Namespace) -> int:
-    chart = Path(options.chart)
+    chart = chart_folder(options.chart)
     _refuse_wrong(options, chart)
     target = Path(options.output) if options.output else None
     if target:

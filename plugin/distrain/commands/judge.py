@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from distrain.check.gpus import gpus_of
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
 from distrain.check.text import summary
+from distrain.commands.formats import dumped
 from distrain.commands.request import NAMELESS, Request
 from distrain.workload.manifest import Job, from_manifest
 
@@ -35,8 +35,8 @@ def answer(request: Request, manifest: str | None) -> int:
         console.answer("\n".join(why(options.why, prepared.job, state)))
         return 0
     found = report(prepared, state, more)
-    if options.output == "json":
-        console.answer(json.dumps(to_builtins(found), indent=2))
+    if options.output != "text":
+        console.answer(dumped(to_builtins(found), options.output))
         return found.verdict.exit_code
     in_cluster = not _is_offline(request) and request.cluster.target.in_cluster
     lines = summary(found, prepared.job, answer_last=in_cluster)

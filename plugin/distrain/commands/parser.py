@@ -9,8 +9,8 @@ import argparse
 import os
 
 from distrain import __version__
-from distrain.commands import helptext
-from distrain.commands.arguments import Group, Parser, Version, count, release_name, seconds, total, workers
+from distrain.commands import helptext, positionals
+from distrain.commands.arguments import Group, Parser, Version, count, dry_run, release_name, seconds, total, workers
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class _ValueFlag(argparse.Action):
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         name = "--values" if flag == "-f" else flag
         options.value_flags = [*options.value_flags, (name, value)]
+
+
+class _ToHelm(argparse.Action):
+    """Collect flags that Helm gets as they are."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        options.helm_flags = [*options.helm_flags, f"--{self.option_strings[-1].lstrip('-')}", value]
 
 
 class _HelmFlag(argparse.Action):
@@ -105,16 +112,18 @@ def _add_derive(parser: Parser) -> None:
 
 
 def _add_template(parser: Parser) -> None:
-    parser.add_argument(
-        "name", metavar="NAME", nargs="?", type=release_name, default=NAMELESS, help="the release's name"
-    )
+    positionals.add(parser, "the release's name", default=NAMELESS)
+    _add_naming(parser)
+    parser.add_argument("-s", "--show-only", action="append", default=[], metavar="FILE", help="this template alone")
+    parser.add_argument("--no-hooks", action="store_true", help="leave out the chart's hooks")
+    parser.add_argument("--skip-tests", action="store_true", help="leave out the job of `helm test`")
     parser.add_argument("--offline", action="store_true", help="ask no cluster; take the newest version of each kind")
     _add_nodes(parser)
     _add_common(parser)
 
 
 def _add_check(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", type=release_name, help="the release's name")
+    positionals.add(parser, "the release's name")
     parser.add_argument("--manifest", metavar="FILE", help="check what any tool rendered, not values; - reads stdin")
     parser.add_argument("--release", metavar="NAME", type=release_name, help="the same as NAME, for --manifest")
     parser.add_argument("--snapshot", metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster")
@@ -123,18 +132,20 @@ def _add_check(parser: Parser) -> None:
     )
     parser.add_argument("--offline", action="store_true", help="ask no cluster; only --assume-nodes are there")
     parser.add_argument("--why", metavar="NODE", help="explain one node instead")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
+    _add_output(parser, "form of the answer")
     _add_common(parser)
 
 
 def _add_install(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", type=release_name, help="name of the new release")
+    positionals.add(parser, "name of the new release")
+    _add_naming(parser)
     _add_wait(parser)
     _add_atomic(parser, "uninstall")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be installed, and change nothing")
+    _add_dry_run(parser, "print what would be installed")
     parser.add_argument("--create-namespace", action="store_true", help="create the namespace if it is missing")
+    _add_revision(parser)
     _add_common(parser)
 
 
@@ -145,7 +156,7 @@ def _add_snapshot(parser: Parser) -> None:
 
 
 def _add_doctor(parser: Parser) -> None:
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the answer")
+    _add_output(parser, "form of the answer")
     _add_cluster(parser)
 
 
@@ -160,8 +171,11 @@ def _add_nodes(parser: Parser) -> None:
 
 
 def _add_upgrade(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
+    positionals.add(parser, "the release's name", may_lack=False)
+    parser.add_argument("-i", "--install", action="store_true", help="install the release if it does not exist")
+    parser.add_argument("--create-namespace", action="store_true", help="with --install: create a missing namespace")
     _add_change(parser)
+    _add_revision(parser)
     _add_common(parser)
     reuse = parser.add_exclusive()
     reuse.add_argument("--reset-values", action="store_true", help="take the chart's defaults and the values given")
@@ -177,15 +191,16 @@ def _add_rescale(parser: Parser) -> None:
     size.add_argument("--gpus", type=count, metavar="N", help="GPUs in all; workers keep their size if it divides N")
     size.add_argument("--workers", type=workers, metavar="N", help="workers, of the size that they have")
     _add_change(parser)
+    _add_revision(parser)
     _add_chart(parser)
     _add_cluster(parser)
     parser.set_defaults(value_flags=[])
 
 
 def _add_change(parser: Parser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="print the plan, and change nothing")
+    _add_dry_run(parser, "print the plan")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of the plan")
+    _add_output(parser, "form of the plan")
     _add_wait(parser)
     _add_atomic(parser, "roll back")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
@@ -202,10 +217,42 @@ def _add_wait(parser: Parser) -> None:
     )
 
 
+def _add_naming(parser: Parser) -> None:
+    """Add Helm's flags that generate a name; `naming` gets the flag and the template, which may be empty."""
+    naming = parser.add_exclusive()
+    words = "name the release after the chart and the time"
+    generate = {"dest": "naming", "action": "store_const", "const": ("--generate-name", "")}
+    naming.add_argument("-g", "--generate-name", **generate, help=words)
+    words = "name the release by a template, as in run-{{ randAlpha 4 | lower }}"
+    naming.add_argument("--name-template", dest="naming", type=_name_template, metavar="TEXT", help=words)
+
+
+def _name_template(text: str) -> tuple[str, str]:
+    return "--name-template", text
+
+
+def _add_revision(parser: Parser) -> None:
+    """Add Helm's flags on the revision that a change makes."""
+    parser.add_argument("--description", action=_ToHelm, metavar="TEXT", help="description of the revision")
+    parser.add_argument("-l", "--labels", action=_ToHelm, metavar="KEY=VALUE", help="labels of the revision's Secret")
+    parser.add_argument("--no-hooks", action="store_true", help="do not run the chart's hooks")
+    parser.set_defaults(helm_flags=[])
+
+
 def _add_atomic(parser: Parser, undo: str) -> None:
     """Add the flag under the names of Helm 3 and Helm 4."""
     words = f"the same as --wait, but {undo} a job that cannot start"
     parser.add_argument("--atomic", "--rollback-on-failure", action="store_true", help=words)
+
+
+def _add_output(parser: Parser, words: str) -> None:
+    parser.add_argument("-o", "--output", choices=["text", "json", "yaml"], default="text", help=words)
+
+
+def _add_dry_run(parser: Parser, words: str) -> None:
+    parser.alone["--dry-run"] = "client"
+    words = f"{words}, and change nothing; =server lets the API server validate, too"
+    parser.add_argument("--dry-run", type=dry_run, default="none", metavar="[=client|server]", help=words)
 
 
 def _add_common(parser: Parser) -> None:
@@ -219,7 +266,9 @@ def _add_common(parser: Parser) -> None:
 
 
 def _add_chart(parser: Parser | Group) -> None:
-    parser.add_argument("--chart", default=CHART, metavar="FOLDER", help="the chart, if not distrain's own")
+    parser.add_argument(
+        "--chart", default=CHART, metavar="FOLDER", help="the chart, a folder or a .tgz file, if not distrain's own"
+    )
 
 
 def _add_cluster(parser: Parser) -> None:

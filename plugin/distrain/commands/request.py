@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,22 +42,31 @@ MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
 
 
 class Request:
-    """The things that the arguments name. `name` is the release's name, None if `check` gets no name."""
+    """The things that the arguments name. The release's name is None if `check` gets no name."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.name: str | None = getattr(options, "release", None) or getattr(options, "name", None)
+
+    @cached_property
+    def name(self) -> str | None:
+        """Return the release's name; generate one as Helm does if a flag says so."""
+        options = self.options
+        flag, template = getattr(options, "naming", None) or ("", "")
+        if not flag:
+            return getattr(options, "release", None) or getattr(options, "name", None)
+        chart = self.source.chart
+        name = self.helm.name_of(template) if template else f"{chart.resolve().name}-{int(time.time())}"
+        console.say(f"{flag}: the release is named {name}")
+        return name
 
     @cached_property
     def source(self) -> Source:
-        """Return the chart and the flags for its values; raise ValuesError if there is no such chart."""
-        from distrain.helm.program import Source
+        """Return the chart and the flags for its values; raise ValuesError if there is no such chart or file."""
+        from distrain.helm import inputs
+        from distrain.helm.chart import chart_folder
 
-        chart, flags = Path(self.options.chart), self.options.value_flags
-        if not (chart / "Chart.yaml").is_file():
-            raise ValuesError(f"--chart: {chart} is no chart's folder; name the folder that holds its Chart.yaml")
-        stdin = sys.stdin.buffer.read() if ("--values", "-") in flags else None
-        return Source(chart, tuple(word for flag in flags for word in flag), stdin)
+        chart = chart_folder(self.options.chart)
+        return inputs.source(chart, self.options.value_flags, lambda url: self.helm.fetched(url))
 
     @cached_property
     def helm(self) -> Helm:
@@ -204,6 +214,11 @@ class RenderedJob(NamedTuple):
         return bool((self.values.get("preflight") or {}).get("enabled"))
 
     @property
+    def runs_hooks(self) -> bool:
+        """Tell whether Helm runs the chart's hooks at a change of the release."""
+        return not (self.checks_itself or self.request.options.no_hooks)
+
+    @property
     def is_queued(self) -> bool:
         """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
         return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
@@ -238,9 +253,11 @@ class RenderedJob(NamedTuple):
 
         notes = f"`helm get notes {self.release.name} --namespace {self.release.target.namespace}` shows them"
         stays = f"{self.release.name}: Helm has made the release; only its notes cannot be printed; {notes}"
-        tell = partial(console.tell, otherwise=stays)
-        is_atomic = self.request.options.atomic
-        return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell, is_atomic)
+        options = self.request.options
+        # With --output json or yaml, stdout gets only the plan.
+        has_plan = getattr(options, "output", "text") != "text"
+        tell = console.say if has_plan else partial(console.tell, otherwise=stays)
+        return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell, options.atomic)
 
     def followed(self, pods: Sequence[Pod] = (), *, is_resized: bool = False) -> Followed | None:
         """Return the job that --wait, --wait-for or --atomic follows, None without these flags.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from distrain import console
 from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
-from distrain.commands.request import NO_NODES, Request
+from distrain.commands.request import NAMELESS, NO_NODES, Request
 from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
 from distrain.workload.manifest import Job
@@ -19,7 +19,10 @@ def run(options: argparse.Namespace) -> int:
     ask = _refuse if options.offline else request.cluster_nodes(hint=NO_NODES)
     complete = request.completed(request.source, ask)
     namespace, capabilities = _cluster(request)
-    rendering = request.helm.render(options.name, complete, namespace, capabilities, has_valid_values=True)
+    only = [word for file in options.show_only for word in ("--show-only", file)]
+    only += ["--no-hooks"] * options.no_hooks + ["--skip-tests"] * options.skip_tests
+    name = request.name or NAMELESS
+    rendering = request.helm.render(name, complete, namespace, capabilities, has_valid_values=True, only=only)
     console.answer(rendering.manifest.rstrip("\n"))
     return 0
 

@@ -6,6 +6,7 @@ import argparse
 
 from distrain import console
 from distrain.commands.change import change, chart_version, current_release, source_of
+from distrain.commands.creation import create
 from distrain.commands.request import Request
 from distrain.helm.program import Source
 from distrain.release.current import Current
@@ -17,8 +18,15 @@ def run(options: argparse.Namespace) -> int:
     source, helm = request.source, request.helm
     # Helm computes the values while the release is read.
     helm.begin_values(source)
+    if options.install and _is_missing(request):
+        return create(request)
     current = current_release(request)
     return change(request, current, _reusing(request, current))
+
+
+def _is_missing(request: Request) -> bool:
+    request.reach()
+    return request.helm.releases.status(request.options.name, request.cluster.target) is None
 
 
 def _reusing(request: Request, current: Current) -> Source:

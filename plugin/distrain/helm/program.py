@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from distrain import temporary
 from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError
 
 if TYPE_CHECKING:
@@ -108,6 +109,6 @@ def words_of(error: str) -> str:
 
 def _message(error: str) -> str:
     """Return Helm's message without log lines and the advice to debug."""
-    text = error.partition("\n\nUse --debug")[0]
+    text = temporary.with_names(error.partition("\n\nUse --debug")[0])
     message = MESSAGE.search(text)
     return message[1] if message else text

@@ -40,16 +40,18 @@ class Revision(Struct, frozen=True):
 class Operation(Struct, frozen=True):
     """How to change a release.
 
-    `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run.
+    `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run. `more` are
+    Helm's flags on the revision, as the user gave them.
     """
 
     name: str
     hooks: bool = True
     history_max: int = 10
+    more: tuple[str, ...] = ()
 
     @property
     def flags(self) -> list[str]:
-        return ["--labels", f"{OPERATION}={self.name}", *([] if self.hooks else ["--no-hooks"])]
+        return [*self.more, "--labels", f"{OPERATION}={self.name}", *([] if self.hooks else ["--no-hooks"])]
 
 
 class Releases:
@@ -104,6 +106,10 @@ class Releases:
         """Upgrade a release to exactly these values, and return its notes."""
         more = ["--reset-values", "--history-max", str(operation.history_max)]
         return self._notes(["upgrade", name, str(source.chart), *more, *operation.flags], source, target)
+
+    def validate(self, verb: str, name: str, source: Source, target: Target) -> None:
+        """Let the API server validate the objects of an `install` or `upgrade`; change nothing. Raise if it refuses."""
+        self._notes([verb, name, str(source.chart), "--dry-run=server"], source, target)
 
     def rollback(self, name: str, number: int, target: Target, operation: Operation) -> None:
         """Roll the release back to a revision, and create objects that are missing."""

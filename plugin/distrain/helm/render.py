@@ -34,7 +34,8 @@ VALUES_TEMPLATE = """\
 {{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
 {{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
 {{- $given := .Files.Get "given.yaml" | fromYaml }}
-{{ toJson (dict "isRecent" $isRecent "values" .Values "defaults" $defaults "given" $given) }}
+{{- $values := dict "values" .Values "defaults" $defaults "given" $given }}
+{{ toJson (merge (dict "isRecent" $isRecent "name" .Release.Name) $values) }}
 """.replace("OLDEST", OLDEST)
 
 
@@ -158,14 +159,15 @@ class Helm:
         *,
         has_valid_values: bool = False,
         has_test: bool = True,
+        only: Sequence[str] = (),
     ) -> Rendering:
         """Start to render the manifest for a cluster with these capabilities, or for none.
 
         Rendering needs no rights in the cluster. `has_valid_values` skips the schema's validation, which saves a third
         of the time. Without `has_test` the job of `helm test` is left out, which saves a fifth of the rest; a check
-        does not judge that job's pods.
+        does not judge that job's pods. `only` are Helm's flags that leave out parts of the manifest.
         """
-        command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags]
+        command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags, *only]
         if not has_test:
             command += ["--set", "test.enabled=false"]
         if has_valid_values:
@@ -174,6 +176,23 @@ class Helm:
             apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
             command += ["--kube-version", capabilities.version, *apis]
         return Rendering(Runs(self._executable, [command], source.stdin))
+
+    def fetched(self, url: str) -> bytes:
+        """Return what a URL holds, which Helm fetches with its own and its plugins' protocols."""
+        # With this flag Helm fetches the text as it is, not as values.
+        text: str = self._printed(["values", "--set-file", f"text={_escaped(url)}"])["values"]["text"]
+        return text.encode()
+
+    def name_of(self, template: str) -> str:
+        """Return the release's name that a template gives."""
+        return str(self._printed(["--name-template", template])["name"])
+
+    def _printed(self, words: Sequence[str]) -> Any:
+        """Return what a chart without values prints with these arguments."""
+        with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
+            bare = _values_chart(Path(folder, "bare"), Path(folder))
+            [output] = Runs(self._executable, [["template", *words, str(bare)]], None).outputs()
+        return _parsed(self._executable, output)
 
     @cached_property
     def releases(self) -> Releases:
@@ -220,6 +239,11 @@ def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
         if name == "values.yaml":
             shutil.copyfile(chart / name, folder / "defaults.yaml")
     return folder
+
+
+def _escaped(text: str) -> str:
+    """Return a text as Helm's --set-file reads it."""
+    return text.replace("\\", "\\\\").replace(",", "\\,")
 
 
 def _printing(chart: Path, flags: Sequence[str]) -> list[str]:

@@ -94,9 +94,9 @@ class Tools(Struct, frozen=True):
     is_atomic: bool = False
 
     @property
-    def undoing(self) -> tuple[type[DistrainError], ...]:
-        """The errors that undo the change."""
-        return (*FAILURES, StartError) if self.is_atomic else FAILURES
+    def undoing(self) -> tuple[type[BaseException], ...]:
+        """The exceptions that undo the change."""
+        return (KeyboardInterrupt, *FAILURES, *([StartError] if self.is_atomic else []))
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def all_or_nothing(
         yield
         tools.interrupts.end()
         tools.interrupts.check()
-    except (KeyboardInterrupt, *tools.undoing) as error:
+    except tools.undoing as error:
         tools.interrupts.end()
         told = take_back()
         # The signal may also have ended Helm's process. In that case Helm's error only results from the interruption.

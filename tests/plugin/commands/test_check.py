@@ -115,7 +115,8 @@ def test_values_may_come_from_stdin(
         ),
         pytest.param(
             ["--chart", "/no/such"],
-            "distrain: --chart: /no/such is no chart's folder; name the folder that holds its Chart.yaml\n",
+            "distrain: --chart: /no/such is no chart's folder or .tgz file; name the folder that holds its Chart.yaml, "
+            "or fetch it with `helm pull`\n",
             id="no-chart",
         ),
     ],

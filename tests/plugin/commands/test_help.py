@@ -139,7 +139,7 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         pytest.param(["check", "--nope"], "--nope: there is no such flag; see `distrain check --help`", id="far"),
         pytest.param(
             ["check", "-o", "jsn"],
-            '-o/--output: there is no "jsn"; it takes text, json; did you mean json?',
+            '-o/--output: there is no "jsn"; it takes text, json, yaml; did you mean json?',
             id="choice",
         ),
         pytest.param(
@@ -160,12 +160,14 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
             id="no-value",
         ),
         pytest.param(
-            ["install"], "NAME: is missing: name of the new release; see `distrain install --help`", id="no-name"
+            ["install"],
+            "NAME: is missing: name of the new release, or --generate-name; see `distrain install --help`",
+            id="no-name",
         ),
         pytest.param(
-            ["install", "run1", "charts/distrain"],
-            '"charts/distrain": is one word too many; name a chart\'s folder with --chart',
-            id="chart-as-for-helm",
+            ["install", "run1", "./chart", "more"],
+            '"more": is one word too many; name a values file with -f',
+            id="word-behind-the-chart",
         ),
         pytest.param(
             ["check", "values/vgg16.yaml"],

@@ -299,7 +299,7 @@ def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path)
             ["--gpus", "some"], '--gpus: "some" is no number of GPUs: write 8; see `distrain init --help`', id="gpus"
         ),
         pytest.param(
-            ["--chart", "/nowhere"], "--chart: /nowhere is not distrain's chart; name the folder that", id="chart"
+            ["--chart", "/nowhere"], "--chart: /nowhere is no chart's folder or .tgz file; name the folder", id="chart"
         ),
         pytest.param(
             ["-o", "/nowhere/x"], "--output: /nowhere/x cannot be written: No such file or directory", id="out"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distrain.commands import install as command
+from distrain.commands import creation as command
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.release.transaction import Release

@@ -1,0 +1,38 @@
+"""Create a release, for the commands `install` and `upgrade --install`."""
+
+from __future__ import annotations
+
+import uuid
+
+from distrain import console
+from distrain.commands.formats import dumped
+from distrain.commands.request import RenderedJob, Request
+from distrain.helm.releases import Operation
+from distrain.release import orphans
+from distrain.release.install import install
+
+
+def create(request: Request) -> int:
+    """Check the job, and install it as a new release."""
+    options, found = request.options, request.new_job(is_release=True)
+    name, target = found.release.name, found.release.target
+    for orphan in orphans.of_release(request.cluster, name, target.namespace, ()):
+        console.say(f"warning: {orphan.words}")
+    report = found.report()
+    found.accept(report)
+    if options.dry_run == "server":
+        request.helm.releases.validate("install", name, found.release.source, target)
+    # `upgrade --install` prints a plan with --output.
+    form = getattr(options, "output", "text")
+    if form != "text":
+        console.answer(dumped({"release": name, "revision": 0, "verdict": report.verdict}, form))
+    elif options.dry_run:
+        console.answer(found.manifest.rstrip("\n"))
+    return 0 if options.dry_run else _carry_out(found)
+
+
+def _carry_out(found: RenderedJob) -> int:
+    options, followed, tools = found.request.options, found.followed(), found.tools()
+    operation = Operation(uuid.uuid4().hex, hooks=found.runs_hooks, more=tuple(options.helm_flags))
+    install(tools, found.release, operation, create_namespace=options.create_namespace, followed=followed)
+    return 0

@@ -1,0 +1,18 @@
+"""Print an answer as JSON or YAML, for --output."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def dumped(answer: Any, form: str) -> str:
+    """Return the answer in this form, `json` or `yaml`."""
+    text = json.dumps(answer, indent=2)
+    if form == "json":
+        return text
+    # Imported late, because an answer in JSON does not need it.
+    import yaml
+
+    # The text holds only plain types; PyYAML refuses an enum.
+    return str(yaml.safe_dump(json.loads(text), sort_keys=False, width=120)).rstrip()

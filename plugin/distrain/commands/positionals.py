@@ -1,0 +1,73 @@
+"""Read the positional arguments [NAME] [CHART] as Helm does: a chart alone may stand where the name stands.
+
+A lone word is a chart if it has a slash, is "." or "..", or ends in .tgz; otherwise it is a name.
+"""
+
+from __future__ import annotations
+
+from distrain.commands.arguments import release_name
+from distrain.errors import ValuesError
+
+TYPE_CHECKING = False  # for fast start, see cli.py
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from distrain.commands.arguments import Parser
+
+
+class Chart(str):
+    """A word that names a chart, not a release."""
+
+    __slots__ = ()
+
+
+def add(parser: Parser, words: str, *, default: str | None = None, may_lack: bool = True) -> None:
+    """Add NAME, with this help, and CHART. Unless NAME `may_lack`, it is required."""
+    settings = {"nargs": "?", "default": default} if may_lack else {}
+    parser.add_argument("name", metavar="NAME", type=name_or_chart, help=words, **settings)
+    parser.add_argument("chart_word", metavar="CHART", nargs="?", help="the chart, as for --chart")
+    parser.settle = settle
+
+
+def name_or_chart(word: str) -> str:
+    is_chart = ("/" in word and not word.endswith((".yaml", ".yml"))) or word.endswith(".tgz") or word in (".", "..")
+    return Chart(word) if is_chart else release_name(word)
+
+
+def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> list[str]:
+    """Put name and chart in their places, and return the words that are left."""
+    rest = list(rest)
+    if rest and not rest[0].startswith("-") and options.chart_word is None:
+        # argparse does not match an optional CHART that stands apart from NAME.
+        options.chart_word = rest.pop(0)
+    is_named_otherwise = getattr(options, "naming", None)
+    given = options.name if options.name != parser.get_default("name") else None
+    if given and options.chart_word is None and (is_named_otherwise or isinstance(given, Chart)):
+        given, options.chart_word = None, given
+    if isinstance(given, Chart):
+        raise ValuesError(f'NAME: "{given}" is a chart; name the release first, then the chart')
+    if given and is_named_otherwise:
+        raise ValuesError(f'{is_named_otherwise[0]}: the release is named "{given}" already; leave out one of them')
+    _take_chart(parser, options)
+    options.name = given or (None if is_named_otherwise else parser.get_default("name"))
+    if not (options.name or is_named_otherwise):
+        _refuse_nameless(parser)
+    return rest
+
+
+def _refuse_nameless(parser: Parser) -> None:
+    name = parser.positionals[0]
+    may_generate = "--generate-name" in parser.flags
+    if may_generate or name.nargs is None:
+        words = f"is missing: {name.help}{', or --generate-name' if may_generate else ''}"
+        raise ValuesError(f"NAME: {words}; see `{parser.prog} --help`")
+
+
+def _take_chart(parser: Parser, options: argparse.Namespace) -> None:
+    chart = options.chart_word
+    if chart is None:
+        return
+    if options.chart not in (chart, parser.get_default("chart")):
+        raise ValuesError(f'CHART: "{chart}" is named, and --chart {options.chart}, too; leave out one of them')
+    options.chart = chart

@@ -1,0 +1,95 @@
+"""Read the flags for values as Helm reads them, and each file that can be read only once.
+
+A command runs Helm several times with the same flags. A pipe is empty after the first time, and what a URL returns may
+change, so Helm gets a copy of both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from distrain import temporary
+from distrain.errors import HelmError, ValuesError, reason
+from distrain.helm.program import Source
+
+Fetch = Callable[[str], bytes]
+# The end of a part of --set-file; a backslash escapes the comma.
+COMMA = re.compile(r"(?<!\\),")
+ESCAPED = re.compile(r"\\(.)")
+
+
+def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Source:
+    """Return the chart with its flags for values, and stdin if a flag names it. `fetch` returns what a URL holds."""
+    flags = [*_one_file_each(given)]
+    stdin = _stdin() if ("--values", "-") in flags else None
+    words = [word for flag, value in flags for word in (flag, _readable(flag, value, fetch))]
+    return Source(chart, tuple(words), stdin)
+
+
+def _one_file_each(flags: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the flags; split a list of values files, which Helm reads as a line of CSV."""
+    for flag, value in flags:
+        if flag != "--values":
+            yield flag, value
+        else:
+            yield from ((flag, file) for file in _listed(value))
+
+
+def _listed(value: str) -> list[str]:
+    if "," not in value and '"' not in value:
+        return [value] if value else []
+    import csv
+
+    try:
+        return next(csv.reader([value], strict=True))
+    except csv.Error as error:
+        raise ValuesError(f"--values: {value} is no list of files: {error}; write a.yaml,b.yaml") from error
+
+
+def _readable(flag: str, value: str, fetch: Fetch) -> str:
+    """Return a flag's value, with a copy of each file that can be read only once."""
+    if flag == "--values":
+        return value if value == "-" else _copied(flag, value, fetch)
+    if flag == "--set-file":
+        return ",".join(_with_copy(flag, part, fetch) for part in COMMA.split(value))
+    return value
+
+
+def _with_copy(flag: str, part: str, fetch: Fetch) -> str:
+    key, _, escaped = part.partition("=")
+    file = ESCAPED.sub(r"\1", escaped)
+    copy = _copied(flag, file, fetch) if file else file
+    return part if copy == file else f"{key}={copy}"
+
+
+def _copied(flag: str, file: str, fetch: Fetch) -> str:
+    """Return the path of a copy, or the file itself if Helm can read it several times."""
+    if "://" not in file and file != "-" and _is_repeatable(file):
+        return file
+    try:
+        content = fetch(file) if "://" in file else _stdin() if file == "-" else Path(file).read_bytes()
+    except (OSError, HelmError) as error:
+        raise ValuesError(f"{flag}: {file} cannot be read: {reason(error)}; name another file") from error
+    return temporary.copy("stdin" if file == "-" else file, content)
+
+
+def _is_repeatable(file: str) -> bool:
+    """Tell whether Helm can read a file, and again. Helm reports a missing file and a folder."""
+    if "," in file or '"' in file:
+        # Helm would read the path as a list.
+        return False
+    try:
+        mode = os.stat(file).st_mode
+    except (OSError, ValueError):
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def _stdin() -> bytes:
+    """Return all of stdin, nothing if stdin is closed."""
+    return sys.stdin.buffer.read() if sys.stdin else b""

@@ -1,0 +1,45 @@
+"""Keep temporary files while a command runs. `cli.py` removes them at the end, also after Ctrl-C."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # for fast start, see cli.py
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_folders: list[str] = []
+# For the path of each copy, what the user named.
+_named: dict[str, str] = {}
+
+
+def folder() -> Path:
+    """Return a new folder that only this user can read."""
+    import tempfile
+    from pathlib import Path
+
+    _folders.append(tempfile.mkdtemp(prefix="distrain-"))
+    return Path(_folders[-1])
+
+
+def copy(named: str, content: bytes) -> str:
+    """Write a file with this content, and return its path; `named` is what the user knows it by."""
+    file = folder() / "values"
+    file.write_bytes(content)
+    _named[str(file)] = named
+    return str(file)
+
+
+def with_names(message: str) -> str:
+    """Return a message that names each copy as the user does."""
+    for path, named in _named.items():
+        message = message.replace(path, named)
+    return message
+
+
+def remove() -> None:
+    """Remove all temporary files."""
+    if not _folders:
+        return
+    import shutil
+
+    while _folders:
+        shutil.rmtree(_folders.pop(), ignore_errors=True)

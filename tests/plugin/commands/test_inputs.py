@@ -1,0 +1,213 @@
+"""Test that the flags for values and the chart take what they take for Helm: pipes, URLs, lists, archives."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from distrain import temporary
+from lab.paths import CHART
+from tests.plugin.program import Run
+
+pytestmark = pytest.mark.either_helm
+
+SMALL = "gpus: null\nworkers: {replicas: 3, gpus: 0}\n"
+STEPS = "trainer: {steps: 7}\n"
+# Two values from two flags.
+WANTED = (3, "--steps=7")
+TEMPLATE = ["template", "run1", "--offline", "--show-only", "templates/mpijob.yaml"]
+
+
+def _rendered(printed: str) -> tuple[int, str]:
+    job = yaml.safe_load(printed)
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+    flags = [word for word in launcher["args"] if word.startswith("--steps")]
+    return job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"], flags[0]
+
+
+@contextmanager
+def _pipe(folder: Path, text: str) -> Iterator[str]:
+    """Offer a text in a FIFO, to one reader alone."""
+    fifo = folder / "values.fifo"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_text, args=(text,), daemon=True)
+    writer.start()
+    yield str(fifo)
+    writer.join(timeout=5)
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Serve a folder by HTTP; yield the URL, and the list that gets the path of each request."""
+    asked: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            asked.append(self.path)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "steps.yaml").write_text(STEPS)
+    return str(tmp_path / "small.yaml"), str(tmp_path / "steps.yaml")
+
+
+def test_pipe_is_read_once_for_all_runs_of_helm(run: Run, tmp_path: Path, files: tuple[str, str]) -> None:
+    with _pipe(tmp_path, STEPS) as fifo:
+        outcome = run(*TEMPLATE, "-f", files[0], "-f", fifo)
+
+    assert (outcome.code, _rendered(outcome.out)) == (0, WANTED), outcome.err
+
+
+def test_pipe_of_set_file_is_read_once(run: Run, tmp_path: Path, files: tuple[str, str]) -> None:
+    with _pipe(tmp_path, "mnist") as fifo:
+        outcome = run(*TEMPLATE, "-f", files[0], "-f", files[1], "--set-file", f"trainer.model={fifo}")
+
+    assert outcome.code == 0, outcome.err
+    assert "--model=mnist" in outcome.out
+
+
+def test_file_of_set_file_may_have_a_comma(run: Run, tmp_path: Path, files: tuple[str, str]) -> None:
+    (tmp_path / "a,b").write_text("mnist")
+
+    outcome = run(*TEMPLATE, "-f", ",".join(files), "--set-file", f"trainer.model={tmp_path}/a\\,b")
+
+    assert outcome.code == 0, outcome.err
+    assert "--model=mnist" in outcome.out
+
+
+def test_url_is_fetched_once_by_helm(run: Run, tmp_path: Path, files: tuple[str, str]) -> None:
+    with _served(tmp_path) as (url, asked):
+        outcome = run(*TEMPLATE, "-f", f"{url}/small.yaml", "-f", files[1])
+
+    assert (outcome.code, _rendered(outcome.out)) == (0, WANTED), outcome.err
+    assert asked == ["/small.yaml"]
+
+
+def test_list_of_files_and_quotes_are_taken(run: Run, tmp_path: Path, files: tuple[str, str]) -> None:
+    odd = tmp_path / "a,b.yaml"
+    odd.write_text(STEPS)
+
+    outcome = run(*TEMPLATE, "-f", f'{files[0]},"{odd}"')
+
+    assert (outcome.code, _rendered(outcome.out)) == (0, WANTED), outcome.err
+
+
+def test_stdin_may_stand_among_other_files(run: Run, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(STEPS.encode())))
+
+    outcome = run(*TEMPLATE, "-f", f"{files[0]},-")
+
+    assert (outcome.code, _rendered(outcome.out)) == (0, WANTED), outcome.err
+
+
+def test_derive_completes_what_a_pipe_and_a_url_hold(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "total.yaml").write_text("gpus: 16\n")
+
+    with _served(tmp_path) as (url, _), _pipe(tmp_path, STEPS) as fifo:
+        outcome = run("derive", "--node-gpus", "8", "-f", f"{url}/total.yaml", "-f", fifo)
+
+    assert (outcome.code, outcome.workers["replicas"], outcome.values["trainer"]["steps"]) == (0, 2, 7), outcome.err
+
+
+def test_mistake_in_a_pipe_is_reported_with_its_name(run: Run, tmp_path: Path) -> None:
+    with _pipe(tmp_path, "a: : 1\n") as fifo:
+        outcome = run(*TEMPLATE, "-f", fifo)
+
+    assert outcome.code == 2
+    assert fifo in outcome.err
+    assert "distrain-" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        pytest.param("http://127.0.0.1:1/a.yaml", "--values: http://127.0.0.1:1/a.yaml cannot be read: ", id="url"),
+        pytest.param("none://a/b", "--values: none://a/b cannot be read: ", id="scheme-without-getter"),
+        pytest.param('a"b,c', '--values: a"b cannot be read: No such file or directory', id="list"),
+        pytest.param('"a', '--values: "a is no list of files: ', id="open-quote"),
+        pytest.param("/nowhere/a.yaml", "values: open /nowhere/a.yaml: no such file or directory", id="missing"),
+    ],
+)
+def test_file_that_cannot_be_read_is_one_line(run: Run, flag: str, words: str) -> None:
+    outcome = run(*TEMPLATE, "-f", flag)
+
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith(f"distrain: {words}")
+
+
+def test_copies_are_removed_at_the_end(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+    create = temporary.folder
+
+    def folder() -> Path:
+        made.append(create())
+        return made[-1]
+
+    monkeypatch.setattr(temporary, "folder", folder)
+
+    with _pipe(tmp_path, STEPS) as fifo:
+        run(*TEMPLATE, "-f", fifo, "--set", "workers.gpus=0")
+
+    assert [folder.exists() for folder in made] == [False]
+
+
+def _archive(folder: Path, *names: str) -> str:
+    """Pack the chart's files as `helm package` does; `names` are added as empty files."""
+    path = folder / "distrain-0.1.0.tgz"
+    with tarfile.open(path, "w:gz") as archive:
+        if not names:
+            archive.add(CHART, "distrain")
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name))
+    return str(path)
+
+
+def test_chart_may_be_an_archive(run: Run, tmp_path: Path, files: tuple[str, str]) -> None:
+    template, name, *rest = TEMPLATE
+
+    outcome = run(template, name, _archive(tmp_path), *rest, "-f", f"{files[0]},{files[1]}")
+
+    assert (outcome.code, _rendered(outcome.out)) == (0, WANTED), outcome.err
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        pytest.param(["distrain/values.yaml"], "holds no chart, whose folder has a Chart.yaml", id="no-chart"),
+        pytest.param(
+            ["distrain/Chart.yaml", "../x"], "cannot be unpacked: ../x lies outside the archive", id="outside"
+        ),
+        pytest.param(["/x"], "cannot be unpacked: /x lies outside the archive", id="absolute"),
+    ],
+)
+def test_archive_without_a_chart_is_refused(run: Run, tmp_path: Path, names: list[str], words: str) -> None:
+    archive = _archive(tmp_path, *names)
+
+    outcome = run(*TEMPLATE[:2], archive, "--offline")
+
+    assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {archive} {words}; name another file\n")
+
+
+@pytest.mark.parametrize("chart", ["oci://127.0.0.1/distrain", "stable/distrain", "missing.tgz"])
+def test_chart_elsewhere_is_refused_with_the_next_step(run: Run, chart: str) -> None:
+    outcome = run(*TEMPLATE[:2], chart, "--offline")
+
+    words = "is no chart's folder or .tgz file; name the folder that holds its Chart.yaml, or fetch it with `helm pull`"
+    assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {chart} {words}\n")
