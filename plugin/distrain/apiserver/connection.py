@@ -32,6 +32,8 @@ RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 14
 LONGEST = 40.0
 # Pauses of at least this many seconds are logged.
 WORTH_TELLING = 1.0
+# OpenSSL's reasons for an answer without TLS; which one it gives depends on its version.
+WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -154,8 +156,12 @@ class Connection:
         return never or is_refused or isinstance(error, ReadTimeoutError)
 
     def _unreachable(self, error: Exception) -> UnreachableError:
+        server = self._access.server
+        if getattr(_innermost(error), "reason", "") in WITHOUT_TLS:
+            advice = "write http:// in its address, or the port that speaks TLS"
+            return UnreachableError(f"the cluster at {server} cannot be reached: it answers without TLS; {advice}")
         longer = ", or wait longer with --request-timeout" if isinstance(error, ReadTimeoutError) else ""
-        words = f"the cluster at {self._access.server} cannot be reached: {_cause(error)}; {NEXT_STEP}{longer}"
+        words = f"the cluster at {server} cannot be reached: {_cause(error)}; {NEXT_STEP}{longer}"
         return UnreachableError(words)
 
 

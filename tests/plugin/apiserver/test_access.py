@@ -89,6 +89,18 @@ def test_server_of_an_unknown_authority_is_not_trusted(secure: FakeApi, tmp_path
     assert secure.requests == []
 
 
+@pytest.mark.parametrize("unchecked", [False, True])
+def test_server_without_tls_is_not_called_untrusted(api: FakeApi, tmp_path: Path, unchecked: bool) -> None:
+    url = api.url.replace("http://", "https://")
+    path = write_kubeconfig(tmp_path, url, cluster={"insecure-skip-tls-verify": unchecked})
+
+    with pytest.raises(UnreachableError) as refused:
+        cluster_at(path).nodes()
+
+    advice = "write http:// in its address, or the port that speaks TLS"
+    assert str(refused.value) == f"the cluster at {url} cannot be reached: it answers without TLS; {advice}"
+
+
 def test_check_of_the_certificate_can_be_left_out(secure: FakeApi, tmp_path: Path) -> None:
     settings = {"insecure-skip-tls-verify": True}
 

@@ -156,6 +156,21 @@ def test_missing_folder_is_said_to_hold_nothing(tmp_path: Path) -> None:
         open_store(str(tmp_path / "absent"), value="data.uri").read("a.gz")
 
 
+@pytest.mark.parametrize("insecure", ["0", "1"])
+def test_server_without_tls_is_not_called_untrusted(
+    insecure: str, s3_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = s3_server.endpoint.replace("http://", "https://")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    monkeypatch.setenv("DISTRAIN_S3_INSECURE_TLS", insecure)
+
+    with pytest.raises(StorageError) as refused:
+        open_store("s3://bucket/x", value="data.uri").read("a.gz")
+
+    advice = f"write {s3_server.endpoint}, or the port that speaks TLS"
+    assert str(refused.value) == f"s3.endpoint: {endpoint} answers without TLS; {advice}"
+
+
 def _use(store: Store, verb: str) -> None:
     uses: dict[str, Callable[[], object]] = {
         "read": lambda: store.read("a.gz"),

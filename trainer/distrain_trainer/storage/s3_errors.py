@@ -21,6 +21,9 @@ FINAL_STATUS = (501, 505)
 # Words in a TLS error that mean a broken connection to the server or a proxy, and not an untrusted certificate.
 CUT_OFF = ("EOF", "timed out", "reset", "closed")
 
+# OpenSSL's words for an answer without TLS; which one it uses depends on its version.
+WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
+
 
 def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError:
     """Return the exception for an error response: UnavailableError if a retry may succeed, else StorageError."""
@@ -65,6 +68,9 @@ def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
     where = store.client.meta.endpoint_url
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
         return StorageError(f"s3.secretName: no S3 keys are set, and {store.uri} needs them; name a Secret with {KEYS}")
+    if isinstance(error, exceptions.SSLError) and any(words in str(error) for words in WITHOUT_TLS):
+        plain = where.replace("https://", "http://", 1)
+        return StorageError(f"s3.endpoint: {where} answers without TLS; write {plain}, or the port that speaks TLS")
     if isinstance(error, exceptions.SSLError) and not any(words in str(error) for words in CUT_OFF):
         return StorageError(
             f"s3.endpoint: the certificate of {where} is not trusted; correct it, or set s3.insecureTLS=true"
