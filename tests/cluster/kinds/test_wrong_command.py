@@ -24,8 +24,8 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
             {"framework": "pytorch", "command": ["python3", "train.py"]}, "pytorchjobs", NO_TORCHRUN, id="no-torchrun"
         ),
         pytest.param(
-            {"job.kind": "Plain", "command": ["python3 train.py"]}, LAUNCHERS_JOB,
-            'command: "python3 train.py" is one word', id="plain", marks=pytest.mark.full,
+            {"job.kind": "Plain", **MISSING}, LAUNCHERS_JOB,
+            "command: no-such-program: not found", id="plain", marks=pytest.mark.full,
         ),
         pytest.param(
             PARAMETER_SERVER, "tfjobs", "command: no-such-program: No such", id="tfjob", marks=pytest.mark.full

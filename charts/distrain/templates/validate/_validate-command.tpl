@@ -1,0 +1,42 @@
+{{- /*
+Rules on the user's own program.
+
+  distrain.validate.command.words    the program and each argument are items of their own
+  distrain.validate.command.starter  the program does not start ranks itself
+
+The messages do not repeat arguments, which may be secret.
+*/}}
+
+{{- define "distrain.validate.command.words" -}}
+{{- with .Values.command -}}
+{{- $words := regexSplit "\\s+" (first . | toString | trim) -1 -}}
+{{- if gt (len $words) 1 -}}
+{{- $program := first $words -}}
+{{- printf "distrain: command[0]: \"%s ...\" is one string with spaces; write each word as an item, as in [%s, ...], or let a shell split it, as in [sh, -c, \"%s ...\"]\n" $program $program $program -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.command.starter
+  Such a program would run once in every rank, and each would start all ranks again.
+*/}}
+{{- define "distrain.validate.command.starter" -}}
+{{- $words := concat (.Values.command | default list) (list "" "" "") -}}
+{{- $program := first $words | toString | base -}}
+{{- $starter := "" -}}
+{{- if has $program (list "mpirun" "mpiexec" "mpiexec.hydra" "orterun" "prterun" "horovodrun" "srun" "torchrun" "deepspeed") -}}
+{{- $starter = $program -}}
+{{- else if and (eq $program "accelerate") (eq (index $words 1 | toString) "launch") -}}
+{{- $starter = "accelerate launch" -}}
+{{- else if and (regexMatch "^python[0-9.]*$" $program) (eq (index $words 1 | toString) "-m") -}}
+{{- $module := index $words 2 | toString -}}
+{{- if has $module (list "torch.distributed.run" "torch.distributed.launch" "accelerate.commands.launch") -}}
+{{- $starter = printf "%s -m %s" $program $module -}}
+{{- end -}}
+{{- end -}}
+{{- with $starter -}}
+{{- $more := $.Job.usesMpi | ternary ", whose place is mpi.flags" "" -}}
+{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from a script of yours if each rank is to have ranks of its own\n" . . $more -}}
+{{- end -}}
+{{- end }}
