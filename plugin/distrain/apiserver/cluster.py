@@ -85,6 +85,10 @@ class Cluster:
     def _read_nodes(self, connection: Connection) -> list[kube.Node]:
         return self._read(connection, "/api/v1/nodes", kube.Node, "nodes", {})
 
+    def node_images(self) -> list[kube.NodeImages]:
+        """Return the images that each node has pulled."""
+        return self._read(self._connection, "/api/v1/nodes", kube.NodeImages, "nodes", {})
+
     def over_pods(self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None) -> Sum:
         """Pass all pods that have not ended, of all namespaces and in no fixed order, to `use`; return its result.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import yaml
 from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain import console
 from distrain.apiserver.capabilities import Capabilities
@@ -20,12 +22,12 @@ from distrain.commands.request import Request
 from distrain.derive import models
 from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
 from distrain.derive.measured import measuring
-from distrain.derive.room import StatedNodes
 from distrain.errors import HelmError, UnreachableError, ValuesError
 from distrain.helm.chart import chart_folder
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, find
-from distrain.init.nodes import SuggestedNodes, of_nodes, stated
+from distrain.init.images import FoundImage, found_image, trainers_name
+from distrain.init.nodes import GPU_CPUS, GPU_GIBIBYTES, AssumedNodes, SuggestedNodes, of_nodes, stated
 from distrain.init.values_file import Wish, text
 from distrain.values import commented_yaml
 
@@ -37,15 +39,23 @@ KINDS = ("auto", "MPIJob", "Plain")
 FRAMEWORKS = ("tensorflow", "pytorch")
 # The chart's messages name values with --set; `init` has its own flags for these.
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
-DATA = re.compile("/.|s3://[a-z0-9]")
+SYNTHETIC = "synthetic"
+DATA = re.compile(f"/.|s3://[a-z0-9]|{SYNTHETIC}$")
+# Models whose users mean one data set. Random data in its place would look like a training that does not learn.
+DATA_MODELS = ("mnist",)
 
 
 class Ground(Struct, frozen=True):
-    """The nodes for which the file is written, and the cluster's capabilities if a cluster was read."""
+    """The nodes for which the file is written: those of a cluster, or assumed ones.
+
+    If a cluster was read, `capabilities` are its own, and `images` lists the images of each node.
+    """
 
     suggested: SuggestedNodes
     measure: Measure
     capabilities: Capabilities | None = None
+    images: Sequence[Sequence[str]] = ()
+    is_assumed: bool = False
 
 
 class Maker(Struct, frozen=True):
@@ -95,7 +105,9 @@ def run(options: argparse.Namespace) -> int:
         refuse_existing(target, force=options.force)
     maker = Maker(find(), chart, _ground(options))
     wish = maker.first_served(_wishes(options, maker.ground.suggested))
-    _tell(wish, maker.ground.suggested, options)
+    image = None if options.image else _image(wish, maker)
+    wish = replace(wish, image=image.name) if image else wish
+    _tell(wish, maker.ground, image, options)
     made = maker.file(wish)
     if not target:
         console.answer(made.rstrip("\n"))
@@ -122,8 +134,11 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
     if options.model and ":" not in options.model:
         _refuse_unknown("model", options.model, models.names(), ", or module:function, which makes one of your own")
     if options.data and not DATA.match(options.data):
-        words = "is neither s3://bucket/path nor the absolute path of a folder; leave it out for random data"
+        words = "is neither s3://bucket/path, the absolute path of a folder, nor synthetic, which is random data"
         raise ValuesError(f"--data: {options.data} {words}")
+    if options.model in DATA_MODELS and not options.data:
+        words = f"is missing: {options.model} trains on its digits; name their bucket or folder (docs/data.md)"
+        raise ValuesError(f"--data: {words}, or --data {SYNTHETIC}, which only measures speed")
 
 
 def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str = "") -> None:
@@ -143,7 +158,7 @@ def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[
                 kind=kind,
                 model=options.model or DEFAULT_MODEL,
                 gpus=gpus,
-                data=options.data or "",
+                data="" if options.data == SYNTHETIC else options.data or "",
                 image=options.image or "",
                 file=options.output or "run.yaml",
             )
@@ -161,7 +176,7 @@ def _ground(options: argparse.Namespace) -> Ground:
         cluster, capabilities = request.cluster, request.capabilities
         nodes = cluster.nodes()
         measure = measuring(nodes, cluster.over_pods, cluster.target.namespace)
-        return Ground(of_nodes(nodes), measure, capabilities)
+        return Ground(of_nodes(nodes), measure, capabilities, [node.names for node in cluster.node_images()])
     except UnreachableError as error:
         words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
         reason = error.messages[0].partition(";")[0]
@@ -170,12 +185,27 @@ def _ground(options: argparse.Namespace) -> Ground:
 
 
 def _usual(node_gpus: int) -> Ground:
-    return Ground(stated(node_gpus), lambda job, gpu_resource: StatedNodes(node_gpus))
+    return Ground(stated(node_gpus), lambda job, gpu_resource: AssumedNodes(node_gpus), is_assumed=True)
 
 
-def _tell(wish: Wish, suggested: SuggestedNodes, options: argparse.Namespace) -> None:
+def _image(wish: Wish, maker: Maker) -> FoundImage | None:
+    """Return the trainer's image that the nodes have; None if no node lists one."""
+    version = str(yaml.safe_load((maker.chart / "Chart.yaml").read_text())["appVersion"])
+    return found_image(trainers_name(wish.framework, wish.gpus), version, maker.ground.images)
+
+
+def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argparse.Namespace) -> None:
     """Print the values that were chosen for the user, and the nodes that were left out."""
-    if not wish.data:
+    if image:
+        others = "" if image.nodes == image.of else "; the others have to pull it"
+        console.say(f"image: {image.name}, which {image.nodes} of {image.of} nodes have{others}")
+    elif not options.image:
+        looked = "" if ground.is_assumed or not ground.images else ", and no node lists a trainer's image"
+        console.say(f"no --image{looked}: image.repository is a placeholder, which `helm distrain check` refuses")
+    if ground.is_assumed and wish.gpus:
+        amounts = f"{GPU_CPUS} CPUs and {GPU_GIBIBYTES}Gi for each GPU"
+        console.say(f"workers.cpu, workers.memory: {amounts} are assumed; correct them for your nodes")
+    if not wish.data and not options.data:
         console.say("no --data: the run trains on random images, to measure speed; --data URI names your own")
     chosen = [] if options.framework else [f"framework {wish.framework}"]
     chosen += [] if options.model else [f"model {wish.model}"]
@@ -184,5 +214,5 @@ def _tell(wish: Wish, suggested: SuggestedNodes, options: argparse.Namespace) ->
         chosen.append(f"job.kind {wish.kind}, for want of an operator")
     if chosen:
         console.say(f"chosen: {', '.join(chosen)}")
-    for taint in suggested.left_out if wish.gpus else ():
+    for taint in ground.suggested.left_out if wish.gpus else ():
         console.say(f"GPU nodes with the taint {taint} are left out; if they are yours, add it to workers.tolerations")

@@ -89,7 +89,7 @@ def _add_init(parser: Parser) -> None:
     parser.add_argument("--framework", metavar="NAME", help="tensorflow, pytorch or mxnet")
     parser.add_argument("--model", metavar="NAME", help="mnist, resnet50 or vgg16, or module:function of your own")
     parser.add_argument("--gpus", type=total, metavar="N", help="GPUs of the whole job; 0 trains on CPUs")
-    parser.add_argument("--data", metavar="URI", help="s3://bucket/path or an absolute folder; random data if unset")
+    parser.add_argument("--data", metavar="URI", help="s3://bucket/path, an absolute folder, or synthetic")
     parser.add_argument("--image", metavar="IMAGE", help="the trainer's image in your registry: repository:tag")
     parser.add_argument("--strategy", metavar="NAME", help="allreduce or parameter-server")
     parser.add_argument(

@@ -117,11 +117,13 @@ class Request:
 
         `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
         `is_final` tells that the values will be installed, not only judged. Raises ValuesError if the GPUs cannot be
-        split.
+        split, or if the image is a placeholder.
         """
         from distrain.derive.complete import completed_source
+        from distrain.values.placeholder import refuse_placeholder
 
         merged = self.helm.merged_values(source)
+        refuse_placeholder(merged)
         complete, notes = completed_source(self.given(source), merged, ask, is_final=is_final)
         for note in notes:
             console.say(note)

@@ -12,13 +12,18 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.check.gpus import GPU
+from distrain.derive.room import GIBIBYTE, StatedNodes
+from distrain.derive.split import Split
 from distrain.doctor.gpus import offered, takes_pods
+from distrain.kube.quantities import text
 from distrain.scheduler.taint_toleration import untolerated
 
 # The default of workers.gpuResource in the chart.
 NVIDIA = "nvidia.com/gpu"
 # Two workers are enough to see that a run is distributed.
 NODES = 2
+# What the smallest usual GPU servers have for each GPU: 4 CPUs and 16 GiB, of which the system takes a part.
+GPU_CPUS, GPU_GIBIBYTES = 3, 12
 
 
 class SuggestedNodes(Struct, frozen=True):
@@ -37,6 +42,13 @@ class SuggestedNodes(Struct, frozen=True):
     def gpus(self) -> int:
         """Return the number of GPUs for a first run: those of two whole nodes, or of one node if only one exists."""
         return self.node_gpus * min(NODES, self.nodes)
+
+
+class AssumedNodes(StatedNodes, frozen=True):
+    """Stated nodes whose CPU and memory are those of usual GPU servers, less what the system takes."""
+
+    def share(self, split: Split) -> dict[str, str]:
+        return {"cpu": str(split.gpus * GPU_CPUS), "memory": text("memory", split.gpus * GPU_GIBIBYTES * GIBIBYTE)}
 
 
 def stated(node_gpus: int) -> SuggestedNodes:

@@ -13,8 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from distrain.derive.models import describe
+from distrain.init.images import trainers_name
 from distrain.init.nodes import SuggestedNodes
 from distrain.values import commented_yaml
+from distrain.values.placeholder import REGISTRY
 
 WIDTH = 110
 SECRET = "s3-credentials"
@@ -90,8 +92,8 @@ def _settings(wish: Wish, suggested: SuggestedNodes) -> Iterator[Setting]:
 
 def _image(wish: Wish) -> Iterator[Setting]:
     if not wish.image:
-        change = "the image as you pushed it to your registry; docs/images.md says how to build it."
-        yield Setting(("image", "repository"), f"distrain/{wish.framework}", change)
+        change = "the image in your registry, without its tag; docs/images.md says how to build it."
+        yield Setting(("image", "repository"), REGISTRY + trainers_name(wish.framework, wish.gpus), change)
         return
     name, _, digest = wish.image.partition("@")
     tag = PurePosixPath(name).name.partition(":")[2]

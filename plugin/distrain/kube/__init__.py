@@ -1,6 +1,6 @@
 """Define Kubernetes objects as typed structs, and decode the API server's JSON and protobuf."""
 
-from distrain.kube.node import Node, NodeStatus, Taint
+from distrain.kube.node import Node, NodeImages, NodeStatus, Taint
 from distrain.kube.objects import Condition, Event, Kube, Metadata, Named, ObjectReference, OwnerKind, Resources
 from distrain.kube.placement import Affinity, PodAffinity, PodTerm, Toleration, TopologySpreadConstraint
 from distrain.kube.pod_spec import (

@@ -24,6 +24,25 @@ class NodeStatus(Kube):
     capacity: Amounts | None = None
 
 
+class ContainerImage(Kube):
+    names: list[str] | None = None
+
+
+class ImagesStatus(Kube):
+    images: list[ContainerImage] | None = None
+
+
+class NodeImages(Kube):
+    """A node with nothing but its images: reading them with each node would make every check slower."""
+
+    status: ImagesStatus = field(default_factory=ImagesStatus)
+
+    @property
+    def names(self) -> list[str]:
+        """Return all names of all images."""
+        return [name for image in self.status.images or () for name in image.names or ()]
+
+
 class Node(Kube):
     metadata: Metadata = field(default_factory=Metadata)
     spec: NodeSpec = field(default_factory=NodeSpec)

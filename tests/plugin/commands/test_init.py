@@ -12,9 +12,9 @@ import yaml
 from distrain import cli
 from lab.paths import CHART, REPOSITORY
 from tests.matrix import one_of
-from tests.plugin.fake_api import FakeApi
+from tests.plugin.fake_api import FakeApi, releases
 from tests.plugin.objects import Object, node, tainted
-from tests.plugin.program import Run, hold
+from tests.plugin.program import SECRETS, Run, hold
 
 SCHEMA = yaml.safe_load((REPOSITORY / "schemas" / "values.schema.yaml").read_text())
 MODELS = ("resnet50", "mnist", "vgg16", "mine:net")
@@ -24,6 +24,9 @@ KINDS = {
     "pytorch": ("PyTorchJob", "MPIJob", "Plain"),
     "mxnet": ("MPIJob", "Plain", "MXJob"),
 }
+FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
+# Every image that docs/images.md names, as a node lists it.
+IMAGES = [f"docker.io/distrain/{name}{kind}:0.1.0" for name in FRAMEWORKS for kind in ("", "-cuda")]
 ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 
 
@@ -33,12 +36,18 @@ def helm(helm4: Path) -> Path:
     return helm4
 
 
+def _with_images(base: Object, *names: str) -> Object:
+    """Return the node with images, each under its name by tag and by digest."""
+    images = [{"names": [f"{name.rpartition(':')[0]}@sha256:{'0' * 64}", name]} for name in names]
+    return {**base, "status": {**base["status"], "images": [*images, {}]}}
+
+
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """Serve a cluster with every operator and two nodes of 8 GPUs, and set KUBECONFIG for it."""
+    """Serve a cluster with every operator and two nodes of 8 GPUs with all images, and set KUBECONFIG for it."""
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve_group("kubeflow.org", ALL_SERVED)
-    hold(api, [node("a", gpu="8"), node("b", gpu="8")])
+    hold(api, [_with_images(node(name, gpu="8"), *IMAGES) for name in "ab"])
     return api
 
 
@@ -54,7 +63,7 @@ def test_file_passes_lint_and_check(
 
     made = run(
         *("init", "--framework", framework, "--model", model, "--kind", kind, "--strategy", strategy),
-        *("--gpus", "8", "-o", str(file)),
+        *("--gpus", "8", "-o", str(file), "--data", "synthetic"),
     )
 
     assert (made.code, made.out) == (0, "")
@@ -118,7 +127,7 @@ def test_size_is_that_of_the_clusters_nodes(
 ) -> None:
     hold(cluster, nodes)
 
-    outcome = run("init")
+    outcome = run("init", "--image", "registry.example.com/mine")
 
     values = outcome.values
     assert (values["gpus"], values["workers"].get("replicas"), values["workers"]["gpus"]) == workers
@@ -159,15 +168,92 @@ def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi
     assert "gpus: 32 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 16" in outcome.err
 
 
+PLACEHOLDER = "distrain: no --image: image.repository is a placeholder, which `helm distrain check` refuses"
+ASSUMED = "distrain: workers.cpu, workers.memory: 3 CPUs and 12Gi for each GPU are assumed; correct them for your nodes"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "amounts"),
+    [
+        pytest.param(["--gpus", "16", "--node-gpus", "8"], (24, "96Gi"), id="eight"),
+        pytest.param(["--gpus", "1", "--node-gpus", "8"], (3, "12Gi"), id="one"),
+        pytest.param(["--gpus", "0", "--node-gpus", "8"], (None, None), id="none"),
+    ],
+)
+def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], amounts: tuple[object, object]) -> None:
+    workers = run("init", *arguments).workers
+
+    assert (workers.get("cpu"), workers.get("memory")) == amounts
+
+
+@pytest.mark.parametrize(
+    ("held", "arguments", "image", "told"),
+    [
+        pytest.param(
+            [["docker.io/distrain/tensorflow-cuda:0.1.0"]] * 2, [], {"repository": "distrain/tensorflow-cuda"},
+            "image: distrain/tensorflow-cuda, which 2 of 2 nodes have\n", id="ours",
+        ),
+        pytest.param(
+            [["reg:5000/a/distrain/pytorch:2", "reg:5000/a/distrain/pytorch:1"], ["reg:5000/a/distrain/pytorch:1"]],
+            ["--framework", "pytorch", "--gpus", "0"], {"repository": "reg:5000/a/distrain/pytorch", "tag": "1"},
+            "image: reg:5000/a/distrain/pytorch:1, which 2 of 2 nodes have\n", id="registry",
+        ),
+        pytest.param(
+            [["r.io/distrain/tensorflow-cuda:0.1.0"], ["r.io/distrain/tensorflow-cuda:9"]], [],
+            {"repository": "r.io/distrain/tensorflow-cuda"},
+            "image: r.io/distrain/tensorflow-cuda, which 1 of 2 nodes have; the others have to pull it\n", id="one",
+        ),
+        pytest.param(
+            [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],
+            {"repository": "registry.invalid/distrain/tensorflow-cuda"},
+            "no --image, and no node lists a trainer's image: image.repository is a placeholder, which", id="no-cuda",
+        ),
+    ],
+)  # fmt: skip
+def test_image_is_one_that_the_nodes_have(
+    run: Run, cluster: FakeApi, held: list[list[str]], arguments: list[str], image: dict[str, str], told: str
+) -> None:
+    hold(cluster, [_with_images(node(name, gpu="8"), *names) for name, names in zip("ab", held, strict=True)])
+
+    outcome = run("init", *arguments)
+
+    assert outcome.values["image"] == image
+    assert f"distrain: {told}" in outcome.err
+
+
+@pytest.mark.parametrize("command", [["check"], ["install", "run1"], ["template", "run1"]], ids=lambda words: words[0])
+def test_placeholder_is_refused_by_name(run: Run, cluster: FakeApi, tmp_path: Path, command: list[str]) -> None:
+    hold(cluster, [node("a", gpu="8")])
+    cluster.answers[SECRETS] = releases()
+    file = tmp_path / "run.yaml"
+    assert run("init", "-o", str(file)).code == 0
+
+    outcome = run(*command, "-f", str(file))
+
+    words = (
+        "is the placeholder of `helm distrain init`; name the image in your registry (docs/images.md says how to build"
+    )
+    image = "registry.invalid/distrain/tensorflow-cuda"
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f'distrain: image.repository: "{image}" {words} it)\n'
+
+
+def test_mnist_without_data_is_refused(run: Run) -> None:
+    outcome = run("init", "--node-gpus", "8", "--model", "mnist")
+
+    words = "--data: is missing: mnist trains on its digits; name their bucket or folder (docs/data.md), or"
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"distrain: {words} --data synthetic, which only measures speed\n"
+
+
 def test_without_a_cluster_it_says_what_it_assumes(run: Run) -> None:
     outcome = run("init", "--framework", "pytorch", "--model", "vgg16", "--gpus", "16", "--data", "s3://bucket/images")
 
     assert outcome.code == 0
-    assert outcome.err.count("\n") == 1
-    assert outcome.err.startswith("distrain: no cluster can be read (KUBECONFIG: there is no file ")
-    assert outcome.err.endswith(
-        "nodes of 8 GPUs are assumed, and an operator for the job; --node-gpus N states the nodes\n"
-    )
+    first, *more = outcome.err.splitlines()
+    assert first.startswith("distrain: no cluster can be read (KUBECONFIG: there is no file ")
+    assert first.endswith("nodes of 8 GPUs are assumed, and an operator for the job; --node-gpus N states the nodes")
+    assert more == [PLACEHOLDER, ASSUMED]
     assert (outcome.values["workers"]["replicas"], outcome.values["workers"]["gpus"]) == (2, 8)
 
 
@@ -177,7 +263,7 @@ def test_stated_nodes_ask_no_cluster(run: Run, cluster: FakeApi) -> None:
         *("--data", "s3://bucket/digits"),
     )
 
-    assert (outcome.err, cluster.requests) == ("", [])
+    assert (outcome.err.splitlines(), cluster.requests) == ([PLACEHOLDER, ASSUMED], [])
     assert (outcome.values["workers"]["replicas"], outcome.values["workers"]["gpus"]) == (2, 4)
 
 
@@ -201,7 +287,7 @@ def test_comments_are_those_of_the_chart_else_of_the_schema(run: Run) -> None:
         pytest.param("reg:5000/a/b:1.2", {"repository": "reg:5000/a/b", "tag": "1.2"}, id="port-and-tag"),
         pytest.param("reg:5000/a/b", {"repository": "reg:5000/a/b"}, id="port-alone"),
         pytest.param(f"a@sha256:{'0' * 64}", {"repository": "a", "digest": f"sha256:{'0' * 64}"}, id="digest"),
-        pytest.param("", {"repository": "distrain/pytorch"}, id="none"),
+        pytest.param("", {"repository": "registry.invalid/distrain/pytorch-cuda"}, id="none"),
     ],
 )
 def test_image_is_split_into_its_parts(run: Run, image: str, expected: dict[str, str]) -> None:
@@ -230,7 +316,9 @@ def test_data_in_a_folder_brings_its_volume(run: Run) -> None:
     assert "extraArgs" not in values["trainer"]
 
 
-@pytest.mark.parametrize(("data", "is_said"), [([], True), (["--data", "s3://bucket/images"], False)])
+@pytest.mark.parametrize(
+    ("data", "is_said"), [([], True), (["--data", "s3://bucket/images"], False), (["--data", "synthetic"], False)]
+)
 def test_training_on_random_images_is_said(run: Run, data: list[str], is_said: bool) -> None:
     made = run("init", "--node-gpus", "8", *data)
 
@@ -285,12 +373,12 @@ def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path)
         ),
         pytest.param(
             ["--data", "images"],
-            "--data: images is neither s3://bucket/path nor the absolute path of a folder; leave it out for",
+            "--data: images is neither s3://bucket/path, the absolute path of a folder, nor synthetic, which is",
             id="data",
         ),
         pytest.param(
             ["--data", "s3://"],
-            "--data: s3:// is neither s3://bucket/path nor the absolute path of a folder; leave it out for",
+            "--data: s3:// is neither s3://bucket/path, the absolute path of a folder, nor synthetic, which is",
             id="no-bucket",
         ),
         pytest.param(["--image", "a b"], 'image.repository: "a b" does not have the right form. ', id="image"),

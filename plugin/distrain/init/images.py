@@ -1,0 +1,44 @@
+"""Choose the trainer's image from the images that the nodes have pulled.
+
+A node lists at most 50 images, so an image that no node lists may exist nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+# containerd adds the registry to names without one, and the kubelet does so again.
+DEFAULT_REGISTRY = "docker.io/"
+
+
+class FoundImage(Struct, frozen=True):
+    """An image, and how many of the nodes have it."""
+
+    name: str
+    nodes: int
+    of: int
+
+
+def trainers_name(framework: str, gpus: int) -> str:
+    """Return the name that docs/images.md gives to the trainer's image."""
+    return f"distrain/{framework}-cuda" if gpus else f"distrain/{framework}"
+
+
+def found_image(name: str, version: str, nodes: Sequence[Sequence[str]]) -> FoundImage | None:
+    """Return the image of this name that most nodes have, preferably of this version; `nodes` lists their images."""
+    counts = Counter(image for images in nodes for image in set(images) if _is_of(name, image))
+    if not counts:
+        return None
+    best = max(sorted(counts), key=lambda image: (image.endswith(f":{version}"), counts[image]))
+    # Without a tag, the image is that of the chart's version.
+    shown = best.removeprefix(DEFAULT_REGISTRY).removesuffix(f":{version}")
+    return FoundImage(shown, counts[best], len(nodes))
+
+
+def _is_of(name: str, image: str) -> bool:
+    repository, _, tag = image.rpartition(":")
+    # A name by digest has @, and every image also has one by tag.
+    return "@" not in image and bool(tag) and (repository == name or repository.endswith(f"/{name}"))
