@@ -16,7 +16,7 @@ from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.release import hostfile
 from distrain.release.current import Current, read, training
-from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
+from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
 from distrain.release.size import Values
 from distrain.release.upgrade import upgrade
 
@@ -36,6 +36,7 @@ def change(request: Request, current: Current, values: Source) -> int:
     found = request.job(values, running=options.name)
     before = _before(request, current)
     planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
+    refuse_ended(planned, before)
     report = found.report(options.name) if planned.replaces or planned.resizes else None
     planned = _priced(planned, before, report, found, current)
     text = _told(planned, before, report, found)

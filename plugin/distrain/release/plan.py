@@ -116,8 +116,12 @@ def refuse_traps(planned: Plan, before: Before) -> None:
         raise RefusedError(*_ignored(ignored, where))
     if planned.conflicts:
         raise RefusedError(*_refused_checkpoints(planned))
+
+
+def refuse_ended(planned: Plan, before: Before) -> None:
+    """Raise RefusedError if the job has ended, and the upgrade would not run it again."""
     if not planned.replaces and not planned.is_empty and (ended := _ended(planned, before)):
-        raise RefusedError(f"{where}: {ended}")
+        raise RefusedError(f"{planned.release}: {ended}")
 
 
 def _ended(planned: Plan, before: Before) -> str:

@@ -17,7 +17,7 @@ from distrain.errors import RefusedError, ValuesError
 from distrain.release import changes, resume
 from distrain.release.changes import IGNORED, LIVE, REPLACED
 from distrain.release.owner import Ownership, owner
-from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_traps
+from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
 from distrain.release.size import reused, with_gpus, with_workers
 from distrain.release.steps import Training, duration, last_steps, seconds_since
 from distrain.workload.manifest import from_manifest
@@ -183,7 +183,12 @@ def test_silent_trap_is_refused(before: Before, after: Next, words: str) -> None
     found = plan("run1", before, after)
 
     with pytest.raises(RefusedError, match=words):
-        refuse_traps(found, before)
+        _refuse(found, before)
+
+
+def _refuse(planned: Plan, before: Before) -> None:
+    refuse_ended(planned, before)
+    refuse_traps(planned, before)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +201,7 @@ def test_silent_trap_is_refused(before: Before, after: Next, words: str) -> None
     ],
 )
 def test_what_does_as_it_says_is_not(before: Before, after: Next) -> None:
-    refuse_traps(plan("run1", before, after), before)
+    _refuse(plan("run1", before, after), before)
 
 
 def test_values_that_may_be_secret_or_long_are_not_shown() -> None:

@@ -192,7 +192,7 @@ def test_job_that_has_ended_is_not_rescaled(run: Run, running: Running) -> None:
 
     outcome = run("rescale", "run1", "--workers", "3", "--yes")
 
-    assert outcome.code == 2
+    assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("distrain: run1: its job has succeeded already, and an upgrade does not run it again")
 
 
@@ -201,7 +201,7 @@ def test_job_that_is_gone_is_not_made_again(run: Run, running: Running) -> None:
 
     outcome = run("rescale", "run1", "--workers", "3", "--yes")
 
-    assert outcome.code == 2
+    assert (outcome.code, outcome.out) == (2, "")
     assert "is gone, by its ttlSecondsAfterFinished or by hand" in outcome.err
 
 

@@ -1,0 +1,89 @@
+"""Test what Helm is asked for if `install` and `upgrade` get Helm's flags."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.plugin.fake_api import FakeApi, releases
+from tests.plugin.program import SECRETS, Run
+
+pytestmark = pytest.mark.either_helm
+
+# A fake Helm that records how it is asked to install or upgrade, and then fails if its arguments hold the word REFUSED.
+HELM = """\
+#!/bin/sh
+case "$1" in
+  install | upgrade)
+    printf '%s\\n' "$*" >> {calls}
+    case "$*" in *REFUSED*) echo "Error: the server says no" >&2; exit 1 ;; esac
+    echo '{{"info": {{"notes": "These are the notes."}}}}' ;;
+  list) echo '[]' ;;
+  *) exec {helm} "$@" ;;
+esac
+"""
+SMALL = ["--set", "workers.replicas=2,workers.gpus=1"]
+
+
+@pytest.fixture
+def calls(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Return the changes that Helm was asked for, on a cluster without a release."""
+    cluster.answers[SECRETS] = releases()
+    record, helm = tmp_path / "calls", tmp_path / "helm"
+    helm.write_text(HELM.format(calls=shlex.quote(str(record)), helm=shlex.quote(os.environ["HELM_BIN"])))
+    helm.chmod(0o755)
+    monkeypatch.setenv("HELM_BIN", str(helm))
+    return lambda: record.read_text().splitlines() if record.exists() else []
+
+
+def test_flags_on_the_revision_are_passed_on(run: Run, calls: Callable[[], list[str]]) -> None:
+    outcome = run("install", "run1", *SMALL, "--description", "for Ann", "-l", "team=a,cost=b", "--no-hooks")
+
+    assert (outcome.code, outcome.out) == (0, "These are the notes.\n"), outcome.err
+    [call] = calls()
+    assert call.startswith("install run1 ")
+    assert "--description for Ann --labels team=a,cost=b --labels distrain-operation=" in call
+    assert "--no-hooks" in call
+
+
+def test_upgrade_installs_a_release_that_does_not_exist(run: Run, calls: Callable[[], list[str]]) -> None:
+    outcome = run("upgrade", "--install", "run1", *SMALL, "-o", "yaml")
+
+    assert outcome.code == 0, outcome.err
+    assert yaml.safe_load(outcome.out) == {"release": "run1", "revision": 0, "verdict": "fits"}
+    assert "These are the notes." in outcome.err
+    assert [call.split()[:2] for call in calls()] == [["install", "run1"]]
+
+
+def test_upgrade_without_install_names_the_missing_release(run: Run, calls: Callable[[], list[str]]) -> None:
+    outcome = run("upgrade", "run1", *SMALL)
+
+    assert (outcome.code, outcome.out, calls()) == (2, "", [])
+    assert outcome.err.startswith("distrain: run1: there is no release of this name in namespace team; ")
+
+
+def test_dry_run_of_the_server_lets_the_server_validate(run: Run, calls: Callable[[], list[str]]) -> None:
+    outcome = run("install", "run1", *SMALL, "--dry-run=server")
+
+    assert outcome.code == 0, outcome.err
+    assert "kind: MPIJob" in outcome.out
+    assert [("--dry-run=server" in call, call.split()[0]) for call in calls()] == [(True, "install")]
+
+
+def test_refusal_by_the_server_is_one_line(run: Run, calls: Callable[[], list[str]]) -> None:
+    outcome = run("install", "run1", *SMALL, "--dry-run=server", "--set", "podLabels.a=REFUSED")
+
+    assert (outcome.code, outcome.out) == (4, "")
+    assert outcome.err.endswith("distrain: the server says no\n")
+
+
+def test_dry_run_of_the_client_changes_nothing(run: Run, calls: Callable[[], list[str]]) -> None:
+    for words in (["--dry-run"], ["--dry-run=client"]):
+        assert run("install", "run1", *SMALL, *words).code == 0
+
+    assert calls() == []
