@@ -8,8 +8,8 @@ from __future__ import annotations
 COMMANDS = ("install", "upgrade", "template")
 TITLE = "Helm's flags that are refused"
 INTRODUCTION = """\
-`install`, `upgrade` and `template` take the flags of Helm's commands of the same name, with the same meaning. These are
-refused:"""
+`install`, `upgrade` and `template` take the flags of Helm's commands of the same name, with the same meaning; but
+`--wait` follows the training job. These flags are refused:"""
 # The way out for a flag that changes how Helm renders or applies a chart.
 HELM_ITSELF = "give Helm itself the values that `helm distrain derive` prints: `helm ... -f -`"
 # For each group of flags: why they are refused, then what to use instead.

@@ -34,6 +34,7 @@ def _candidates(printed: str) -> tuple[list[str], str]:
         pytest.param(["check", "-f", ""], ([], FILES), id="file"),
         pytest.param(["check", "run1", "-f", "run.yaml", "--man"], (["--manifest"], NO_FILES), id="after-a-value"),
         pytest.param(["install", ""], ([], NO_FILES), id="new-name"),
+        pytest.param(["install", "run1", "--dry-run", ""], ([], FILES), id="chart"),
         pytest.param(["completion", "z"], (["zsh"], NO_FILES), id="positional-choice"),
         pytest.param(["check", "--set", "workers.repl"], (["workers.replicas="], NO_FILES_NO_SPACE), id="value"),
         pytest.param(["nonsense", "-x", "nothing"], ([], NO_FILES), id="nothing"),

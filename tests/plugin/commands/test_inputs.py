@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -211,3 +212,28 @@ def test_chart_elsewhere_is_refused_with_the_next_step(run: Run, chart: str) -> 
 
     words = "is no chart's folder or .tgz file; name the folder that holds its Chart.yaml, or fetch it with `helm pull`"
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {chart} {words}\n")
+
+
+# Forms of --set that Helm takes, each with another value than a simple reader would find.
+ODD_FLAGS = [
+    ["--set", "podLabels.a=b\\,c,podLabels.d=e"],
+    ["--set", r"podLabels.example\.com/a=b"],
+    ["--set", "mpi.flags={--bind-to,none}"],
+    ["--set", "mpi.flags[0]=--tag-output"],
+    ["--set", "trainer.epochs=null,trainer.steps=07"],
+    ["--set", "trainer.steps=1", "--set-json", 'trainer={"steps": 2}', "--set-string", "podLabels.a=1"],
+    ["--set-literal", "podLabels.a=b,c=d"],
+    ["--set="],
+]
+
+
+@pytest.mark.parametrize("flags", ODD_FLAGS, ids=" ".join)
+def test_single_values_are_read_as_helm_reads_them(run: Run, helm: Path, flags: list[str]) -> None:
+    command = [str(helm), "template", "run1", str(CHART), *flags]
+    helms = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    outcome = run("template", "run1", "--offline", *flags)
+
+    assert (outcome.code == 0) == (helms.returncode == 0), outcome.err
+    if outcome.code == 0:
+        assert outcome.out.rstrip() == helms.stdout.rstrip()
