@@ -41,26 +41,25 @@ def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> 
     if rest and not rest[0].startswith("-") and options.chart_word is None:
         # argparse does not match an optional CHART that stands apart from NAME.
         options.chart_word = rest.pop(0)
-    is_named_otherwise = getattr(options, "naming", None)
-    given = options.name if options.name != parser.get_default("name") else None
-    if given and options.chart_word is None and (is_named_otherwise or isinstance(given, Chart)):
-        given, options.chart_word = None, given
-    if isinstance(given, Chart):
-        raise ValuesError(f'NAME: "{given}" is a chart; name the release first, then the chart')
-    if given and is_named_otherwise:
-        raise ValuesError(f'{is_named_otherwise[0]}: the release is named "{given}" already; leave out one of them')
+    default, naming = parser.get_default("name"), getattr(options, "naming", None)
+    name = options.name if options.name != default else None
+    if name and options.chart_word is None and (naming or isinstance(name, Chart)):
+        name, options.chart_word = None, name
+    _refuse_wrong_name(parser, name or default, naming)
     _take_chart(parser, options)
-    options.name = given or (None if is_named_otherwise else parser.get_default("name"))
-    if not (options.name or is_named_otherwise):
-        _refuse_nameless(parser)
+    options.name = name or (None if naming else default)
     return rest
 
 
-def _refuse_nameless(parser: Parser) -> None:
-    name = parser.positionals[0]
-    may_generate = "--generate-name" in parser.flags
-    if may_generate or name.nargs is None:
-        words = f"is missing: {name.help}{', or --generate-name' if may_generate else ''}"
+def _refuse_wrong_name(parser: Parser, name: str | None, naming: tuple[str, str] | None) -> None:
+    """Raise ValuesError if the release has no name but needs one, two names, or a chart for a name."""
+    argument, may_generate = parser.positionals[0], "--generate-name" in parser.flags
+    if isinstance(name, Chart):
+        raise ValuesError(f'NAME: "{name}" is a chart; name the release first, then the chart')
+    if name and naming and name != parser.get_default("name"):
+        raise ValuesError(f'{naming[0]}: the release is named "{name}" already; leave out one of them')
+    if not (name or naming) and (may_generate or argument.nargs is None):
+        words = f"is missing: {argument.help}{', or --generate-name' if may_generate else ''}"
         raise ValuesError(f"NAME: {words}; see `{parser.prog} --help`")
 
 
