@@ -228,6 +228,7 @@ def dry_run(form: str) -> str:
 
 
 def _is_true(flag: str, word: str) -> bool:
+    word = helm_flags.WAITS.get(word, word) if flag == "--wait" else word
     if word not in TRUE + FALSE:
         raise ValuesError(f'{flag}: "{word}" is neither true nor false; write {flag} or leave it out')
     return word in TRUE

@@ -140,6 +140,11 @@ def test_dry_run_takes_helms_values(words: list[str], form: str) -> None:
         assert parser().parse([command, *words, "run1"]).dry_run == form
 
 
+@pytest.mark.parametrize(("word", "waits"), [("watcher", True), ("legacy", True), ("hookOnly", False)])
+def test_wait_takes_the_values_of_helm_4(word: str, waits: bool) -> None:
+    assert parser().parse(["install", "run1", f"--wait={word}"]).wait == waits
+
+
 def test_switches_take_a_value_as_for_helm() -> None:
     options = parser().parse(["install", "run1", "--create-namespace=true", "--wait=false", "--allow-busy"])
 
