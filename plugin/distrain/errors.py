@@ -68,6 +68,12 @@ class HelmError(DistrainError):
     exit_code = 4
 
 
+class UnsettledError(DistrainError):
+    """Helm has installed the release, but it is not known to be recorded as deployed."""
+
+    exit_code = 4
+
+
 class EndError(DistrainError):
     """The old job, which the upgrade replaces, does not end."""
 

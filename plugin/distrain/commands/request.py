@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain import console
-from distrain.errors import DoesNotFitError, UnreachableError, ValuesError, reason
+from distrain.errors import DoesNotFitError, HelmError, UnreachableError, ValuesError, reason
 from distrain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -283,6 +284,16 @@ class RenderedJob(NamedTuple):
             program=Program(not self.values.get("command"), self.job.ranks if is_resized else None),
             earlier=ends_of(pods),
         )
+
+
+@contextmanager
+def before_changes() -> Iterator[None]:
+    """Add to an error of Helm that nothing was changed, for a command that would have changed the release."""
+    try:
+        yield
+    except HelmError as error:
+        error.messages = (*error.messages, "nothing was changed")
+        raise
 
 
 def import_msgspec() -> None:

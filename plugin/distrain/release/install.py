@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from distrain.errors import DistrainError, NameInUseError, StartError
+from distrain.errors import DistrainError, NameInUseError, StartError, UnsettledError
 from distrain.release import namespace
 from distrain.release.namespace import MadeNamespace
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
@@ -43,10 +43,29 @@ def install(
         return _take_back(tools, release, operation, made)
 
     def change() -> str:
-        return tools.helm.install(release.name, release.source, release.target, operation)
+        notes = tools.helm.install(release.name, release.source, release.target, operation)
+        with tools.interrupts.allowed():
+            _require_deployed(tools, release, operation)
+        return notes
 
     with all_or_nothing(tools, take_back, partial(_stays, release)):
         carry_out(tools, change, f"{release.name}: Helm could not install it", followed)
+
+
+def _require_deployed(tools: Tools, release: Release, operation: Operation) -> None:
+    """Raise UnsettledError unless the release's status is "deployed".
+
+    Helm reports success even if it could not record the status in the end, because the API server was away.
+    """
+    name, namespace = release.name, release.target.namespace
+    try:
+        tools.cluster.version()  # The request waits for an API server that is away.
+        status = tools.helm.status_of(name, operation, release.target)
+    except DistrainError as error:
+        raise UnsettledError(f"{name}: Helm has installed it, but its status cannot be read: {error}") from error
+    if status != "deployed":
+        settle = f"`helm rollback {name} 1 --namespace {namespace}` settles it"
+        raise UnsettledError(f"{name}: Helm has installed it, but its status is {status or 'unknown'}; {settle}")
 
 
 def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:

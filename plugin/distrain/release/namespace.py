@@ -57,7 +57,8 @@ def remove(cluster: Cluster, made: MadeNamespace) -> str:
             return f"namespace {made.name}: stays, as it holds {others[0]} by now"
         cluster.delete_namespace(made.name, made.uid)
     except UnreachableError as error:
-        return f"namespace {made.name}: was made for this and stays: {error}"
+        remove = f"`kubectl delete namespace {made.name}` removes it and all that is in it"
+        return f"namespace {made.name}: was made for this and stays: {error}; {remove}"
     return f"namespace {made.name}: deleted again"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from distrain.errors import DistrainError, EndError, StartError
+from distrain.apiserver.cluster import Cluster
+from distrain.errors import DistrainError, EndError, StartError, UnreachableError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
 from distrain.release.plan import Plan
@@ -58,9 +60,12 @@ def _end(tools: Tools, release: Release, planned: Plan) -> None:
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
     """Roll back to the previous revision if anything was changed, and return what was done.
 
-    `ended` tells whether the old job was already deleted.
+    `ended` tells whether the old job was already deleted. In that case nothing trains until the rollback, so an API
+    server that is away is waited for.
     """
     try:
+        if ended:
+            _wait_for(tools.cluster)
         if tools.helm.has_made(release.name, operation, release.target):
             # Objects of these names may belong to the new job now.
             _end(tools, release, planned)
@@ -68,8 +73,8 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
             return []
         tools.helm.rollback(release.name, planned.revision, release.target, operation)
     except DistrainError as error:
-        back = _back(release, planned)
-        return [f"{release.name}: could not go back to revision {planned.revision}: {error}; try {back}"]
+        next_step = f"{'its job is deleted; ' if ended else ''}try {_back(release, planned)}"
+        return [f"{release.name}: could not go back to revision {planned.revision}: {error}; {next_step}"]
     again = "; its job starts again" if planned.replaces else ""
     return [f"{release.name}: rolled back to revision {planned.revision}{again}"]
 
@@ -78,6 +83,14 @@ def _mend(release: Release, planned: Plan) -> str:
     """Return how to mend a release whose job does not start, or how to go back."""
     upgrade = f"`helm distrain upgrade {release.name} --namespace {release.target.namespace} -f ...`"
     return f"mend it with {upgrade}, or go back to revision {planned.revision} with {_back(release, planned)}"
+
+
+def _wait_for(cluster: Cluster) -> None:
+    """Wait up to a minute for the API server; raise UnreachableError if it does not answer."""
+    with suppress(UnreachableError):  # after half a minute
+        cluster.version()
+        return
+    cluster.version()
 
 
 def _back(release: Release, planned: Plan) -> str:
