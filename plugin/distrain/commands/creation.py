@@ -15,7 +15,9 @@ from distrain.release.install import install
 def create(request: Request) -> int:
     """Check the job, and install it as a new release."""
     found = _accepted(request)
-    return 0 if request.options.dry_run else _carry_out(found)
+    if not request.options.dry_run:
+        _carry_out(found)
+    return 0
 
 
 @before_changes()
@@ -38,8 +40,7 @@ def _accepted(request: Request) -> RenderedJob:
     return found
 
 
-def _carry_out(found: RenderedJob) -> int:
+def _carry_out(found: RenderedJob) -> None:
     options, followed, tools = found.request.options, found.followed(), found.tools()
     operation = Operation(uuid.uuid4().hex, hooks=found.runs_hooks, more=tuple(options.helm_flags))
     install(tools, found.release, operation, create_namespace=options.create_namespace, followed=followed)
-    return 0

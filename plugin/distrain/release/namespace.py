@@ -57,9 +57,14 @@ def remove(cluster: Cluster, made: MadeNamespace) -> str:
             return f"namespace {made.name}: stays, as it holds {others[0]} by now"
         cluster.delete_namespace(made.name, made.uid)
     except UnreachableError as error:
-        remove = f"`kubectl delete namespace {made.name}` removes it and all that is in it"
-        return f"namespace {made.name}: was made for this and stays: {error}; {remove}"
+        return f"{stays(made)}: {error}"
     return f"namespace {made.name}: deleted again"
+
+
+def stays(made: MadeNamespace) -> str:
+    """Return how to remove a namespace that is not deleted here."""
+    remove = f"`kubectl delete namespace {made.name}` removes it and all that is in it"
+    return f"namespace {made.name}: was made for this and stays; {remove}"
 
 
 def _others(cluster: Cluster, namespace: str) -> Iterator[str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from distrain.apiserver.cluster import Cluster
-from distrain.errors import DistrainError, EndError, StartError, UnreachableError
+from distrain.errors import DistrainError, EndError, StartError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
 from distrain.release.plan import Plan
-from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
+from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
 from distrain.release.wait import Followed
 
 
@@ -65,7 +63,7 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
     """
     try:
         if ended:
-            _wait_for(tools.cluster)
+            wait_for_server(tools.cluster)
         if tools.helm.has_made(release.name, operation, release.target):
             # Objects of these names may belong to the new job now.
             _end(tools, release, planned)
@@ -83,14 +81,6 @@ def _mend(release: Release, planned: Plan) -> str:
     """Return how to mend a release whose job does not start, or how to go back."""
     upgrade = f"`helm distrain upgrade {release.name} --namespace {release.target.namespace} -f ...`"
     return f"mend it with {upgrade}, or go back to revision {planned.revision} with {_back(release, planned)}"
-
-
-def _wait_for(cluster: Cluster) -> None:
-    """Wait up to a minute for the API server; raise UnreachableError if it does not answer."""
-    with suppress(UnreachableError):  # after half a minute
-        cluster.version()
-        return
-    cluster.version()
 
 
 def _back(release: Release, planned: Plan) -> str:

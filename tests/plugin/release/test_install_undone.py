@@ -233,6 +233,18 @@ def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) ->
     assert refused.value.messages[-1] == "nothing was changed"
 
 
+def test_namespace_stays_if_the_release_in_it_may_stay() -> None:
+    cluster = FakeCluster()
+    helm = FakeHelm(fails=HelmError("no"), uninstall_fails=True)
+
+    with pytest.raises(HelmError) as refused:
+        _install(helm, cluster, create_namespace=True)
+
+    remove = "`kubectl delete namespace team` removes it and all that is in it"
+    assert refused.value.messages[-1] == f"namespace team: was made for this and stays; {remove}"
+    assert cluster.deleted == []
+
+
 def test_uninstall_that_fails_is_reported_with_what_remains() -> None:
     with pytest.raises(StartError) as refused:
         _install(FakeHelm(uninstall_fails=True), start=_fail(StartError("no image")), is_atomic=True)
