@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import signal
 import sys
 import tempfile
 import threading
@@ -45,6 +46,8 @@ def main() -> int:
     options = parser.parse_args()
     if not lifecycle.is_ready():
         sys.exit("bench-client: the lab is not running; start it with `make cluster`")
+    # A shell makes its background jobs ignore SIGINT, and their children inherit that. The tested program needs SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     results = CACHE_DIR / "client-faults" / f"{code_hash()}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
     print(f"results: {results}", flush=True)
@@ -63,6 +66,8 @@ def main() -> int:
         pool = ThreadPoolExecutor(options.jobs)
         try:
             list(pool.map(run, batch))
+        except KeyboardInterrupt:
+            sys.exit("bench-client: ended; the next run goes on from here")
         finally:  # After Ctrl-C only the cases that run now are finished, which removes their namespaces.
             pool.shutdown(cancel_futures=True)
     lines = read(results)

@@ -14,7 +14,14 @@ Line = Mapping[str, Any]
 CODES = (0, 2, 3, 4, 5, 130, 141)
 # What the last line says of a release that is as before, and how to go on or undo where it is not.
 UNDONE = ("uninstalled again", "rolled back to revision 1", "nothing was changed", "deleted again")
-NEXT = ("helm uninstall", "check KUBECONFIG", "helm rollback", "helm distrain upgrade", "try again")
+NEXT = (
+    "helm uninstall",
+    "helm rollback",
+    "helm distrain upgrade",
+    "kubectl delete namespace",
+    "check KUBECONFIG",
+    "try again",
+)
 
 
 def broken(line: Line) -> str:

@@ -295,6 +295,16 @@ def test_signal_while_the_start_is_followed_takes_effect_at_once() -> None:
     assert reached == []
 
 
+def test_signal_while_the_status_is_read_takes_effect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    helm = FakeHelm()
+    monkeypatch.setattr(helm, "status_of", lambda *_: _signal())
+
+    with pytest.raises(StoppedError):
+        _install(helm)
+
+    assert helm.uninstalled == ["run1"]
+
+
 def test_failure_of_helm_that_a_signal_caused_is_an_interruption() -> None:
     helm = FakeHelm(fails=HelmError(""), owner="nobody")
     helm.during = _signal
