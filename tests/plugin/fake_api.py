@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import compress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -24,6 +25,9 @@ from lab.static_api import protobuf
 
 Object = dict[str, Any]
 T = TypeVar("T")
+
+NAMESPACES, PODS = "/api/v1/namespaces/", "/api/v1/pods"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @dataclass
@@ -38,7 +42,7 @@ class FakeApi:
     every answer. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
     """
 
-    answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
+    answers: dict[str, Object | list[Object] | int] = field(default_factory=lambda: {PRIORITY_CLASSES: []})
     denied: Collection[str] = ()
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
@@ -89,7 +93,7 @@ class FakeApi:
 
     def answer(self, path: str, query: dict[str, list[str]], posted: Object | None = None) -> tuple[int, Object]:
         trouble = self.troubles[path].pop(0) if self.troubles.get(path) else 200
-        found = self.answers.get(path, self.otherwise) if trouble == 200 else trouble
+        found = self.answers.get(path, self._labelled_pods(path, query)) if trouble == 200 else trouble
         if posted and found == self.otherwise and path.endswith("reviews"):
             return 201, {"status": {"userInfo": {"username": "jane"}, "allowed": self._may(posted["spec"])}}
         if isinstance(found, int):
@@ -97,6 +101,16 @@ class FakeApi:
         if isinstance(found, dict):
             return 200, found
         return 200, _page(found, query)
+
+    def _labelled_pods(self, path: str, query: dict[str, list[str]]) -> list[Object] | int:
+        """Select a namespace's pods with a label from the list of all pods."""
+        namespace, pods = path.removeprefix(NAMESPACES).partition("/"), self.answers.get(PODS)
+        key, _, value = query.get("labelSelector", [""])[0].partition("=")
+        if namespace[2] != "pods" or not key or not isinstance(pods, list):
+            return self.otherwise
+        found = (pod["metadata"] for pod in pods)
+        wanted = [each["namespace"] == namespace[0] and each.get("labels", {}).get(key) == value for each in found]
+        return list(compress(pods, wanted))
 
     def _may(self, spec: Object) -> bool:
         asked = spec.get("resourceAttributes")

@@ -13,10 +13,13 @@ from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
 from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler.affinity_terms import stated_terms
+from distrain.scheduler.node_usage import ENDED
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
-from distrain.workload.manifest import Job
+from distrain.workload.manifest import ROLE_LABEL, Job, is_of_release
 
+# The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
+PREFLIGHT = "preflight"
 # The controller manager creates these in each namespace.
 GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})
 
@@ -28,7 +31,8 @@ class Dependencies(Struct, frozen=True):
     """The objects of the namespace and the cluster that affect a job's pods.
 
     A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets and ConfigMaps that
-    the job's pods need and that do not exist.
+    the job's pods need and that do not exist. `own` are the pods of the same release, which end before the job starts
+    or belong to the job already.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -39,6 +43,7 @@ class Dependencies(Struct, frozen=True):
     volumes: Mapping[str, PersistentVolume] | None = None
     storage_classes: Mapping[str, kube.StorageClass] | None = None
     missing: frozenset[ObjectName] = frozenset()
+    own: Sequence[kube.Pod] = ()
     unseen: Sequence[str] = field(default_factory=list)
 
 
@@ -49,6 +54,23 @@ def by_name(items: Sequence[Named] | None) -> dict[str, Named] | None:
 def namespace_of(job: Job, namespace: str) -> str:
     """Return the namespace in the job's manifest, otherwise the given one."""
     return job.main.namespace or namespace
+
+
+def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> list[kube.Pod]:
+    """Return the release's pods; a pod that is being deleted is none of them, since it still uses its node."""
+    found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
+    return [
+        pod
+        for pod in found
+        if is_of_release(pod.metadata.labels or {}, release or "") and not pod.metadata.deletion_timestamp
+    ]
+
+
+def on_nodes(own: Iterable[kube.Pod]) -> int:
+    """Count the release's pods that use a node, without the pod that runs the check."""
+    others = (pod for pod in own if (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT)
+    running = (pod for pod in others if pod.status.phase not in ENDED)
+    return sum(bool(pod.spec.node_name or pod.status.nominated_node_name) for pod in running)
 
 
 def foreign_claims(job: Job) -> list[str]:

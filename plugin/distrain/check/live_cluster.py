@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.admission.priority import priority_classes_of
 from distrain.apiserver import paths
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
@@ -19,6 +18,7 @@ from distrain.check.dependencies import (
     by_name,
     foreign_claims,
     namespace_of,
+    own_pods,
     references,
     selects_namespaces,
 )
@@ -57,8 +57,13 @@ def examined(
     Pods of `release` count as free, and the nodes in `more` as part of the cluster. Raises UnreachableError if nodes or
     pods cannot be read.
     """
-    namespace = namespace_of(job, namespace)
-    prepared = prepare(job, namespace, _dependencies(cluster, job, namespace), gpu_resource)
+    own = namespace_of(job, namespace)
+    prepared = prepare(
+        job,
+        namespace,
+        lambda part, where: _dependencies(cluster, part, where, release if where == own else None),
+        gpu_resource,
+    )
     nodes = [*cluster.nodes(), *more]
     chosen = candidate_nodes(prepared.job, nodes)
     state = take(nodes, lambda use: cluster.over_pods(use, chosen), prepared.constraints, release)
@@ -66,7 +71,7 @@ def examined(
     return replace(prepared, unseen=(*prepared.unseen, *elsewhere)), state
 
 
-def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
+def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | None) -> Dependencies:
     """Read only the kinds that the job's pods depend on; `unseen` names the kinds that the user may not read."""
     reader = _Reader(cluster, paths.namespace(namespace), namespace)
     path, where, storage = reader.path, f"of namespace {namespace}", "/apis/storage.k8s.io/v1/storageclasses"
@@ -79,11 +84,12 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
         namespaces=reader.namespaces(job),
         quotas=reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}"),
         limit_ranges=reader.listed(f"{path}/limitranges", LimitRange, f"LimitRanges {where}"),
-        priority_classes=reader.named(priority_classes_of(job), classes, PriorityClass, "PriorityClasses"),
+        priority_classes=by_name(reader.listed(classes, PriorityClass, "PriorityClasses")),
         claims=claims,
         volumes=reader.named(claims, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
         storage_classes=reader.named(has_volumes, storage, kube.StorageClass, "storage classes"),
         missing=frozenset(reader.missing(job)),
+        own=reader.own(release),
         unseen=reader.unseen,
     )
 
@@ -111,6 +117,12 @@ class _Reader(Struct):
         what = f"labels of namespace {self.namespace}"
         own = self._allowed(what, lambda: self.cluster.read_optional(self.path, kube.Named, what))
         return {self.namespace: own.metadata.labels or {}} if own else None
+
+    def own(self, release: str | None) -> list[kube.Pod]:
+        """Return the release's pods on all nodes, also on those that take no pod of the job."""
+        if release is None:
+            return []
+        return own_pods(self.cluster.release_pods(self.namespace, release), self.namespace, release)
 
     def missing(self, job: Job) -> Iterator[ObjectName]:
         for kind, name in references(job):

@@ -16,7 +16,7 @@ from distrain.check import advice
 from distrain.check.cluster_state import ClusterState, judge
 from distrain.check.gpus import Gpus, count_gpus
 from distrain.check.reasons import Reason, reasons
-from distrain.check.refusals import PreparedJob, with_quotas
+from distrain.check.refusals import PreparedJob
 from distrain.kube.quantities import Units, text
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
@@ -59,7 +59,7 @@ def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node]
     placed = _verdict(now, emptied)
     if question := _open_question(prepared, state, placed):
         placed = Verdict.DEPENDS
-    refusals = with_quotas(prepared, state.counts.own_request)
+    refusals = prepared.refusals
     verdict = _with_refusals(placed, refusals)
     alone = {role.name: capacity.room(state.free(), state.role(role)) for role in job.others}
     in_the_way = next((each for each in refusals if each.verdict == verdict), None)
@@ -121,7 +121,8 @@ def _with_refusals(placed: Verdict, refusals: Sequence[Refusal]) -> Verdict:
 
 
 def _reasons(refusals: Sequence[Refusal], state: ClusterState) -> list[Reason]:
-    return [Reason(len(state.nodes) if each.everywhere else 0, each.reason) for each in refusals]
+    found = (Reason(len(state.nodes) if each.everywhere else 0, each.reason) for each in refusals)
+    return list(dict.fromkeys(found))
 
 
 def _other_pods(state: ClusterState) -> Iterator[str]:
@@ -131,7 +132,7 @@ def _other_pods(state: ClusterState) -> Iterator[str]:
 
 
 def _assumed(prepared: PreparedJob, state: ClusterState, verdict: Verdict) -> Iterator[str]:
-    own, lower = state.counts.own, state.counts.lower
+    own, lower = prepared.own, state.counts.lower
     if own:
         pods = "pod counts" if own == 1 else "pods count"
         yield f"the run's own {own} {pods} as free, since the run keeps or replaces them"

@@ -17,7 +17,6 @@ import msgspec
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.admission.priority import priority_classes_of
 from distrain.apiserver.capabilities import Capabilities
 from distrain.check.cluster_state import ClusterState, over, take
 from distrain.check.dependencies import (
@@ -25,6 +24,7 @@ from distrain.check.dependencies import (
     by_name,
     foreign_claims,
     namespace_of,
+    own_pods,
     references,
     selects_namespaces,
 )
@@ -37,16 +37,22 @@ from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.quantities import allocatable
 from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler.node_ports import host_ports
-from distrain.workload.manifest import Job
+from distrain.workload.manifest import CHART, Job
 
 EXPECTED = "it takes the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
 GZIP = b"\x1f\x8b"
+
+# The JSON of each pod of the chart has this value of the label app.kubernetes.io/name.
+LABELLED = f'"{CHART}"'.encode()
 
 T = TypeVar("T")
 
 
 class Contents(Struct, frozen=True):
+    """The objects of a file by kind. `chart_pods` has the pods that may belong to a release, with their whole spec."""
+
     by_kind: dict[str, list[Any]] = field(default_factory=dict)
+    chart_pods: list[kube.Pod] = field(default_factory=list)
 
     @property
     def nodes(self) -> list[kube.Node]:
@@ -88,8 +94,13 @@ def examined(
     more: Sequence[kube.Node] = (),
 ) -> tuple[PreparedJob, ClusterState]:
     """Return the job's dependencies and the state of the cluster; the nodes in `more` count as part of the cluster."""
-    namespace = namespace_of(job, namespace)
-    prepared = prepare(job, namespace, _dependencies(found, job, namespace), gpu_resource)
+    own = namespace_of(job, namespace)
+    prepared = prepare(
+        job,
+        namespace,
+        lambda part, where: _dependencies(found, part, where, release if where == own else None),
+        gpu_resource,
+    )
     return prepared, take([*found.nodes, *more], over(found.pods), prepared.constraints, release)
 
 
@@ -100,6 +111,8 @@ def contents(cluster: bytes) -> Contents:
         kind = msgspec.json.decode(item, type=_Kind).kind
         if kind in FORMS:
             found.by_kind.setdefault(kind, []).append(msgspec.json.decode(item, type=FORMS[kind]))
+        if kind == "Pod" and LABELLED in bytes(item):
+            found.chart_pods.append(msgspec.json.decode(item, type=kube.Pod))
     return found
 
 
@@ -137,7 +150,7 @@ def _look(pod: JsonPod) -> None:
     held(pod.kind), host_ports(pod.kind), pod.labels, pod.volumes
 
 
-def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
+def _dependencies(found: Contents, job: Job, namespace: str, release: str | None) -> Dependencies:
     """Return the job's dependencies in the file."""
 
     def of(kind: str, item: type[T], *, is_in_namespace: bool = False) -> list[T] | None:
@@ -155,6 +168,7 @@ def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
         claims=by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
         volumes=by_name(of("PersistentVolume", PersistentVolume)),
         storage_classes=by_name(of("StorageClass", kube.StorageClass)),
+        own=own_pods(found.chart_pods, namespace, release),
         unseen=list(_not_in_file(found, job, namespace)),
     )
 
@@ -164,8 +178,7 @@ def _has_namespaces(found: Contents, job: Job, namespace: str) -> bool:
 
 
 def _not_in_file(found: Contents, job: Job, namespace: str) -> Iterator[str]:
-    needed = ["ResourceQuota", "LimitRange"]
-    needed += ["PriorityClass"] if priority_classes_of(job) else []
+    needed = ["ResourceQuota", "LimitRange", "PriorityClass"]
     needed += ["PersistentVolumeClaim"] if foreign_claims(job) else []
     unread = [] if _has_namespaces(found, job, namespace) else ["Namespace"]
     unread += [kind for kind in needed if not found.has(kind, namespace)]

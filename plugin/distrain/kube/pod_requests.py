@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from distrain import kube
-from distrain.kube.pods import Kind
+from distrain.kube.pods import Kind, is_infeasible
 from distrain.kube.quantities import Units, add, all_thousandths, whole
 
 Spec = kube.PodSpec | Kind
@@ -30,6 +30,21 @@ def held(kind: Kind) -> Mapping[str, int]:
     While kubelet resizes the pod, the larger of the old and new amounts counts.
     """
     return _whole_request(_request(kind, _running(kind), is_infeasible=kind.is_infeasible))
+
+
+def held_by(pod: kube.Pod) -> Mapping[str, int]:
+    """Return the usage of an existing pod on its node, as `held` does for a Kind."""
+    spec, status = pod.spec, pod.status
+    kind = Kind(
+        containers=list(spec.containers or ()),
+        init_containers=list(spec.init_containers or ()),
+        resources=spec.resources,
+        overhead=spec.overhead,
+        container_statuses=status.container_statuses,
+        init_container_statuses=status.init_container_statuses,
+        is_infeasible=is_infeasible(status.conditions or ()),
+    )
+    return held(kind)
 
 
 def pod_limits(spec: kube.PodSpec) -> Units:

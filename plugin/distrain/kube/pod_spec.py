@@ -50,6 +50,8 @@ class PodSpec(Kube):
     scheduler_name: str | None = None
     host_network: bool | None = None
     priority: int | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
     containers: Sequence[Container] | None = None
     init_containers: Sequence[Container] | None = None
     resources: Resources | None = None
@@ -186,10 +188,8 @@ class TemplateSpec(PodSpec):
     host_users: bool | None = None
     os: OperatingSystem | None = None
     scheduling_gates: list[Gate] | None = None
-    priority_class_name: str | None = None
     preemption_policy: str | None = None
     runtime_class_name: str | None = None
-    active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
     resource_claims: list[Gate] | None = None
 

@@ -24,6 +24,7 @@ class RoleConstraints(Struct, frozen=True):
     """
 
     role: PodRole
+    namespace: str
     labels: Labels
     affinity: tuple[AffinityTerm, ...]
     anti_affinity: tuple[AffinityTerm, ...]
@@ -37,10 +38,15 @@ class RoleConstraints(Struct, frozen=True):
         """Tell whether a pod counts for this role's affinity: the pod must match every term."""
         return bool(self.affinity) and all(term.matches(namespace, namespaces, labels) for term in self.affinity)
 
+    def is_selected(self, term: AffinityTerm, namespaces: NamespaceLabels) -> bool:
+        """Tell whether the term of another pod selects this role's pods."""
+        return term.matches(self.namespace, namespaces, self.labels)
+
 
 class JobConstraints(Struct, frozen=True):
     """The constraints of a job's roles, by the role's name, and the data to match them.
 
+    `namespace` is that of the release's own pods; each role has its own.
     `priorities` are the lowest and the highest priority of the job's pods. The scheduler places a nominated pod before
     the job's pods of the same or a lower priority.
     """
@@ -71,8 +77,9 @@ def constraints_of(
     beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:
     """Read the constraints of a job's pods; the pod specs are those that the API server would store."""
+    rules, near = volumes or {}, beside or {}
     roles = {
-        role.name: _of_role(role, namespace, (volumes or {}).get(role.name, ()), (beside or {}).get(role.name))
+        role.name: _of_role(role, role.namespace or namespace, rules.get(role.name, ()), near.get(role.name))
         for role in job.roles
     }
     return JobConstraints(namespace, roles, namespaces, priorities, exclusive_claims)
@@ -105,7 +112,9 @@ def _of_role(
     keys = {term.key for term in (*affinity, *anti_affinity)} | {each.topology_key for each in spread}
     keys |= set(beside.keys if beside else ())
     ports = host_ports(role.spec)
-    return RoleConstraints(role, role.labels, affinity, anti_affinity, spread, ports, volumes, beside, frozenset(keys))
+    return RoleConstraints(
+        role, namespace, role.labels, affinity, anti_affinity, spread, ports, volumes, beside, frozenset(keys)
+    )
 
 
 def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:

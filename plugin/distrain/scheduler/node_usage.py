@@ -20,10 +20,8 @@ from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.existing_pods import ExistingPods, add_nominated, add_running
 from distrain.scheduler.node_ports import UsedPort, host_ports
 from distrain.scheduler.volume_restrictions import claims_of
-from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
+from distrain.workload.manifest import is_of_release
 
-# The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
-PREFLIGHT = "preflight"
 ENDED = ("Succeeded", "Failed")
 # Used instead of a node's name to mean every node.
 EVERYWHERE = ""
@@ -50,14 +48,11 @@ class Usage(Struct):
 class PodCounts(Struct):
     """Numbers of pods for the report.
 
-    `pending` pods wait for a node, and `lower` pods have a lower priority than the job's. `own` are the release's own
-    pods; their request, `own_request`, counts as free.
+    `pending` pods wait for a node, and `lower` pods have a lower priority than the job's.
     """
 
     pending: int = 0
     lower: int = 0
-    own: int = 0
-    own_request: Units = field(default_factory=dict)
 
 
 class ClusterUsage(Struct):
@@ -88,7 +83,6 @@ def usage_of(
     for pod in pods:
         node, kind = pod.node_name, pod.kind
         if release and _is_own(pod, job.namespace, release):
-            _count_own(adding.usage.counts, pod, kind)
             continue
         alike[node, kind] += 1
         if adding.reads_each_pod or kind.anti_affinity:
@@ -153,18 +147,11 @@ class _Adding:
                 add_pod(usage.of(role.role.name), self._job, role, pod, node, anti)
 
 
-def _count_own(counts: PodCounts, pod: CountedPod, kind: Kind) -> None:
-    if kind.phase not in ENDED and pod.labels.get(ROLE_LABEL) != PREFLIGHT:
-        counts.own += bool(pod.node_name or kind.nominated_node_name)
-        add(counts.own_request, held(kind))
-
-
 def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
     """Tell whether the pod belongs to the release and is not being deleted: a deleted pod still uses its node."""
     if pod.namespace != namespace or pod.is_leaving:
         return False
-    labels = pod.labels
-    return (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
+    return is_of_release(pod.labels, release)
 
 
 def _joined(one: Any, other: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -53,7 +53,7 @@ class PodRole(Struct, frozen=True):
 
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
     pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
-    does not set it.
+    does not set it. `owner` is the resource whose controller creates the pods.
     """
 
     name: str
@@ -65,6 +65,7 @@ class PodRole(Struct, frozen=True):
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
     annotations: dict[str, str] = field(default_factory=dict)
+    owner: Resource | None = None
 
     def pods(self, number: int) -> str:
         """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
@@ -97,6 +98,22 @@ class Job(Struct, frozen=True):
     def others(self) -> tuple[PodRole, ...]:
         return tuple(role for role in self.roles if role is not self.main)
 
+    def in_namespaces(self, namespace: str) -> Job:
+        """Return the job with a namespace for every role: the role's own or, if it has none, `namespace`."""
+        return replace(self, roles=tuple(replace(role, namespace=role.namespace or namespace) for role in self.roles))
+
+    def by_namespace(self) -> dict[str, Job]:
+        """Split the job by the namespaces of its roles."""
+        roles: dict[str, list[PodRole]] = {}
+        for role in self.roles:
+            roles.setdefault(role.namespace, []).append(role)
+        return {namespace: self._only(part) for namespace, part in roles.items()}
+
+    def _only(self, roles: Sequence[PodRole]) -> Job:
+        owners = {role.owner for role in roles}
+        resources = tuple(each for each in self.resources if each in owners)
+        return replace(self, roles=tuple(roles), resources=resources)
+
     @property
     def ranks_beside(self) -> int:
         """Return the number of ranks outside the main role: a PyTorchJob's Master counts in workers.replicas."""
@@ -125,6 +142,11 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         creates=frozenset(creates),
         slots=_slots(dict(found), items),
     )
+
+
+def is_of_release(labels: Mapping[str, str], release: str) -> bool:
+    """Tell from a pod's labels whether the chart's release made the pod."""
+    return (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
 
 
 def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
@@ -206,7 +228,8 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
     owner, replicas = _owner(resource, workload)
     for role, replica in replicas.items():
         name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
-        yield _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+        found = _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+        yield replace(found, owner=resource)
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:

@@ -23,6 +23,7 @@ ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
     {"kind": "ResourceQuota", "metadata": {"name": "other", "namespace": "other"}},
     {"kind": "LimitRange", "metadata": {"name": "other", "namespace": "other"}},
+    {"kind": "PriorityClass", "metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
 ]
 
 

@@ -51,7 +51,10 @@ def test_only_what_the_job_depends_on_is_read(api: FakeApi, cluster: Cluster) ->
 
     assert (answer.verdict, answer.unseen) == ("fits", [])
     assert sorted(_reads(api)) == sorted(
-        ["/api/v1/nodes", "/api/v1/pods", TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"]
+        [
+            *("/api/v1/nodes", "/api/v1/pods", TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"),
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+        ]
     )
 
 
@@ -249,10 +252,11 @@ def test_nominated_pod_holds_its_place_unless_its_priority_is_lower(priority: in
 
 @pytest.mark.parametrize(("policy", "said"), [("", True), ("Never", False)])
 def test_pods_that_the_job_could_push_out_are_said_to_stay(policy: str, said: bool) -> None:
-    urgent = {"priorityClassName": "urgent", **({"preemptionPolicy": policy} if policy else {})}
+    urgent = {"priorityClassName": "urgent"}
     job = chart_job(worker=urgent, launcher=urgent)
+    priority = {**_priority(50), **({"preemptionPolicy": policy} if policy else {})}
 
-    answer = judged(job, [node("a", gpu="8")], [pod("p", on="a", gpu="4")], [_priority(50)])
+    answer = judged(job, [node("a", gpu="8")], [pod("p", on="a", gpu="4")], [priority])
 
     words = "pods of a lower priority stay: the scheduler may remove some of these 1 for the job"
     assert (answer.verdict, answer.assumed) == ("busy", [words] if said else [])
