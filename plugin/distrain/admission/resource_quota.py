@@ -114,18 +114,25 @@ def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
         add(total, _usage(role.request, pod_limits(role.spec)), role.replicas)
     # A quota with scopes counts no objects but pods.
     for resource in () if _scopes(quota) else job.resources:
-        group = resource.api_version.rpartition("/")[0].partition("/")[0]
-        if group:
-            add(total, {f"count/{resource.kind.lower()}s.{group}": 1})
+        add(total, _counted(resource.api_version, resource.kind))
     return total
 
 
+def _counted(api_version: str, kind: str) -> Units:
+    """Return the usage of one object other than a pod."""
+    group = api_version.rpartition("/")[0]
+    return {f"count/{kind.lower()}s.{group}": 1} if group else {}
+
+
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
-    """Return the quota's usage by the release's own pods that the quota counts."""
+    """Return the quota's usage by the release's own pods, and by the resources that own them."""
     total: Units = {}
     for pod in own:
         if pod.status.phase not in ENDED and _matches(quota, pod.spec):
             add(total, _usage(held_by(pod), pod_limits(pod.spec)))
+    owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
+    for owner in owners.values():
+        add(total, _counted(owner.api_version, owner.kind))
     return total
 
 
@@ -192,7 +199,10 @@ def _affinity_terms(spec: kube.PodSpec) -> Iterator[kube.PodTerm]:
 
 
 def _is_best_effort(spec: kube.PodSpec) -> bool:
-    """Tell whether the pod requests neither cpu nor memory; resources of the pod replace those of its containers."""
-    every = [spec.resources] if spec.resources else [container.resources for container in _containers(spec)]
-    amounts = [(name, amount) for each in every for name, amount in requested(each).items()]
-    return not any(name in ("cpu", "memory") and units(name, amount) for name, amount in amounts)
+    """Tell whether the pod has neither a request nor a limit of cpu or memory.
+
+    Resources of the pod itself replace those of its containers.
+    """
+    every = [spec.resources] if spec.resources else [each.resources for each in _containers(spec) if each.resources]
+    kinds = [amounts for each in every for amounts in (each.requests, each.limits) if amounts]
+    return not any(units(name, amounts.get(name, 0)) for amounts in kinds for name in ("cpu", "memory"))

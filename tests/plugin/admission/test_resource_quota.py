@@ -198,6 +198,33 @@ def test_job_that_moves_to_other_nodes_frees_what_its_pods_use_there(api: FakeAp
     assert "the run's own 2 pods count as free, since the run keeps or replaces them" in answer.assumed
 
 
+def test_job_of_the_release_frees_its_place() -> None:
+    own = [_own(name) for name in "pq"]
+    for each in own:
+        each["metadata"]["ownerReferences"] = [{"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "uid": "1"}]
+    jobs = "count/mpijobs.kubeflow.org"
+
+    one, two = (_quota({jobs: "1"}, {jobs: used}) for used in "12")
+
+    assert judged(chart_job(), ROOM, own, [one], release="run1").verdict == "fits"
+    assert judged(chart_job(), ROOM, own, [two], release="run1").verdict == "busy"
+    assert judged(chart_job(), ROOM, own, [one]).verdict == "busy"
+
+
+@pytest.mark.parametrize(
+    ("resources", "counted"),
+    [
+        pytest.param({"requests": {"cpu": "0"}, "limits": {"cpu": "1"}}, False, id="limit"),
+        pytest.param({"requests": {"cpu": "0"}, "limits": {"cpu": "0"}}, True, id="zero"),
+    ],
+)
+def test_pod_with_a_limit_is_no_best_effort(resources: Object, counted: bool) -> None:
+    worker = {"containers": [{"name": "main", "resources": resources}]}
+    quota = _quota({"pods": "0"}, scopes=["BestEffort"])
+
+    assert judged(chart_job(worker=worker), ROOM, others=[quota]).verdict == ("impossible" if counted else "fits")
+
+
 def test_scoped_quota_counts_no_jobs() -> None:
     assert _verdict({"count/mpijobs.kubeflow.org": "0"}, scopes=["NotTerminating"]) == "fits"
 
