@@ -24,6 +24,8 @@ type request struct {
 	Budget int `json:"budget"`
 	// Explain asks for the reasons of a stuck end.
 	Explain bool `json:"explain"`
+	// Created asks for admission alone.
+	Created *created `json:"created"`
 }
 
 type list struct {
@@ -44,6 +46,8 @@ type answer struct {
 	// States counts the states looked at.
 	States int    `json:"states"`
 	Error  string `json:"error,omitempty"`
+	// Admitted answers Created.
+	Admitted *admitted `json:"admitted,omitempty"`
 }
 
 type placement struct {
@@ -85,6 +89,10 @@ func main() {
 
 // judge explores the cluster as it is and, where no order places all pods, the emptied one.
 func judge(simulator *simulator, asked request) (answer, error) {
+	if asked.Created != nil {
+		told, err := admit(*asked.Created)
+		return answer{Admitted: told}, err
+	}
 	objects, err := parse(asked.Cluster.Items)
 	if err != nil {
 		return answer{}, err
