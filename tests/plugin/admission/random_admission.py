@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.plugin.check.random_clusters import created_pods, replicas
 from tests.plugin.check.random_pods import cpu_of
 
 Object = dict[str, Any]
@@ -38,7 +39,7 @@ class Case:
     def request(self) -> str:
         """Return the case in the format of lab/builds/go/schedule."""
         jobs = [{"kind": "Job", "metadata": {"namespace": NAMESPACES[0], **job["metadata"]}} for job in self.jobs]
-        new = [*jobs, *(pod for job in self.jobs for pod in _pods(job))]
+        new = [*jobs, *(pod for job in self.jobs for pod in created_pods(job, replicas(job), NAMESPACES[0]))]
         # A pod with the same labels in another namespace belongs to another release.
         objects = [
             each if each["metadata"].get("namespace") == self.main else _unlabelled(each) for each in self.objects
@@ -48,25 +49,17 @@ class Case:
     @property
     def main(self) -> str:
         """The namespace of the Job with the most pods."""
-        job = max(reversed(self.jobs), key=lambda job: int(job["spec"]["parallelism"]))
+        job = max(reversed(self.jobs), key=replicas)
         return str(job["metadata"].get("namespace", NAMESPACES[0]))
 
     @property
     def pods(self) -> int:
         """The number of new pods."""
-        return sum(job["spec"]["parallelism"] for job in self.jobs)
+        return sum(map(replicas, self.jobs))
 
 
 def _unlabelled(item: Object) -> Object:
     return {**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "labels"}}
-
-
-def _pods(job: Object) -> list[Object]:
-    """Return the pods that the Job's controller creates."""
-    metadata, template = job["metadata"], job["spec"]["template"]
-    names = (f"{metadata['name']}-{number}" for number in range(job["spec"]["parallelism"]))
-    where = metadata.get("namespace", NAMESPACES[0])
-    return [{"kind": "Pod", "metadata": {"name": name, "namespace": where}, "spec": template["spec"]} for name in names]
 
 
 def random_case(seed: int) -> Case:

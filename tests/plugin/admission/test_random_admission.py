@@ -24,6 +24,7 @@ from distrain.workload.manifest import from_manifest
 from lab.builds import golang
 from tests.line_program import answers
 from tests.plugin.admission.random_admission import NAMESPACES, Case, Object, random_case
+from tests.plugin.check.random_clusters import with_usage
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "2000"))
 OTHERS = [{"kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES]
@@ -34,18 +35,11 @@ LIMITS, QUOTAS = re.compile("(minimum|maximum) |.* max limit to request ratio"),
 
 def _refusals(case: Case, used: dict[str, Object]) -> Sequence[Refusal]:
     """Return what the check says against the case, whose quotas are used to this extent."""
-    items = [*OTHERS, *(_with_usage(each, used) for each in case.objects)]
+    items = [*OTHERS, *(with_usage(each, used) for each in case.objects)]
     found = snapshot_file.contents(json.dumps({"items": items}).encode())
     job = from_manifest(json.dumps({"kind": "List", "items": case.jobs}), "--manifest")
     prepared, _ = snapshot_file.examined(found, job, NAMESPACES[0], release="run1")
     return prepared.refusals
-
-
-def _with_usage(item: Object, used: dict[str, Object]) -> Object:
-    if item["kind"] != "ResourceQuota":
-        return item
-    name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-    return {**item, "status": {"hard": item["spec"]["hard"], "used": used.get(name) or {}}}
 
 
 def _compared(case: Case, admitted: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -24,7 +24,7 @@ type request struct {
 	Budget int `json:"budget"`
 	// Explain asks for the reasons of a stuck end.
 	Explain bool `json:"explain"`
-	// Created asks for admission alone.
+	// Created asks for admission as well; without a gang, for nothing else.
 	Created *created `json:"created"`
 }
 
@@ -89,9 +89,12 @@ func main() {
 
 // judge explores the cluster as it is and, where no order places all pods, the emptied one.
 func judge(simulator *simulator, asked request) (answer, error) {
+	var said *admitted
 	if asked.Created != nil {
-		told, err := admit(*asked.Created)
-		return answer{Admitted: told}, err
+		var err error
+		if said, err = admit(*asked.Created); err != nil || len(asked.Gang) == 0 {
+			return answer{Admitted: said}, err
+		}
 	}
 	objects, err := parse(asked.Cluster.Items)
 	if err != nil {
@@ -103,7 +106,7 @@ func judge(simulator *simulator, asked request) (answer, error) {
 	}
 	told := answer{
 		Verdict: found.verdict(), Complete: found.complete, Witness: found.witness, States: len(found.seen),
-		Reasons: found.reasons,
+		Reasons: found.reasons, Admitted: said,
 	}
 	if _, success := found.witness[success]; success {
 		return told, nil
