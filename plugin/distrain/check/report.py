@@ -59,13 +59,14 @@ def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node]
     placed = _verdict(now, emptied)
     if question := _open_question(prepared, state, placed):
         placed = Verdict.DEPENDS
+    is_open = placed == Verdict.DEPENDS and (bool(question) or not now.possible)
     refusals = prepared.refusals
-    verdict = _with_refusals(placed, refusals)
+    verdict = _with_refusals(placed, refusals, is_open=is_open)
     alone = {role.name: capacity.room(state.free(), state.role(role)) for role in job.others}
     in_the_way = next((each for each in refusals if each.verdict == verdict), None)
     return Report(
         verdict=verdict,
-        undecided=verdict == Verdict.DEPENDS and (bool(question) or not now.possible or now.undecided),
+        undecided=verdict == Verdict.DEPENDS and (is_open or now.undecided),
         pods=[Pods(role.name, role.replicas, readable(role.request)) for role in job.roles],
         gpus=count_gpus(job, state, prepared.gpu_resource),
         fit={**alone, job.main.name: now.most or 0},
@@ -113,11 +114,12 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
         yield f"resource claims {', '.join(claim.name for claim in spec.resource_claims)}"
 
 
-def _with_refusals(placed: Verdict, refusals: Sequence[Refusal]) -> Verdict:
+def _with_refusals(placed: Verdict, refusals: Sequence[Refusal], *, is_open: bool) -> Verdict:
+    """Return the verdict by nodes and refusals; `is_open` tells that the nodes may never take the job."""
     found = {each.verdict for each in refusals}
     if Verdict.IMPOSSIBLE in found or placed == Verdict.IMPOSSIBLE:
         return Verdict.IMPOSSIBLE
-    return Verdict.BUSY if found else placed
+    return Verdict.BUSY if found and not is_open else placed
 
 
 def _reasons(refusals: Sequence[Refusal], state: ClusterState) -> list[Reason]:

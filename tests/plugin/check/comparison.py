@@ -75,7 +75,8 @@ class Outcome:
         possible = verdict in ("fits", "depends")
         over_quota, over_empty_quota = self._is_over_quota("quota"), self._is_over_quota("empty")
         admitted = not (over_empty_quota if self.checked == "impossible" else over_quota)
-        yield f"check says {self.checked}, quotas refuse pods", self.checked in ("fits", "depends") and over_quota
+        says_now = self.checked == "fits" or (self.checked == "depends" and not self.undecided)
+        yield f"check says {self.checked}, quotas refuse pods", says_now and over_quota
         yield "check says busy, empty quotas refuse pods", self.checked == "busy" and over_empty_quota
         yield "check says fits, the scheduler leaves pods over", self.checked == "fits" and verdict != "fits"
         yield (
