@@ -136,9 +136,9 @@ class Cluster:
         """Return the objects of a list; `what` names them in messages."""
         return self._read(self._connection, path, item, what, query)
 
-    def each(self, path: str, item: type[T], what: str) -> Iterator[T]:
+    def each(self, path: str, item: type[T], what: str, **query: str) -> Iterator[T]:
         """Yield the objects of a list page by page; raise ExpiredError if the list expires before its end."""
-        return Listing(self.server, path, item, what, {}).items(self._connection)
+        return Listing(self.server, path, item, what, query).items(self._connection)
 
     def read_one(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T:
         """Return one object, or with METADATA only its metadata; raise NotFoundError if it does not exist."""

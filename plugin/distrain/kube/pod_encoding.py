@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import msgspec
-from msgspec import Raw, field
+from msgspec import Raw, field, to_builtins
 from msgspec.structs import replace
 
 from distrain import kube
@@ -57,14 +57,53 @@ class _Pod(kube.Kube, tag_field="kind", tag="Pod"):
 _encode = msgspec.json.Encoder().encode
 
 
-def encoded(pod: CountedPod) -> bytes:
-    """Return the pod's JSON."""
+def encoded(pod: CountedPod | kube.Pod) -> bytes:
+    """Return the pod's JSON; of a whole pod, all that quotas count as well."""
+    if isinstance(pod, kube.Pod):
+        return _encode({"apiVersion": "v1", "kind": "Pod", **to_builtins(_judged(pod))})
     kind = pod.kind
     # Most volumes are of sources that are not counted, and have only a name here.
     volumes = [each for each in pod.volumes if each != kube.Volume(each.name)]
     metadata = _Metadata(pod.namespace, pod.labels or None, _owners(kind), DELETED if pod.is_leaving else None)
     spec = replace(_spec(kind), node_name=pod.node_name, volumes=volumes or None)
     return _encode(_Pod("v1", metadata, spec, _status(kind)))
+
+
+def _judged(pod: kube.Pod) -> kube.Pod:
+    """Return the pod without its name, its annotations, and what its containers run."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    deleted = DELETED if metadata.deletion_timestamp else None
+    return kube.Pod(
+        kube.Metadata("", metadata.namespace, "", metadata.labels, None, metadata.owner_references, None, deleted),
+        kube.PodSpec(
+            node_name=spec.node_name,
+            priority=spec.priority,
+            priority_class_name=spec.priority_class_name,
+            active_deadline_seconds=spec.active_deadline_seconds,
+            containers=[_bare(each) for each in spec.containers or ()],
+            init_containers=[_bare(each) for each in spec.init_containers or ()],
+            resources=spec.resources,
+            overhead=spec.overhead,
+            affinity=spec.affinity,
+            volumes=spec.volumes,
+        ),
+        kube.PodStatus(
+            phase=status.phase,
+            nominated_node_name=status.nominated_node_name,
+            conditions=[each for each in status.conditions or () if each.type == INFEASIBLE[0]],
+            container_statuses=[_amounts(each) for each in status.container_statuses or ()],
+            init_container_statuses=[_amounts(each) for each in status.init_container_statuses or ()],
+        ),
+    )
+
+
+def _bare(container: kube.Container) -> kube.Container:
+    return replace(container, image=None, command=None, args=None)
+
+
+def _amounts(status: kube.ContainerStatus) -> kube.ContainerStatus:
+    allocated = status.allocated_resources
+    return kube.ContainerStatus(name=status.name, resources=status.resources, allocated_resources=allocated)
 
 
 def _owners(kind: Kind) -> list[kube.OwnerKind] | None:

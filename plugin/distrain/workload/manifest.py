@@ -144,9 +144,14 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     )
 
 
+def is_of_chart(labels: Mapping[str, str]) -> bool:
+    """Tell from a pod's labels whether a release of the chart made the pod."""
+    return labels.get(NAME_LABEL) == CHART
+
+
 def is_of_release(labels: Mapping[str, str], release: str) -> bool:
     """Tell from a pod's labels whether the chart's release made the pod."""
-    return (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
+    return is_of_chart(labels) and labels.get(INSTANCE_LABEL) == release
 
 
 def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:

@@ -72,6 +72,41 @@ def test_snapshot_gives_the_answer_of_the_live_cluster(
         assert _judged(content, job) == live, seed
 
 
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {"scopes": ["Terminating"]},
+        {"scopes": ["CrossNamespacePodAffinity"]},
+        {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}},
+        {},
+    ],
+    ids=str,
+)
+def test_snapshot_frees_the_quotas_that_count_the_release(api: FakeApi, cluster: Cluster, scope: Object) -> None:
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "namespaces": ["blue"]}}
+    rare: Object = {"activeDeadlineSeconds": 60, "priorityClassName": "high"}
+    rare["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    own = pod("p", on="a", gpu="1")
+    own["spec"] |= {**rare, "containers": [{**own["spec"]["containers"][0], "image": "secret", "command": ["secret"]}]}
+    own["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    owner = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "run1", "uid": "1"}
+    own["metadata"] |= {"annotations": {"a": "secret"}, "ownerReferences": [owner]}
+    hard, used = {"pods": "3", "count/mpijobs.kubeflow.org": "1"}, {"pods": "1", "count/mpijobs.kubeflow.org": "1"}
+    spec, metadata = {"hard": hard, **scope}, {"name": "q", "namespace": "team"}
+    quota = {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"hard": hard, "used": used}}
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5}
+    serve(api, [*_small(), high, quota, _kind("Pod", own)])
+    job = chart_job(worker=rare, launcher=rare)
+    live = live_cluster.check(cluster, job, "team", release="run1")
+
+    _, content = _taken(cluster)
+
+    found = snapshot_file.contents(content)
+    assert report(*snapshot_file.examined(found, job, "team", release="run1")) == live
+    assert live.verdict == "fits"
+    assert b"secret" not in content
+
+
 def test_snapshot_knows_that_there_is_no_quota(api: FakeApi, cluster: Cluster) -> None:
     serve(api, _small())
 
@@ -80,7 +115,7 @@ def test_snapshot_knows_that_there_is_no_quota(api: FakeApi, cluster: Cluster) -
     assert _judged(content, chart_job()).unseen == []
     without = {"items": [item for item in json.loads(content)["items"] if item["kind"] != "Snapshot"]}
     assert _judged(json.dumps(without).encode(), chart_job()).unseen == [
-        "ResourceQuotas, LimitRanges (not in the file)"
+        "ResourceQuotas, LimitRanges, PriorityClasses (not in the file)"
     ]
 
 
@@ -111,7 +146,8 @@ def test_kinds_that_may_be_read_only_in_a_namespace_are_judged_there(api: FakeAp
     assert report(*snapshot_file.examined(found, chart_job(), "team")).verdict == "impossible"
     other = report(*snapshot_file.examined(found, chart_job(), "other"))
     assert other.verdict == "fits"
-    assert other.unseen == ["Namespaces, ResourceQuotas, LimitRanges (who took the snapshot may not read them)"]
+    kinds = "Namespaces, ResourceQuotas, LimitRanges, PriorityClasses"
+    assert other.unseen == [f"{kinds} (who took the snapshot may not read them)"]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/pods"])
