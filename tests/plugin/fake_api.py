@@ -204,9 +204,10 @@ def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Apply a field selector for one node's pods, or for pods without a node. Ended pods are not filtered out."""
-    named = [term.partition("=")[2] for term in selector.split(",") if term.startswith("spec.nodeName=")]
-    return not named or item["spec"].get("nodeName", "") == named[0]
+    """Apply a field selector for nodes of pods, where "" means pods without one. Ended pods are not filtered out."""
+    node, terms = item.get("spec", {}).get("nodeName", ""), selector.split(",")
+    named = [term.partition("=")[2] for term in terms if term.startswith("spec.nodeName=")]
+    return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])
 
 
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:

@@ -61,7 +61,9 @@ def examined(
     prepared = prepare(job, namespace, _dependencies(cluster, job, namespace), gpu_resource)
     nodes = [*cluster.nodes(), *more]
     chosen = candidate_nodes(prepared.job, nodes)
-    state = take(nodes, lambda use: cluster.over_pods(use, chosen), prepared.constraints, release)
+    # A pod on any node may use the job's ReadWriteOncePod claims; such a pod is in the job's namespace.
+    beside = namespace if prepared.constraints.exclusive_claims else ""
+    state = take(nodes, lambda use: cluster.over_pods(use, chosen, beside), prepared.constraints, release)
     elsewhere = [] if chosen is None else [unread(len(nodes) - len(chosen))]
     return replace(prepared, unseen=(*prepared.unseen, *elsewhere)), state
 

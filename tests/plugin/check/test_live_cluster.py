@@ -11,6 +11,7 @@ from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
+from distrain.scheduler.messages import IN_USE
 from distrain.workload.manifest import Job
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.fake_api import FakeApi
@@ -158,6 +159,28 @@ def test_claims_of_the_cluster_are_judged(api: FakeApi, cluster: Cluster) -> Non
     answer = _check(cluster, chart_job(worker=using))
 
     assert answer.next == "workers: there is no persistent volume claim data. Create it, or correct its name."
+
+
+def test_exclusive_claim_is_in_use_wherever_its_pod_runs(api: FakeApi, cluster: Cluster) -> None:
+    using = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    user = pod("reader", on="cpu-0")
+    user["spec"].update(using)
+    bound = {"name": "data", "namespace": "team", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {"metadata": bound, "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": "v"}}
+    # The job can only go to `a`, so its check reads no other node's pods.
+    cluster_nodes = [node("a", gpu="8"), node("cpu-0", cpu="0"), node("cpu-1", cpu="0")]
+    api.answers |= {"/api/v1/nodes": cluster_nodes, "/api/v1/pods": [user], f"{TEAM}/pods": [user]}
+    api.answers |= {f"{TEAM}/persistentvolumeclaims": [claim], "/apis/storage.k8s.io/v1/storageclasses": []}
+    api.answers["/api/v1/persistentvolumes"] = [{"metadata": {"name": "v"}}]
+
+    answer = _check(cluster, chart_job(workers=1, worker=using))
+
+    others = [{"kind": "PersistentVolume", "metadata": {"name": "v"}}, {"kind": "PersistentVolumeClaim", **claim}]
+    snapshot = judged(chart_job(workers=1, worker=using), cluster_nodes, [user], others)
+    assert (answer.verdict, answer.reasons) == (snapshot.verdict, snapshot.reasons)
+    assert answer.verdict == "busy"
+    assert IN_USE in [each.reason for each in answer.reasons]
+    assert len([path for path in _reads(api) if path == f"{TEAM}/pods"]) == 1
 
 
 def test_claim_that_the_manifest_brings_is_not_missing(cluster: Cluster) -> None:
