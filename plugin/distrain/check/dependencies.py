@@ -11,7 +11,7 @@ from distrain import kube
 from distrain.kube.pod_spec import Reference
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
-from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from distrain.scheduler.affinity_terms import stated_terms
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
@@ -28,7 +28,7 @@ class Dependencies(Struct, frozen=True):
     """The objects of the namespace and the cluster that affect a job's pods.
 
     A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets and ConfigMaps that
-    the job's pods need and that do not exist.
+    the job's pods need and that do not exist. `all_claims` are those of all namespaces.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -38,6 +38,9 @@ class Dependencies(Struct, frozen=True):
     claims: Mapping[str, PersistentVolumeClaim] | None = None
     volumes: Mapping[str, PersistentVolume] | None = None
     storage_classes: Mapping[str, kube.StorageClass] | None = None
+    csi_nodes: Sequence[CSINode] | None = None
+    attachments: Sequence[VolumeAttachment] | None = None
+    all_claims: Sequence[PersistentVolumeClaim] | None = None
     missing: frozenset[ObjectName] = frozenset()
     unseen: Sequence[str] = field(default_factory=list)
 
@@ -53,8 +56,14 @@ def namespace_of(job: Job, namespace: str) -> str:
 
 def foreign_claims(job: Job) -> list[str]:
     """Name the claims that the job's pods use and that its manifest does not create."""
-    names = {name for role in job.roles for name in claims_of(role.spec.volumes)}
+    names = {name for role in job.roles for name in (*claims_of(role.spec.volumes), *role.claims_of_set)}
     return sorted(name for name in names if ("PersistentVolumeClaim", name) not in job.creates)
+
+
+def has_own_claims(job: Job) -> bool:
+    """Tell whether the job's pods have claims of their own, which controllers create."""
+    volumes = (volume for role in job.roles for volume in role.spec.volumes or ())
+    return any(role.claim_templates for role in job.roles) or any(volume.ephemeral for volume in volumes)
 
 
 def references(job: Job) -> list[ObjectName]:

@@ -15,7 +15,7 @@ from distrain.apiserver import paths
 from distrain.apiserver.capabilities import Capabilities
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
-from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 
 
 class JudgedKind(Struct, frozen=True):
@@ -47,6 +47,7 @@ JUDGED = (
     JudgedKind("PersistentVolume", "persistentvolumes", PersistentVolume),
     JudgedKind("StorageClass", "storageclasses", kube.StorageClass, STORAGE),
     JudgedKind("CSINode", "csinodes", CSINode, STORAGE),
+    JudgedKind("VolumeAttachment", "volumeattachments", VolumeAttachment, STORAGE),
     JudgedKind("PriorityClass", "priorityclasses", PriorityClass, "scheduling.k8s.io/v1"),
     PODS,
 )

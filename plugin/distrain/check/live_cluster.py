@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from distrain import kube
 from distrain.admission.priority import priority_classes_of
 from distrain.apiserver import paths
+from distrain.check.attach_limits import volume_needs
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
 from distrain.check.dependencies import (
@@ -18,6 +19,7 @@ from distrain.check.dependencies import (
     Named,
     by_name,
     foreign_claims,
+    has_own_claims,
     namespace_of,
     references,
     selects_namespaces,
@@ -27,7 +29,8 @@ from distrain.check.report import Report, report
 from distrain.errors import ForbiddenError
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels
-from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.scheduler.node_volume_limits import limits_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import Job
 
@@ -75,18 +78,34 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     what = f"persistent volume claims {where}"
     claims = reader.named(foreign_claims(job), f"{path}/persistentvolumeclaims", PersistentVolumeClaim, what)
-    volumes = (volume for role in job.roles for volume in role.spec.volumes or ())
-    has_volumes = claims or any(volume.ephemeral for volume in volumes)
-    return Dependencies(
+    has_volumes = claims or has_own_claims(job)
+    found = Dependencies(
         namespaces=reader.namespaces(job),
         quotas=reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}"),
         limit_ranges=reader.listed(f"{path}/limitranges", LimitRange, f"LimitRanges {where}"),
         priority_classes=reader.named(priority_classes_of(job), classes, PriorityClass, "PriorityClasses"),
         claims=claims,
-        volumes=reader.named(claims, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
+        volumes=reader.named(has_volumes, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
         storage_classes=reader.named(has_volumes, storage, kube.StorageClass, "storage classes"),
         missing=frozenset(reader.missing(job)),
         unseen=reader.unseen,
+    )
+    return _with_attach_limits(found, job, reader)
+
+
+def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
+    """Read the nodes' limits of CSI volumes if the job uses such volumes, and what counts if a node has a limit."""
+    needs, storage = volume_needs(job, found), "/apis/storage.k8s.io/v1"
+    if not any(each.drivers for each in needs.values()):
+        return found
+    csi_nodes = reader.allowed(f"{storage}/csinodes", CSINode, "CSINodes")
+    if not limits_of(csi_nodes or (), needs):
+        return replace(found, csi_nodes=csi_nodes)
+    return replace(
+        found,
+        csi_nodes=csi_nodes,
+        attachments=reader.allowed(f"{storage}/volumeattachments", VolumeAttachment, "VolumeAttachments"),
+        all_claims=reader.allowed("/api/v1/persistentvolumeclaims", PersistentVolumeClaim, "persistent volume claims"),
     )
 
 
@@ -100,6 +119,13 @@ class _Reader(Struct):
 
     def listed(self, path: str, item: type[T], what: str) -> list[T] | None:
         return self._allowed(what, lambda: self.cluster.read_list(path, item, what))
+
+    def allowed(self, path: str, item: type[T], what: str) -> list[T] | None:
+        """Return the objects of a list, None if the user may not read it; the caller tells what is then not judged."""
+        try:
+            return self.cluster.read_list(path, item, what)
+        except ForbiddenError:
+            return None
 
     def named(self, needed: object, path: str, item: type[Named], what: str) -> dict[str, Named] | None:
         """Return the objects of a list by name; read the list only if it is `needed`."""

@@ -10,6 +10,7 @@ from distrain.admission import limit_ranger, pod_security, pod_validation, prior
 from distrain.admission.priority import priority_of
 from distrain.admission.refusal import Refusal
 from distrain.check import volume_claims
+from distrain.check.attach_limits import attach_limits, not_judged
 from distrain.check.dependencies import Dependencies
 from distrain.check.gpus import gpus_of
 from distrain.kube.quantities import Units
@@ -58,9 +59,9 @@ def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str | N
         *claims.refusals,
     ]
     quotas = resource_quota.not_judged(job, found.quotas or ())
-    unseen = [*found.unseen, *unknown_labels(job), *claims.unseen, *quotas]
+    unseen = [*found.unseen, *unknown_labels(job), *claims.unseen, *not_judged(job, found), *quotas]
     constraints = _constraints(job, namespace, found, claims)
-    open_claims = tuple(claims.shared.undecided)
+    open_claims = tuple(claims.open)
     return PreparedJob(job, gpus, namespace, constraints, found, tuple(refusals), tuple(unseen), open_claims)
 
 
@@ -80,6 +81,7 @@ def _constraints(job: Job, namespace: str, found: Dependencies, claims: volume_c
         priorities=(min(priorities), max(priorities)),
         volumes=claims.rules,
         exclusive_claims=claims.exclusive,
+        attach_limits=attach_limits(job, found),
         beside=claims.shared.affinity,
     )
 

@@ -84,6 +84,10 @@ def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) 
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
         return f"{words}. Bind it first, or give each pod a claim of its own."
+    drivers = (state.emptied() if placed == Verdict.BUSY else state).contested_drivers()
+    if drivers and placed != Verdict.IMPOSSIBLE:
+        words = f"undecided how many pods a node takes before it can attach no more volumes of {listed(drivers)}"
+        return f"{words}: it depends on their order. Use fewer volumes per pod, or add nodes."
     usage = state.staying if placed == Verdict.IMPOSSIBLE else state.taken
     if between := usage.between:
         words = f"undecided what goes first: {between} pods wait for their node and precede some pods of the job alone"

@@ -35,7 +35,7 @@ from distrain.kube.pod_requests import held
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.quantities import allocatable
-from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from distrain.scheduler.node_ports import host_ports
 from distrain.workload.manifest import Job
 
@@ -155,6 +155,11 @@ def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
         claims=by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
         volumes=by_name(of("PersistentVolume", PersistentVolume)),
         storage_classes=by_name(of("StorageClass", kube.StorageClass)),
+        csi_nodes=of("CSINode", CSINode),
+        attachments=of("VolumeAttachment", VolumeAttachment),
+        all_claims=of("PersistentVolumeClaim", PersistentVolumeClaim)
+        if found.has("PersistentVolumeClaim", "")
+        else None,
         unseen=list(_not_in_file(found, job, namespace)),
     )
 

@@ -36,9 +36,16 @@ class Claim(Kube):
     claim_name: str = ""
 
 
+class Ephemeral(Kube):
+    """A claim of the pod's own, with the name POD-VOLUME."""
+
+    volume_claim_template: ClaimTemplate | None = None
+
+
 class Volume(Kube):
     name: str = ""
     persistent_volume_claim: Claim | None = None
+    ephemeral: Ephemeral | None = None
 
 
 class Gate(Kube):
@@ -122,10 +129,6 @@ class Projected(Kube):
     sources: list[Projection] | None = None
 
 
-class Ephemeral(Kube):
-    volume_claim_template: ClaimTemplate | None = None
-
-
 class Source(Kube):
     """A volume source; only its type is read."""
 
@@ -134,7 +137,6 @@ class TemplateVolume(Volume):
     secret: SecretVolume | None = None
     config_map: Reference | None = None
     projected: Projected | None = None
-    ephemeral: Ephemeral | None = None
     csi: Source | None = None
     downward_api: Source | None = field(default=None, name="downwardAPI")
     empty_dir: Source | None = None

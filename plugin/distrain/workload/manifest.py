@@ -53,7 +53,7 @@ class PodRole(Struct, frozen=True):
 
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
     pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
-    does not set it.
+    does not set it. `claim_templates` are the specs of the claim templates of the StatefulSet `stateful_set`, by name.
     """
 
     name: str
@@ -65,6 +65,14 @@ class PodRole(Struct, frozen=True):
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
     annotations: dict[str, str] = field(default_factory=dict)
+    claim_templates: dict[str, kube.ClaimSpec] = field(default_factory=dict)
+    stateful_set: str = ""
+
+    @property
+    def claims_of_set(self) -> list[str]:
+        """Name the claims that the StatefulSet controller creates for the pods, unless they exist."""
+        pods = [f"{self.stateful_set}-{number}" for number in range(self.replicas)]
+        return [f"{template}-{pod}" for template in self.claim_templates for pod in pods]
 
     def pods(self, number: int) -> str:
         """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
@@ -206,7 +214,8 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
     owner, replicas = _owner(resource, workload)
     for role, replica in replicas.items():
         name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
-        yield _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+        found = _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+        yield _with_claim_templates(found, resource, workload.spec.volume_claim_templates or ())
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
@@ -232,6 +241,15 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     component = _labels(template).get(ROLE_LABEL, name)
     annotations = (template and template.metadata and template.metadata.annotations) or {}
     return PodRole(name, number, spec, request, component, namespace, labels, added.varying, annotations)
+
+
+def _with_claim_templates(role: PodRole, resource: Resource, templates: Iterable[kube.ClaimTemplate]) -> PodRole:
+    """Add a StatefulSet's claim templates; each replaces the pod template's volume of the same name."""
+    if resource.kind != "StatefulSet":
+        return role
+    claims = {each.metadata.name: each.spec for each in templates}
+    volumes = [volume for volume in role.spec.volumes or () if volume.name not in claims]
+    return replace(role, spec=replace(role.spec, volumes=volumes), claim_templates=claims, stateful_set=resource.name)
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:

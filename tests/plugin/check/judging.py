@@ -22,6 +22,7 @@ NAMESPACE = "team"
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
     {"kind": "ResourceQuota", "metadata": {"name": "other", "namespace": "other"}},
+    {"kind": "CSINode", "metadata": {"name": "other"}},
     {"kind": "LimitRange", "metadata": {"name": "other", "namespace": "other"}},
 ]
 

@@ -175,7 +175,8 @@ def test_exclusive_claim_is_in_use_wherever_its_pod_runs(api: FakeApi, cluster: 
 
     answer = _check(cluster, chart_job(workers=1, worker=using))
 
-    others = [{"kind": "PersistentVolume", "metadata": {"name": "v"}}, {"kind": "PersistentVolumeClaim", **claim}]
+    others: list[Object] = [{"kind": "PersistentVolume", "metadata": {"name": "v"}}, {"kind": "PersistentVolumeClaim"}]
+    others[1] |= claim
     snapshot = judged(chart_job(workers=1, worker=using), cluster_nodes, [user], others)
     assert (answer.verdict, answer.reasons) == (snapshot.verdict, snapshot.reasons)
     assert answer.verdict == "busy"

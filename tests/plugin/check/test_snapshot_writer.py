@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from distrain import kube
 from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import Target
 from distrain.check import live_cluster, snapshot_file
@@ -169,5 +167,11 @@ def _counted(pod: CountedPod) -> dict[str, Any]:
     kind = {name: getattr(pod.kind, name) or None for name in pod.kind.__struct_fields__}
     for statuses in ("container_statuses", "init_container_statuses"):
         kind[statuses] = [each for each in kind[statuses] or () if each.resources is not None]
-    volumes = [replace(each, name="") for each in pod.volumes if each != kube.Volume(each.name)]
-    return {**kind, "of": (pod.namespace, pod.labels, pod.is_leaving, pod.node_name), "volumes": volumes}
+    claims = [each.persistent_volume_claim for each in pod.volumes if each.persistent_volume_claim]
+    ephemeral = [(pod.name, each.name) for each in pod.volumes if each.ephemeral]
+    return {
+        **kind,
+        "of": (pod.namespace, pod.labels, pod.is_leaving, pod.node_name),
+        "claims": claims,
+        "ephemeral": ephemeral,
+    }
