@@ -30,15 +30,18 @@ T = TypeVar("T")
 class FakeApi:
     """Answers by path. A list is served page by page; an int is an HTTP status.
 
-    The user is `jane`, who has all rights except `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log"; "
-    everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
-    by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
-    instead of the answer. A request whose connection is cut has taken effect. An answer to a path in `delays` comes
-    after so many seconds. With `echoes`, an error's text repeats the request's headers; `garbage` replaces the text of
-    every answer. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
+    At first only the namespace `team` is there. The user is `jane`, who has all rights except `denied`, such as
+    "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end stands for all namespaces. A path
+    without an answer gets `otherwise`. `troubles` are statuses by path, for one request each: 200 is the path's own
+    answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is
+    cut has taken effect. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
+    repeats the request's headers; `garbage` replaces the text of every answer. Lists in `in_protobuf` are sent as
+    protobuf to clients that prefer it to JSON.
     """
 
-    answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
+    answers: dict[str, Object | list[Object] | int] = field(
+        default_factory=lambda: {"/api/v1/namespaces/team": {"kind": "Namespace", "metadata": {"name": "team"}}}
+    )
     denied: Collection[str] = ()
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)

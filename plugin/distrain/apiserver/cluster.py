@@ -70,9 +70,14 @@ class Cluster:
         except NotFoundError:
             return []
         for name in (version.group_version for version in versions):
-            resources = self.read_one(f"/apis/{name}", ResourceList, name).resources or ()
-            found += [name, *(f"{name}/{resource.kind}" for resource in resources if "/" not in resource.name)]
+            found += [name, *(f"{name}/{kind}" for kind in self.kinds(name))]
         return found
+
+    def kinds(self, api_version: str) -> list[str]:
+        """Return the kinds of an API version, or nothing if the cluster lacks it."""
+        found = self.read_optional(f"/apis/{api_version}", ResourceList, api_version)
+        resources = (found.resources if found else None) or ()
+        return [resource.kind for resource in resources if "/" not in resource.name]
 
     def begin_nodes(self) -> None:
         """Start to read the nodes in the background; `nodes` waits for them."""

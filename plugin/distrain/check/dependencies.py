@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from distrain import kube
 from distrain.kube.pod_spec import Reference
@@ -15,11 +16,14 @@ from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeCla
 from distrain.scheduler.affinity_terms import stated_terms
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
+from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.manifest import Job
 
 # The controller manager creates these in each namespace.
-GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})
+GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
 
+# An API version and a kind.
+ApiKind = tuple[str, str]
 
 Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
 
@@ -27,8 +31,10 @@ Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass,
 class Dependencies(Struct, frozen=True):
     """The objects of the namespace and the cluster that affect a job's pods.
 
-    A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets and ConfigMaps that
-    the job's pods need and that do not exist. `all_claims` are those of all namespaces.
+    A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets, ConfigMaps and
+    ServiceAccounts that the job's pods need and that do not exist. `unserved` are the job's kinds that the cluster does
+    not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `all_claims` are those of all
+    namespaces.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -42,6 +48,8 @@ class Dependencies(Struct, frozen=True):
     attachments: Sequence[VolumeAttachment] | None = None
     all_claims: Sequence[PersistentVolumeClaim] | None = None
     missing: frozenset[ObjectName] = frozenset()
+    unserved: frozenset[ApiKind] = frozenset()
+    has_namespace: bool = True
     unseen: Sequence[str] = field(default_factory=list)
 
 
@@ -66,8 +74,27 @@ def has_own_claims(job: Job) -> bool:
     return any(role.claim_templates for role in job.roles) or any(volume.ephemeral for volume in volumes)
 
 
+def with_namespace(found: Dependencies, namespace: str) -> Dependencies:
+    """Return the dependencies; treat a namespace that does not exist as an empty one, and say so."""
+    if found.namespaces is None or namespace in found.namespaces:
+        return found
+    namespaces = {**found.namespaces, namespace: {"kubernetes.io/metadata.name": namespace}}
+    words = f"namespace {namespace}, which is not there: an empty one is judged"
+    return replace(found, namespaces=namespaces, has_namespace=False, unseen=[*found.unseen, words])
+
+
+def served_by_operators(job: Job) -> list[ApiKind]:
+    """Return the job's kinds that only a cluster with their operator serves, unless the manifest creates the kind."""
+    kinds = {(each.api_version, each.kind) for each in job.resources if each.kind in KUBEFLOW}
+    return sorted(kind for kind in kinds if _definition(*kind) not in job.creates)
+
+
+def _definition(api_version: str, kind: str) -> ObjectName:
+    return "CustomResourceDefinition", f"{KUBEFLOW[kind].resource}.{api_version.partition('/')[0]}"
+
+
 def references(job: Job) -> list[ObjectName]:
-    """Name the Secrets and ConfigMaps that the job's pods need to start and that its manifest does not create."""
+    """Name the Secrets, ConfigMaps and ServiceAccounts that the pods need and the job's manifest does not create."""
     found = {name for role in job.roles for name in _references(role.spec)}
     return sorted(found - job.creates - GIVEN)
 
@@ -79,6 +106,8 @@ def selects_namespaces(job: Job) -> bool:
 
 
 def _references(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
+    if account := spec.service_account_name or spec.service_account:
+        yield "ServiceAccount", account
     for container in (*(spec.init_containers or ()), *(spec.containers or ())):
         yield from _of_container(container)
     for volume in spec.volumes or ():

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.apiserver import paths
 from distrain.apiserver.capabilities import Capabilities
+from distrain.kube.definition import CustomResourceDefinition
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
@@ -81,4 +82,9 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
         return kind in self.read and (not self.read[kind] or namespace in self.read[kind])
 
 
-FORMS: Mapping[str, type[Any]] = {**{kind.name: kind.form for kind in JUDGED}, "Snapshot": Snapshot}
+FORMS: Mapping[str, type[Any]] = {
+    **{kind.name: kind.form for kind in JUDGED},
+    # In a file of kubectl, these tell what the cluster serves.
+    "CustomResourceDefinition": CustomResourceDefinition,
+    "Snapshot": Snapshot,
+}

@@ -15,6 +15,7 @@ from distrain.check.attach_limits import volume_needs
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
 from distrain.check.dependencies import (
+    ApiKind,
     Dependencies,
     Named,
     by_name,
@@ -23,6 +24,8 @@ from distrain.check.dependencies import (
     namespace_of,
     references,
     selects_namespaces,
+    served_by_operators,
+    with_namespace,
 )
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
@@ -88,9 +91,10 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
         volumes=reader.named(has_volumes, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
         storage_classes=reader.named(has_volumes, storage, kube.StorageClass, "storage classes"),
         missing=frozenset(reader.missing(job)),
+        unserved=frozenset(reader.unserved(job)),
         unseen=reader.unseen,
     )
-    return _with_attach_limits(found, job, reader)
+    return with_namespace(_with_attach_limits(found, job, reader), namespace)
 
 
 def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
@@ -137,8 +141,15 @@ class _Reader(Struct):
             items = self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
             return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}
         what = f"labels of namespace {self.namespace}"
-        own = self._allowed(what, lambda: self.cluster.read_optional(self.path, kube.Named, what))
-        return {self.namespace: own.metadata.labels or {}} if own else None
+        own = self._allowed(what, lambda: [self.cluster.read_optional(self.path, kube.Named, what)])
+        return None if own is None else {each.metadata.name: each.metadata.labels or {} for each in own if each}
+
+    def unserved(self, job: Job) -> Iterator[ApiKind]:
+        for api_version, kind in served_by_operators(job):
+            what = f"whether the cluster serves {kind} of {api_version}"
+            served = self._allowed(what, lambda version=api_version: self.cluster.kinds(version))
+            if served is not None and kind not in served:
+                yield api_version, kind
 
     def missing(self, job: Job) -> Iterator[ObjectName]:
         for kind, name in references(job):

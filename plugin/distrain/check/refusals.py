@@ -50,12 +50,13 @@ def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str | N
     say = Wording(job, gpus)
     claims = volume_claims.judge_claims(job, found, say)
     refusals = [
+        *_unserved(found, say),
         *_gates(job, say),
         *pod_validation.refusals(job, say),
         *priority.refusals(job, found.priority_classes, say),
         *pod_security.refusals(job, namespace, (found.namespaces or {}).get(namespace) or {}, say),
         *limit_ranger.refusals(job, found.limit_ranges or (), say),
-        *_missing(found, say),
+        *_missing(found, namespace, say),
         *claims.refusals,
     ]
     quotas = resource_quota.not_judged(job, found.quotas or ())
@@ -94,7 +95,26 @@ def _gates(job: Job, say: Wording) -> Iterator[Refusal]:
             yield Refusal(Verdict.IMPOSSIBLE, GATED, f"{step} Lift them, or leave them out.")
 
 
-def _missing(found: Dependencies, say: Wording) -> Iterator[Refusal]:
+def _unserved(found: Dependencies, say: Wording) -> Iterator[Refusal]:
+    for api_version, kind in sorted(found.unserved):
+        place = "job.apiVersion" if say.job.from_chart else kind
+        step = f"{place}: the cluster does not serve {kind} of {api_version}. Install an operator that does, or choose"
+        words = f'no matches for kind "{kind}" in version "{api_version}"'
+        yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} another version or kind.")
+
+
+def _missing(found: Dependencies, namespace: str, say: Wording) -> Iterator[Refusal]:
     for kind, name in sorted(found.missing):
-        step = f"{say.place(say.job.main)}: there is no {kind} {name}, without which its pods do not start. Create it."
-        yield Refusal(Verdict.IMPOSSIBLE, f'{kind.lower()} "{name}" not found', step)
+        is_account = kind == "ServiceAccount" and say.job.from_chart
+        place = "serviceAccountName" if is_account else say.place(say.job.main)
+        missing, them = f"there is no {kind} {name}", "it"
+        if not found.has_namespace:
+            missing, them = f"there is neither namespace {namespace} nor {kind} {name}", "both"
+        step = f"{place}: {missing}, without which its pods do not start. Create {them}."
+        yield Refusal(Verdict.IMPOSSIBLE, _not_found(kind, name, namespace), step)
+
+
+def _not_found(kind: str, name: str, namespace: str) -> str:
+    """Return the words of kubelet, or of the admission plugin ServiceAccount."""
+    words = f'{kind.lower()} "{name}" not found'
+    return f"error looking up service account {namespace}/{name}: {words}" if kind == "ServiceAccount" else words

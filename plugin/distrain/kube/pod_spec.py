@@ -188,6 +188,8 @@ class TemplateSpec(PodSpec):
     host_users: bool | None = None
     os: OperatingSystem | None = None
     scheduling_gates: list[Gate] | None = None
+    service_account_name: str | None = None
+    service_account: str | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     runtime_class_name: str | None = None

@@ -150,7 +150,9 @@ class _Adding:
             if name in self._limited_nodes and (volumes := self._limits.volumes_of(pod)):
                 (usage.volumes if pod.node_name else usage.reserved).setdefault(name, set()).update(volumes)
             if self._has_constraints or kind.anti_affinity:
-                self._add_existing(usage, pod, required_terms(kind.anti_affinity, pod.namespace), self._nodes[name])
+                self._add_existing(
+                    usage, pod, required_terms(kind.anti_affinity, pod.namespace, pod.labels), self._nodes[name]
+                )
 
     def _place(self, node: str, kind: Kind) -> str:
         """Return the node that a pod uses: its own node, or a pending pod's nominated node; empty if it has neither."""

@@ -28,6 +28,8 @@ def _cluster(api: FakeApi, folder: Path) -> Cluster:
 def cluster(api: FakeApi, tmp_path: Path) -> Cluster:
     api.answers["/api/v1/nodes"] = [node("a", gpu="8")]
     api.answers["/api/v1/pods"] = []
+    api.serve("v1", "MPIJob", "PyTorchJob")
+    api.serve("v2beta1", "MPIJob")
     api.answers[TEAM] = namespace("team")
     api.answers[f"{TEAM}/resourcequotas"] = []
     api.answers[f"{TEAM}/limitranges"] = []
@@ -52,7 +54,10 @@ def test_only_what_the_job_depends_on_is_read(api: FakeApi, cluster: Cluster) ->
 
     assert (answer.verdict, answer.unseen) == ("fits", [])
     assert sorted(_reads(api)) == sorted(
-        ["/api/v1/nodes", "/api/v1/pods", TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"]
+        [
+            *("/api/v1/nodes", "/api/v1/pods", TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"),
+            "/apis/kubeflow.org/v2beta1",
+        ]
     )
 
 
@@ -150,6 +155,67 @@ def test_secret_that_may_not_be_read_is_named(api: FakeApi, cluster: Cluster) ->
     answer = _check(cluster, chart_job(worker=_env(SECRET)))
 
     assert (answer.verdict, answer.unseen) == ("fits", ["Secret keys of namespace team (you may not read it)"])
+
+
+@pytest.mark.parametrize(
+    ("worker", "verdict", "step"),
+    [
+        pytest.param({}, "fits", "", id="nothing-needed"),
+        pytest.param(
+            _env(SECRET),
+            "impossible",
+            "workers: there is neither namespace team nor Secret keys, without which its pods do not start. "
+            "Create both.",
+            id="secret",
+        ),
+    ],
+)
+def test_missing_namespace_is_judged_as_an_empty_one(
+    api: FakeApi, cluster: Cluster, worker: Object, verdict: str, step: str
+) -> None:
+    api.answers[TEAM] = 404
+
+    answer = _check(cluster, chart_job(worker=worker))
+
+    assert (answer.verdict, answer.next) == (verdict, step)
+    assert answer.unseen == ["namespace team, which is not there: an empty one is judged"]
+
+
+def test_service_account_that_nobody_makes_is_named(api: FakeApi, cluster: Cluster) -> None:
+    job = mpi_job(worker={"serviceAccountName": "trainer"})
+    made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
+
+    answer = _check(cluster, job_of(job))
+
+    words = 'error looking up service account team/trainer: serviceaccount "trainer" not found'
+    assert (answer.verdict, [each.reason for each in answer.reasons]) == ("impossible", [words])
+    assert _check(cluster, job_of(job, made)).verdict == "fits"
+    assert _check(cluster, job_of(mpi_job(worker={"serviceAccountName": "default"}))).verdict == "fits"
+    api.answers[f"{TEAM}/serviceaccounts/trainer"] = made
+    assert _check(cluster, job_of(job)).verdict == "fits"
+
+
+@pytest.mark.parametrize("version", ["v1", "v9"])
+def test_kind_that_the_cluster_does_not_serve_is_refused(api: FakeApi, cluster: Cluster, version: str) -> None:
+    api.answers["/apis/kubeflow.org/v1"] = {"resources": [{"name": "tfjobs", "kind": "TFJob"}]}
+
+    answer = _check(cluster, chart_job(version=version))
+
+    words = f'no matches for kind "MPIJob" in version "kubeflow.org/{version}"'
+    assert (answer.verdict, answer.reasons[0].reason) == ("impossible", words)
+    assert answer.next == (
+        f"job.apiVersion: the cluster does not serve MPIJob of kubeflow.org/{version}. "
+        "Install an operator that does, or choose another version or kind."
+    )
+
+
+def test_kinds_that_may_not_be_read_are_named(api: FakeApi, cluster: Cluster) -> None:
+    api.answers["/apis/kubeflow.org/v2beta1"] = 403
+
+    answer = _check(cluster)
+
+    words = "whether the cluster serves MPIJob of kubeflow.org/v2beta1 (you may not read it)"
+    assert (answer.verdict, answer.unseen) == ("fits", [words])
 
 
 def test_claims_of_the_cluster_are_judged(api: FakeApi, cluster: Cluster) -> None:

@@ -72,18 +72,21 @@ def test_snapshot_gives_the_answer_of_the_live_cluster(
 
 def test_snapshot_knows_that_there_is_no_quota(api: FakeApi, cluster: Cluster) -> None:
     serve(api, _small())
+    api.serve_mpi_jobs()
 
     _, content = _taken(cluster)
 
     assert _judged(content, chart_job()).unseen == []
     without = {"items": [item for item in json.loads(content)["items"] if item["kind"] != "Snapshot"]}
     assert _judged(json.dumps(without).encode(), chart_job()).unseen == [
-        "ResourceQuotas, LimitRanges (not in the file)"
+        "ResourceQuotas, LimitRanges (not in the file)",
+        "whether the cluster serves MPIJob of kubeflow.org/v2beta1",
     ]
 
 
 def test_what_may_not_be_read_is_not_judged(api: FakeApi, cluster: Cluster) -> None:
     serve(api, _small())
+    api.serve_mpi_jobs()
     for kind in JUDGED[2:-1]:
         api.answers |= {kind.path(): 403, kind.path("team"): 403}
     using = {"priorityClassName": "urgent", "volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -100,6 +103,7 @@ def test_what_may_not_be_read_is_not_judged(api: FakeApi, cluster: Cluster) -> N
 def test_kinds_that_may_be_read_only_in_a_namespace_are_judged_there(api: FakeApi, cluster: Cluster) -> None:
     quota = {"metadata": {"name": "q", "namespace": "team"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
     serve(api, [*_small(), _kind("ResourceQuota", quota)])
+    api.serve_mpi_jobs()
     api.answers |= {kind.path(): 403 for kind in JUDGED[1:-1]}
 
     written, content = _taken(cluster)

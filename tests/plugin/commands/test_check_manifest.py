@@ -152,6 +152,7 @@ def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]
         monkeypatch.setattr(target, "OWN_NAMESPACE", tmp_path / "namespace")
         monkeypatch.delenv("HOME")
         _hold(api, [node("a", gpu="8")])
+        api.serve("v1", "MXJob")
         # The pod's ServiceAccount may list only nodes and pods.
         api.answers |= {f"/api/v1/namespaces/team/{plural}": 403 for plural in ("resourcequotas", "limitranges")}
         yield api
