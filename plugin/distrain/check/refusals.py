@@ -60,7 +60,7 @@ def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str | N
         *claims.refusals,
     ]
     quotas = resource_quota.not_judged(job, found.quotas or ())
-    unseen = [*found.unseen, *unknown_labels(job), *claims.unseen, *not_judged(job, found), *quotas]
+    unseen = [*job.left_out, *found.unseen, *unknown_labels(job), *claims.unseen, *not_judged(job, found), *quotas]
     constraints = _constraints(job, namespace, found, claims)
     open_claims = tuple(claims.open)
     return PreparedJob(job, gpus, namespace, constraints, found, tuple(refusals), tuple(unseen), open_claims)

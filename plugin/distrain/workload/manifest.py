@@ -25,6 +25,7 @@ from distrain.workload import controllers
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.defaulting import stored
 from distrain.workload.kinds import KUBEFLOW
+from distrain.workload.left_out import left_out
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -86,7 +87,8 @@ class Job(Struct, frozen=True):
 
     The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
     name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
-    `slots` is the number of ranks per worker, None if the program decides it.
+    `slots` is the number of ranks per worker, None if the program decides it. `left_out` names the manifest's objects
+    that are not judged and that may make pods.
     """
 
     resources: tuple[Resource, ...]
@@ -94,6 +96,7 @@ class Job(Struct, frozen=True):
     from_chart: bool = False
     creates: frozenset[ObjectName] = frozenset()
     slots: int | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def main(self) -> PodRole:
@@ -132,6 +135,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         from_chart=all(map(_is_ours, found)),
         creates=frozenset(creates),
         slots=_slots(dict(found), items),
+        left_out=tuple(left_out(items, _holds_pods, lambda item: _hook(item) is not None)) if judges_all else (),
     )
 
 
