@@ -73,6 +73,10 @@ class Cluster:
             found += [name, *(f"{name}/{kind}" for kind in self.kinds(name))]
         return found
 
+    def begin_kinds(self, api_version: str) -> Callable[[], list[str]]:
+        """Start to read the kinds of an API version in the background; return a function that waits for them."""
+        return Ahead(self.kinds, api_version).result
+
     def kinds(self, api_version: str) -> list[str]:
         """Return the kinds of an API version, or nothing if the cluster lacks it."""
         found = self.read_optional(f"/apis/{api_version}", ResourceList, api_version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -82,6 +82,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
     what = f"persistent volume claims {where}"
     claims = reader.named(foreign_claims(job), f"{path}/persistentvolumeclaims", PersistentVolumeClaim, what)
     has_volumes = claims or has_own_claims(job)
+    kinds = {version: cluster.begin_kinds(version) for version, _ in served_by_operators(job)}
     found = Dependencies(
         namespaces=reader.namespaces(job),
         quotas=reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}"),
@@ -91,7 +92,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
         volumes=reader.named(has_volumes, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
         storage_classes=reader.named(has_volumes, storage, kube.StorageClass, "storage classes"),
         missing=frozenset(reader.missing(job)),
-        unserved=frozenset(reader.unserved(job)),
+        unserved=frozenset(reader.unserved(job, kinds)),
         unseen=reader.unseen,
     )
     return with_namespace(_with_attach_limits(found, job, reader), namespace)
@@ -144,10 +145,10 @@ class _Reader(Struct):
         own = self._allowed(what, lambda: [self.cluster.read_optional(self.path, kube.Named, what)])
         return None if own is None else {each.metadata.name: each.metadata.labels or {} for each in own if each}
 
-    def unserved(self, job: Job) -> Iterator[ApiKind]:
+    def unserved(self, job: Job, kinds: Mapping[str, Callable[[], list[str]]]) -> Iterator[ApiKind]:
+        """Yield the job's kinds that the cluster does not serve; `kinds` return the kinds of each API version."""
         for api_version, kind in served_by_operators(job):
-            what = f"whether the cluster serves {kind} of {api_version}"
-            served = self._allowed(what, lambda version=api_version: self.cluster.kinds(version))
+            served = self._allowed(f"whether the cluster serves {kind} of {api_version}", kinds[api_version])
             if served is not None and kind not in served:
                 yield api_version, kind
 

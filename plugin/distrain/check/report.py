@@ -23,6 +23,9 @@ from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
 from distrain.workload.wording import listed
 
+# Disks that a pod names without a claim; they count towards the volumes that a node can attach.
+INLINE_DISKS = {"awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "rbd"}
+
 
 class Pods(Struct, frozen=True):
     """The pods of one role, and the request of each, in a manifest's units."""
@@ -113,6 +116,8 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
         yield f"the rules of scheduler {spec.scheduler_name}"
     if spec.runtime_class_name:
         yield f"the overhead and nodes of runtime class {spec.runtime_class_name}"
+    if inline := sorted({source for volume in spec.volumes or () for source in volume.sources} & INLINE_DISKS):
+        yield f"volumes of type {', '.join(inline)}"
     if spec.resource_claims:
         yield f"resource claims {', '.join(claim.name for claim in spec.resource_claims)}"
 

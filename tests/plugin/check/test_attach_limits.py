@@ -9,10 +9,11 @@ import pytest
 
 from distrain.apiserver.cluster import connect
 from distrain.apiserver.target import Target
+from distrain.check.explain import why
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
 from distrain.scheduler.messages import TOO_MANY_VOLUMES
-from tests.plugin.check.judging import job_of, judged
+from tests.plugin.check.judging import examined, job_of, judged
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, batch_job, namespace, node, pod, template
 
@@ -105,10 +106,34 @@ def test_volumes_that_are_attached_take_room(running: list[Object], others: list
     assert answer.verdict == verdict
 
 
+def test_volumes_of_the_release_count_as_free() -> None:
+    own = _user("a", SCRATCH)
+    own["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    objects = [{**CLASS, "kind": "StorageClass"}, *_claim("user-scratch"), _attachment("a", "v1"), _limit("a", 1)]
+
+    verdicts = [
+        judged(job_of(_job(1, SCRATCH)), NODES[:1], [own], objects, release).verdict for release in ("run1", "run2")
+    ]
+
+    assert verdicts == ["fits", "busy"]
+
+
 def test_volume_that_a_node_has_attached_needs_no_more_room() -> None:
     full = _answer(_job(1, SHARED), *_claim("data"), *_claim("other", 2), running=[_user("a", SHARED)])
 
     assert full.verdict == "fits"
+
+
+def test_explanation_of_a_node_has_its_free_volumes() -> None:
+    job, objects = job_of(_job(1, SCRATCH)), [{**CLASS, "kind": "StorageClass"}, _limit("a", 0)]
+
+    _, state = examined(job, NODES, [], objects)
+
+    assert [line for line in why("a", job, state) if "volume" in line] == [
+        "  attachable volumes of csi.disk asks 1, free 0  <- short",
+        f"  refused: {TOO_MANY_VOLUMES}",
+    ]
+    assert not [line for line in why("b", job, state) if "volume" in line]
 
 
 def test_roles_that_compete_for_room_are_undecided() -> None:

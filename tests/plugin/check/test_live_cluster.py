@@ -312,11 +312,13 @@ def test_gated_pods_wait_for_somebody() -> None:
 
 
 def test_what_the_verdict_leaves_out_is_reported() -> None:
-    worker = {"schedulerName": "volcano", "runtimeClassName": "gvisor", "resourceClaims": [{"name": "gpu"}]}
+    worker: Object = {"schedulerName": "volcano", "runtimeClassName": "gvisor", "resourceClaims": [{"name": "gpu"}]}
+    worker["volumes"] = [{"name": "disk", "gcePersistentDisk": {"pdName": "data"}}]
 
     assert judged(chart_job(worker=worker), [node("a", gpu="8")]).unseen == [
         "the rules of scheduler volcano of the worker",
         "the overhead and nodes of runtime class gvisor of the worker",
+        "volumes of type gcePersistentDisk of the worker",
         "resource claims gpu of the worker",
     ]
 
