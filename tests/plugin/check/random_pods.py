@@ -130,7 +130,7 @@ class Maker:
         if claims and random.random() < share:
             name = random.choice(claims if random.random() < 0.9 else UNBOUND_CLAIMS)
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
-        if self.has("own-claims") and random.random() < share:
+        if (self.has("own-claims") or self.has("attach-limits")) and random.random() < share:
             spec.setdefault("volumes", []).append(self.own_volume())
         return spec
 

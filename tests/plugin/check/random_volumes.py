@@ -71,7 +71,7 @@ def _csi_node(maker: Maker, name: str) -> Object:
     random = maker.random
     drivers = []
     for driver in DRIVERS:
-        limit = {"allocatable": {"count": random.choice([0, 1, 2, 3, 4])}} if random.random() < 0.7 else {}
+        limit = {"allocatable": {"count": random.choice([0, 1, 1, 2, 3])}} if random.random() < 0.8 else {}
         drivers.append({"name": driver, "nodeID": name, **limit})
     return {**made("CSINode", name), "apiVersion": "storage.k8s.io/v1", "spec": {"drivers": drivers}}
 
