@@ -90,6 +90,12 @@ def test_volume_that_pods_share_counts_once_on_a_node() -> None:
     assert _answer(_job(9, SHARED), *_claim("data")).verdict == "fits"
 
 
+@pytest.mark.parametrize(("pods", "verdict"), [(2, "fits"), (3, "impossible")])
+def test_shared_volume_takes_room_from_each_pods_own(pods: int, verdict: str) -> None:
+    # The shared volume and the volume of one pod: that is all that a node can attach.
+    assert _answer(_job(pods, SCRATCH, SHARED), *_claim("data"), limit=2).verdict == verdict
+
+
 @pytest.mark.parametrize(
     ("running", "others", "verdict"),
     [
