@@ -35,8 +35,9 @@ class VolumeAffinity(Kube):
 
 
 class CsiSource(Kube):
+    """A volume of a CSI driver. The driver's name for the volume is not read, as it may tell where the volume is."""
+
     driver: str = ""
-    volume_handle: str = ""
 
 
 class InTreeSource(Kube):

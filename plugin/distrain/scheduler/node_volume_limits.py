@@ -34,7 +34,8 @@ MIGRATED = {
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
 }
 
-# A CSI driver and its name for the volume.
+# A CSI driver, and the name of the persistent volume. The scheduler takes the driver's name for the volume; it counts
+# differently only if several persistent volumes stand for one volume.
 CsiVolume = tuple[str, str]
 Names = Mapping[str, set[CsiVolume]]
 
@@ -158,7 +159,7 @@ def attachments_of(
     for each in attachments:
         volume = volumes.get(each.spec.source.persistent_volume_name or "")
         if each.spec.attacher and volume and volume.spec.csi:
-            found.setdefault(each.spec.node_name, set()).add((each.spec.attacher, volume.spec.csi.volume_handle))
+            found.setdefault(each.spec.node_name, set()).add((each.spec.attacher, volume.metadata.name))
     return found
 
 
@@ -172,7 +173,7 @@ def csi_volume(
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         return (driver_of(known), name) if known and known.provisioner else None
     if source := volume.spec.csi:
-        return (source.driver, source.volume_handle) if source.driver and source.volume_handle else None
+        return source.driver, volume.metadata.name
     in_tree = (driver for name, driver in IN_TREE.items() if getattr(volume.spec, name) is not None)
     return next(((driver, volume.metadata.name) for driver in in_tree), None)
 
