@@ -34,15 +34,21 @@ PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 class FakeApi:
     """Answers by path. A list is served page by page; an int is an HTTP status.
 
-    The user is `jane`, who has all rights except `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log"; "
-    everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
-    by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
-    instead of the answer. A request whose connection is cut has taken effect. An answer to a path in `delays` comes
-    after so many seconds. With `echoes`, an error's text repeats the request's headers; `garbage` replaces the text of
-    every answer. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
+    At first only the namespace `team` is there. The user is `jane`, who has all rights except `denied`, such as
+    "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end stands for all namespaces. A path
+    without an answer gets `otherwise`. `troubles` are statuses by path, for one request each: 200 is the path's own
+    answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is
+    cut has taken effect. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
+    repeats the request's headers; `garbage` replaces the text of every answer. Lists in `in_protobuf` are sent as
+    protobuf to clients that prefer it to JSON.
     """
 
-    answers: dict[str, Object | list[Object] | int] = field(default_factory=lambda: {PRIORITY_CLASSES: []})
+    answers: dict[str, Object | list[Object] | int] = field(
+        default_factory=lambda: {
+            "/api/v1/namespaces/team": {"kind": "Namespace", "metadata": {"name": "team"}},
+            PRIORITY_CLASSES: [],
+        }
+    )
     denied: Collection[str] = ()
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
@@ -218,9 +224,10 @@ def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Apply a field selector for one node's pods, or for pods without a node. Ended pods are not filtered out."""
-    named = [term.partition("=")[2] for term in selector.split(",") if term.startswith("spec.nodeName=")]
-    return not named or item["spec"].get("nodeName", "") == named[0]
+    """Apply a field selector for nodes of pods, where "" means pods without one. Ended pods are not filtered out."""
+    node, terms = item.get("spec", {}).get("nodeName", ""), selector.split(",")
+    named = [term.partition("=")[2] for term in terms if term.startswith("spec.nodeName=")]
+    return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])
 
 
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:

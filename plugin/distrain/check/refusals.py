@@ -11,16 +11,19 @@ from msgspec.structs import replace
 from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota
 from distrain.admission.refusal import Refusal
 from distrain.check import volume_claims
+from distrain.check.attach_limits import attach_limits, not_judged
 from distrain.check.dependencies import Dependencies, on_nodes
 from distrain.check.gpus import gpus_of
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import NamespaceLabels
 from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
 from distrain.scheduler.messages import GATED
+from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 # A function that returns the objects that the pods of one namespace depend on.
@@ -56,11 +59,12 @@ class _Part(Struct, frozen=True):
         """Yield the refusals by anything but the nodes and the pods on them."""
         job, found = self.job, self.found
         labels = (found.namespaces or {}).get(self.namespace) or {}
+        yield from _unserved(found, say)
         yield from _gates(job, say)
         yield from pod_validation.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, labels, say)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
-        yield from _missing(found, say)
+        yield from _missing(found, self.namespace, say)
         yield from self.claims.refusals
         yield from resource_quota.refusals(job, found.quotas or (), say, found.own)
 
@@ -68,6 +72,7 @@ class _Part(Struct, frozen=True):
         """Name what was not judged."""
         yield from self.found.unseen
         yield from self.claims.unseen
+        yield from not_judged(self.job, self.found)
         yield from resource_quota.not_judged(self.job, self.found.quotas or ())
 
 
@@ -87,14 +92,14 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     say = Wording(job, gpus)
     parts = [_Part(part, where, found, volume_claims.judge_claims(part, found, say)) for part, where, found in admitted]
     refused += [each for part in parts for each in part.refusals(say)]
-    unseen = [*(each for part in parts for each in part.unseen()), *unknown_labels(job)]
+    unseen = [*job.left_out, *(each for part in parts for each in part.unseen()), *unknown_labels(job)]
     return PreparedJob(
         job,
         gpus,
         _constraints(job, parts),
         tuple(dict.fromkeys(refused)),
         tuple(dict.fromkeys(unseen)),
-        tuple(claim for part in parts for claim in part.claims.shared.undecided),
+        tuple(claim for part in parts for claim in part.claims.open),
         sum(on_nodes(part.found.own) for part in parts),
     )
 
@@ -118,7 +123,19 @@ def _constraints(job: Job, parts: Sequence[_Part]) -> JobConstraints:
         priorities=(min(priorities), max(priorities)),
         volumes=_united(part.claims.rules for part in parts),
         exclusive_claims=frozenset().union(*(part.claims.exclusive for part in parts)),
+        attach_limits=_attach_limits(parts),
         beside=_united(part.claims.shared.affinity for part in parts),
+    )
+
+
+def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
+    """Return the limits of the drivers of all parts."""
+    every = [attach_limits(part.job, part.found) for part in parts]
+    return AttachLimits(
+        _united(each.limits for each in every),
+        _united(each.needs for each in every),
+        _united(each.claims for each in every),
+        _united(each.attachments for each in every),
     )
 
 
@@ -128,7 +145,7 @@ def _labels(parts: Sequence[_Part]) -> Mapping[str, Labels] | None:
     return known if all(part.namespace in known for part in parts) else None
 
 
-def _united(maps: Iterable[Mapping[str, T]]) -> dict[str, T]:
+def _united(maps: Iterable[Mapping[K, T]]) -> dict[K, T]:
     return {key: value for each in maps for key, value in each.items()}
 
 
@@ -140,7 +157,26 @@ def _gates(job: Job, say: Wording) -> Iterator[Refusal]:
             yield Refusal(Verdict.IMPOSSIBLE, GATED, f"{step} Lift them, or leave them out.")
 
 
-def _missing(found: Dependencies, say: Wording) -> Iterator[Refusal]:
+def _unserved(found: Dependencies, say: Wording) -> Iterator[Refusal]:
+    for api_version, kind in sorted(found.unserved):
+        place = "job.apiVersion" if say.job.from_chart else kind
+        step = f"{place}: the cluster does not serve {kind} of {api_version}. Install an operator that does, or choose"
+        words = f'no matches for kind "{kind}" in version "{api_version}"'
+        yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} another version or kind.")
+
+
+def _missing(found: Dependencies, namespace: str, say: Wording) -> Iterator[Refusal]:
     for kind, name in sorted(found.missing):
-        step = f"{say.place(say.job.main)}: there is no {kind} {name}, without which its pods do not start. Create it."
-        yield Refusal(Verdict.IMPOSSIBLE, f'{kind.lower()} "{name}" not found', step)
+        is_account = kind == "ServiceAccount" and say.job.from_chart
+        place = "serviceAccountName" if is_account else say.place(say.job.main)
+        missing, them = f"there is no {kind} {name}", "it"
+        if not found.has_namespace:
+            missing, them = f"there is neither namespace {namespace} nor {kind} {name}", "both"
+        step = f"{place}: {missing}, without which its pods do not start. Create {them}."
+        yield Refusal(Verdict.IMPOSSIBLE, _not_found(kind, name, namespace), step)
+
+
+def _not_found(kind: str, name: str, namespace: str) -> str:
+    """Return the words of kubelet, or of the admission plugin ServiceAccount."""
+    words = f'{kind.lower()} "{name}" not found'
+    return f"error looking up service account {namespace}/{name}: {words}" if kind == "ServiceAccount" else words

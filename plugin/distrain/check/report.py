@@ -23,6 +23,9 @@ from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
 from distrain.workload.wording import listed
 
+# Disks that a pod names without a claim; they count towards the volumes that a node can attach.
+INLINE_DISKS = {"awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "rbd"}
+
 
 class Pods(Struct, frozen=True):
     """The pods of one role, and the request of each, in a manifest's units."""
@@ -85,6 +88,10 @@ def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) 
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
         return f"{words}. Bind it first, or give each pod a claim of its own."
+    drivers = (state.emptied() if placed == Verdict.BUSY else state).contested_drivers()
+    if drivers and placed != Verdict.IMPOSSIBLE:
+        words = f"undecided how many pods a node takes before it can attach no more volumes of {listed(drivers)}"
+        return f"{words}: it depends on their order. Use fewer volumes per pod, or add nodes."
     usage = state.staying if placed == Verdict.IMPOSSIBLE else state.taken
     if between := usage.between:
         words = f"undecided what goes first: {between} pods wait for their node and precede some pods of the job alone"
@@ -110,6 +117,8 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
         yield f"the rules of scheduler {spec.scheduler_name}"
     if spec.runtime_class_name:
         yield f"the overhead and nodes of runtime class {spec.runtime_class_name}"
+    if inline := sorted({source for volume in spec.volumes or () for source in volume.sources} & INLINE_DISKS):
+        yield f"volumes of type {', '.join(inline)}"
     if spec.resource_claims:
         yield f"resource claims {', '.join(claim.name for claim in spec.resource_claims)}"
 

@@ -36,9 +36,16 @@ class Claim(Kube):
     claim_name: str = ""
 
 
+class Ephemeral(Kube):
+    """A claim of the pod's own, with the name POD-VOLUME."""
+
+    volume_claim_template: ClaimTemplate | None = None
+
+
 class Volume(Kube):
     name: str = ""
     persistent_volume_claim: Claim | None = None
+    ephemeral: Ephemeral | None = None
 
 
 class Gate(Kube):
@@ -124,10 +131,6 @@ class Projected(Kube):
     sources: list[Projection] | None = None
 
 
-class Ephemeral(Kube):
-    volume_claim_template: ClaimTemplate | None = None
-
-
 class Source(Kube):
     """A volume source; only its type is read."""
 
@@ -136,7 +139,6 @@ class TemplateVolume(Volume):
     secret: SecretVolume | None = None
     config_map: Reference | None = None
     projected: Projected | None = None
-    ephemeral: Ephemeral | None = None
     csi: Source | None = None
     downward_api: Source | None = field(default=None, name="downwardAPI")
     empty_dir: Source | None = None
@@ -188,6 +190,8 @@ class TemplateSpec(PodSpec):
     host_users: bool | None = None
     os: OperatingSystem | None = None
     scheduling_gates: list[Gate] | None = None
+    service_account_name: str | None = None
+    service_account: str | None = None
     preemption_policy: str | None = None
     runtime_class_name: str | None = None
     termination_grace_period_seconds: int | None = None

@@ -12,6 +12,7 @@ from distrain.kube import selectors
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLabels, required_terms, stated_terms
 from distrain.scheduler.node_ports import PortResources, UsedPort, host_ports
+from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.scheduler.volume_binding import VolumeRule
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
@@ -56,6 +57,7 @@ class JobConstraints(Struct, frozen=True):
     namespaces: NamespaceLabels = UNREAD
     priorities: tuple[int, int] = (0, 0)
     exclusive_claims: frozenset[str] = frozenset()
+    attach_limits: AttachLimits = field(default_factory=AttachLimits)
 
     @property
     def ports(self) -> PortResources:
@@ -74,6 +76,7 @@ def constraints_of(
     priorities: tuple[int, int] = (0, 0),
     volumes: Mapping[str, tuple[VolumeRule, ...]] | None = None,
     exclusive_claims: frozenset[str] = frozenset(),
+    attach_limits: AttachLimits | None = None,
     beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:
     """Read the constraints of a job's pods; the pod specs are those that the API server would store."""
@@ -82,7 +85,7 @@ def constraints_of(
         role.name: _of_role(role, role.namespace or namespace, rules.get(role.name, ()), near.get(role.name))
         for role in job.roles
     }
-    return JobConstraints(namespace, roles, namespaces, priorities, exclusive_claims)
+    return JobConstraints(namespace, roles, namespaces, priorities, exclusive_claims, attach_limits or AttachLimits())
 
 
 def unknown_labels(job: Job) -> Iterator[str]:

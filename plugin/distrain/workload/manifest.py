@@ -25,6 +25,7 @@ from distrain.workload import controllers
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.defaulting import stored
 from distrain.workload.kinds import KUBEFLOW
+from distrain.workload.left_out import left_out
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -53,7 +54,8 @@ class PodRole(Struct, frozen=True):
 
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
     pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
-    does not set it. `owner` is the resource whose controller creates the pods.
+    does not set it. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs of the
+    claim templates of the StatefulSet `stateful_set`, by name.
     """
 
     name: str
@@ -66,6 +68,14 @@ class PodRole(Struct, frozen=True):
     varying: frozenset[str] = frozenset()
     annotations: dict[str, str] = field(default_factory=dict)
     owner: Resource | None = None
+    claim_templates: dict[str, kube.ClaimSpec] = field(default_factory=dict)
+    stateful_set: str = ""
+
+    @property
+    def claims_of_set(self) -> list[str]:
+        """Name the claims that the StatefulSet controller creates for the pods, unless they exist."""
+        pods = [f"{self.stateful_set}-{number}" for number in range(self.replicas)]
+        return [f"{template}-{pod}" for template in self.claim_templates for pod in pods]
 
     def pods(self, number: int) -> str:
         """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
@@ -79,7 +89,8 @@ class Job(Struct, frozen=True):
 
     The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
     name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
-    `slots` is the number of ranks per worker, None if the program decides it.
+    `slots` is the number of ranks per worker, None if the program decides it. `left_out` names the manifest's objects
+    that are not judged and that may make pods.
     """
 
     resources: tuple[Resource, ...]
@@ -87,6 +98,7 @@ class Job(Struct, frozen=True):
     from_chart: bool = False
     creates: frozenset[ObjectName] = frozenset()
     slots: int | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def main(self) -> PodRole:
@@ -141,6 +153,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         from_chart=all(map(_is_ours, found)),
         creates=frozenset(creates),
         slots=_slots(dict(found), items),
+        left_out=tuple(left_out(items, _holds_pods, lambda item: _hook(item) is not None)) if judges_all else (),
     )
 
 
@@ -234,6 +247,7 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
     for role, replica in replicas.items():
         name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
         found = _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+        found = _with_claim_templates(found, resource, workload.spec.volume_claim_templates or ())
         yield replace(found, owner=resource)
 
 
@@ -260,6 +274,15 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     component = _labels(template).get(ROLE_LABEL, name)
     annotations = (template and template.metadata and template.metadata.annotations) or {}
     return PodRole(name, number, spec, request, component, namespace, labels, added.varying, annotations)
+
+
+def _with_claim_templates(role: PodRole, resource: Resource, templates: Iterable[kube.ClaimTemplate]) -> PodRole:
+    """Add a StatefulSet's claim templates; each replaces the pod template's volume of the same name."""
+    if resource.kind != "StatefulSet":
+        return role
+    claims = {each.metadata.name: each.spec for each in templates}
+    volumes = [volume for volume in role.spec.volumes or () if volume.name not in claims]
+    return replace(role, spec=replace(role.spec, volumes=volumes), claim_templates=claims, stateful_set=resource.name)
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:

@@ -61,6 +61,7 @@ def _live(api: FakeApi, folder: Path, classes: list[Object] | int) -> Report:
     api.answers |= {"/api/v1/nodes": ROOM, "/api/v1/pods": [waiting], "/api/v1/namespaces/team": namespace("team")}
     api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
     api.answers[PRIORITY_CLASSES] = classes
+    api.serve_mpi_jobs()
     return check(connect(Target(str(api.kubeconfig(folder)), "fake", "team")), _job(), "team")
 
 

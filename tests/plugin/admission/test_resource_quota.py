@@ -188,6 +188,7 @@ def test_job_that_moves_to_other_nodes_frees_what_its_pods_use_there(api: FakeAp
     team = "/api/v1/namespaces/team"
     api.answers |= {"/api/v1/nodes": pools, "/api/v1/pods": own, team: namespace("team"), f"{team}/limitranges": []}
     api.answers[f"{team}/resourcequotas"] = [_quota({GPUS: "8"}, {GPUS: "8"})]
+    api.serve_mpi_jobs()
     pool = {"nodeSelector": {"pool": "new"}}
     cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
 

@@ -30,7 +30,10 @@ BUDGET = 4000
 CHUNK = 500
 # Keys of objects that are never removed from the smallest case.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
-WHOLE = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "PriorityClass")
+WHOLE = (
+    *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "VolumeAttachment"),
+    *("Namespace", "PriorityClass"),
+)
 
 
 class RealScheduler:

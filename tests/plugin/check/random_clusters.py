@@ -56,6 +56,8 @@ FEATURES = frozenset(
         "extended",
         "claims",
         "late-claims",
+        "own-claims",
+        "attach-limits",
         "daemons",
         "quotas",
         "ephemeral",
@@ -106,7 +108,8 @@ def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
     gang = _gang(maker)
     if random.random() < 0.5:
         _shape(random, nodes, pods, gang)
-    others = [*_namespaces(), *_priorities(maker), *_quotas(maker, gang), *random_volumes.objects(maker)]
+    volumes = random_volumes.objects(maker, [node["metadata"]["name"] for node in nodes], pods)
+    others = [*_namespaces(), *_priorities(maker), *_quotas(maker, gang), *volumes]
     return Case([*nodes, *pods, *others], gang)
 
 
@@ -152,6 +155,8 @@ def _pod(maker: Maker, name: str, nodes: list[Object]) -> Object:
     metadata: Object = {"name": name, "namespace": random.choice(NAMESPACES), "labels": maker.labels()}
     spec, status = maker.spec(share=0.3), {"phase": "Running"}
     as_stored(spec, metadata["labels"])
+    if maker.has("attach-limits") and random.random() < 0.5:
+        spec.setdefault("volumes", []).append(maker.own_volume())
     if maker.has("priority"):
         spec["priority"] = random.choice([0, *PRIORITIES.values()])
     if maker.has("daemons") and random.random() < 0.3:
@@ -194,7 +199,9 @@ def _workload(maker: Maker, name: str, count: int) -> Object:
         return {**kinds, "metadata": {"name": name}, "spec": {"parallelism": count, "template": template}}
     selector = {"matchLabels": {"role": name}}
     kinds = {"apiVersion": "apps/v1", "kind": "StatefulSet"}
-    wanted = {"replicas": count, "selector": selector, "serviceName": name, "template": template}
+    wanted: Object = {"replicas": count, "selector": selector, "serviceName": name, "template": template}
+    if maker.has("own-claims") and random.random() < 0.5:
+        wanted["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": maker.own_claim()}]
     return {**kinds, "metadata": {"name": name}, "spec": wanted}
 
 
