@@ -59,7 +59,7 @@ cluster-status: setup ## say what runs of the embedded Kubernetes
 bench: setup ## measure rendering, the plugin's start, reading a cluster, data, the lab's start, the trainer's speed
 	@$(PYTHON) -m lab bench
 
-bench-check: setup ## hold the plugin's check to kube-scheduler's code over 100,000 clusters; CHECK_ARGS="--from 5000"
+bench-check: setup ## hold the plugin's check to Kubernetes' code over 100,000 clusters; CHECK_ARGS="--from 5000"
 	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.check.comparison $(CHECK_ARGS)
 
 bench-chaos: setup ## kill trainings 1,000 times, and compare what they saved; again goes on; CHAOS_ARGS="--points 40"

@@ -30,6 +30,10 @@ class ValuesError(DistrainError):
     exit_code = 2
 
 
+def no_namespace(name: str) -> ValuesError:
+    return ValuesError(f'--namespace: there is no namespace "{name}"; create it, or add --create-namespace')
+
+
 class NameInUseError(DistrainError):
     """A release of this name already exists."""
 

@@ -154,15 +154,18 @@ class Request:
     def new_job(self, *, is_release: bool) -> RenderedJob:
         """Render the job. Run the fast checks first: the values, then the cluster, then the chart's rules.
 
-        With `is_release` the command will create a release, so the release's name must be free. Otherwise the job is
-        only judged.
+        With `is_release` the command will create a release, so the release's name must be free, and its namespace there
+        unless --create-namespace is given. Otherwise the job is only judged.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()
         if is_release:
+            from distrain.release import namespace
             from distrain.release.install import refuse_taken_name
             from distrain.release.transaction import Release
 
+            if not self.options.create_namespace:
+                namespace.refuse_missing(self.cluster, self.cluster.target.namespace)
             refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
         return self.job(self.source, is_final=is_release)
 

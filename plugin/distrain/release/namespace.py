@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from distrain import kube
+from distrain.apiserver import paths
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import ForbiddenError, UnreachableError
+from distrain.errors import ForbiddenError, UnreachableError, no_namespace
 
 # Kinds that users create in a namespace. All other objects come with the namespace or are owned by these objects.
 KINDS = (
@@ -34,6 +35,16 @@ class MadeNamespace(Struct, frozen=True):
 
     name: str
     uid: str
+
+
+def refuse_missing(cluster: Cluster, name: str) -> None:
+    """Raise ValuesError if the namespace does not exist; Helm would refuse it, too, but later."""
+    try:
+        is_there = cluster.has(paths.namespace(name), f"namespace {name}")
+    except ForbiddenError:
+        return
+    if not is_there:
+        raise no_namespace(name)
 
 
 def make(cluster: Cluster, name: str, operation: str) -> MadeNamespace | None:
