@@ -6,6 +6,7 @@ uses. Environment variables, commands, images and annotations are no part of a C
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -122,8 +123,8 @@ def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
 def _spec(kind: Kind) -> _Spec:
     return _Spec(
         priority=kind.priority,
-        containers=_raw(kind.containers),
-        init_containers=_raw(kind.init_containers),
+        containers=_raw(_with_host_ports(kind.containers)),
+        init_containers=_raw(_with_host_ports(kind.init_containers)),
         resources=_raw(kind.resources),
         overhead=_raw(kind.overhead),
         affinity=kube.Affinity(pod_anti_affinity=kind.anti_affinity) if kind.anti_affinity else None,
@@ -137,15 +138,31 @@ def _status(kind: Kind) -> Raw:
         kind.phase,
         kind.nominated_node_name or None,
         [resize] if kind.is_infeasible else None,
-        _resized(kind.container_statuses),
-        _resized(kind.init_container_statuses),
+        _resized(kind, kind.container_statuses, kind.containers),
+        _resized(kind, kind.init_container_statuses, kind.init_containers),
     )
     return Raw(_encode(status))
 
 
-def _resized(statuses: list[kube.ContainerStatus] | None) -> list[kube.ContainerStatus] | None:
-    """Return the statuses with resources; the others have only a name here."""
-    return [each for each in statuses or () if each.resources is not None] or None
+def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.Container]:
+    """Return the containers without ports that are no port of the node."""
+    ports = [[port for port in each.ports or () if port.host_port] for each in containers or ()]
+    return [replace(each, ports=of or None) for each, of in zip(containers or (), ports, strict=True)]
+
+
+def _resized(
+    kind: Kind, statuses: Sequence[kube.ContainerStatus] | None, containers: Sequence[kube.Container] | None
+) -> list[kube.ContainerStatus] | None:
+    """Return the statuses of containers that are being resized: their resources are not those of the spec."""
+    asked = {each.name: each.resources or kube.Resources() for each in containers or ()}
+    found = [each for each in statuses or () if each.resources is not None]
+    return [each for each in found if kind.is_infeasible or _differs(each, asked.get(each.name))] or None
+
+
+def _differs(status: kube.ContainerStatus, asked: kube.Resources | None) -> bool:
+    if asked is None or status.resources != asked:
+        return True
+    return bool(status.allocated_resources) and status.allocated_resources != asked.requests
 
 
 def _raw(part: object) -> Raw | None:

@@ -19,7 +19,9 @@ from distrain.check.snapshot_writer import Written, write
 from distrain.errors import ForbiddenError
 from distrain.kube import pods_protobuf
 from distrain.kube.pod_encoding import encoded
+from distrain.kube.pod_requests import held
 from distrain.kube.pods import CountedPod
+from distrain.scheduler.node_ports import host_ports
 from distrain.workload.manifest import Job, from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.judging import chart_job
@@ -203,11 +205,15 @@ def test_encoded_pod_counts_as_before(decode: Callable[..., Sequence[CountedPod]
     assert list(map(_counted, after)) == list(map(_counted, before))
 
 
+# Fields of which only the sums count.
+SUMMED_UP = {"containers", "init_containers", "container_statuses", "init_container_statuses"}
+
+
 def _counted(pod: CountedPod) -> dict[str, Any]:
     """Return all that is counted of a pod."""
-    kind = {name: getattr(pod.kind, name) or None for name in pod.kind.__struct_fields__}
-    for statuses in ("container_statuses", "init_container_statuses"):
-        kind[statuses] = [each for each in kind[statuses] or () if each.resources is not None]
+    names = set(pod.kind.__struct_fields__) - SUMMED_UP
+    kind = {name: getattr(pod.kind, name) or None for name in names}
+    kind |= {"held": held(pod.kind), "ports": host_ports(pod.kind)}
     claims = [each.persistent_volume_claim for each in pod.volumes if each.persistent_volume_claim]
     ephemeral = [(pod.name, each.name) for each in pod.volumes if each.ephemeral]
     return {
