@@ -55,6 +55,16 @@ def _judged(content: bytes, job: Job) -> Report:
     return report(*snapshot_file.examined(snapshot_file.contents(content), job, "team"))
 
 
+def _policies(seed: int) -> list[Object]:
+    """Return a quota and defaults of the gang's namespace, for every other seed."""
+    metadata = {"name": "policy", "namespace": "team"}
+    hard = {"pods": str(seed % 7 + 1), "requests.cpu": str(seed % 11 + 1)}
+    quota = {"metadata": metadata, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"pods": str(seed % 3)}}}
+    limits = [{"type": "Container", "defaultRequest": {"memory": "64Mi"}, "max": {"cpu": "4"}}]
+    found = [_kind("ResourceQuota", quota), _kind("LimitRange", {"metadata": metadata, "spec": {"limits": limits}})]
+    return found if seed % 2 else []
+
+
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 220), marks=pytest.mark.full)], ids=str)
 def test_snapshot_gives_the_answer_of_the_live_cluster(
     api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seeds: Sequence[int]
@@ -64,7 +74,7 @@ def test_snapshot_gives_the_answer_of_the_live_cluster(
     for seed in seeds:
         case = random_case(seed)
         job = from_manifest(case.manifest, "--manifest")
-        serve(api, case.items)
+        serve(api, [*case.items, *_policies(seed)])
         live = live_cluster.check(cluster, job, case.namespace)
 
         _, content = _taken(cluster)
