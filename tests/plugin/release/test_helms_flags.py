@@ -22,8 +22,9 @@ case "$1" in
   install | upgrade)
     printf '%s\\n' "$*" >> {calls}
     case "$*" in *REFUSED*) echo "Error: the server says no" >&2; exit 1 ;; esac
+    touch {calls}-made
     echo '{{"info": {{"notes": "These are the notes."}}}}' ;;
-  list) echo '[]' ;;
+  list) if [ -e {calls}-made ]; then echo '[{{"name": "run1", "status": "deployed"}}]'; else echo '[]'; fi ;;
   *) exec {helm} "$@" ;;
 esac
 """
