@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-chaos bench-full clean
+.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-chaos bench-client bench-full clean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -59,12 +59,15 @@ cluster-status: setup ## say what runs of the embedded Kubernetes
 bench: setup ## measure rendering, the plugin's start, reading a cluster, data, the lab's start, the trainer's speed
 	@$(PYTHON) -m lab bench
 
-bench-check: setup ## hold the plugin's check to kube-scheduler's code over 100,000 clusters; CHECK_ARGS="--from 5000"
+bench-check: setup ## hold the plugin's check to Kubernetes' code over 100,000 clusters; CHECK_ARGS="--from 5000"
 	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.check.comparison $(CHECK_ARGS)
 
 bench-chaos: setup ## kill trainings 1,000 times, and compare what they saved; again goes on; CHAOS_ARGS="--points 40"
 	@$(PYTHON) -m lab build
 	@PYTHONPATH=trainer $(PYTHON) -m tests.trainer.bench_chaos $(CHAOS_ARGS)
+
+bench-client: setup ## change releases on the running lab while their client is cut, killed or loses the API server; again goes on
+	@$(PYTHON) -m tests.cluster.client_faults.bench $(CLIENT_ARGS)
 
 bench-full: setup ## run the rest of each matrix of which the tests try one path
 	@$(PYTHON) -m lab build

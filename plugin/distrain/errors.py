@@ -30,6 +30,10 @@ class ValuesError(DistrainError):
     exit_code = 2
 
 
+def no_namespace(name: str) -> ValuesError:
+    return ValuesError(f'--namespace: there is no namespace "{name}"; create it, or add --create-namespace')
+
+
 class NameInUseError(DistrainError):
     """A release of this name already exists."""
 
@@ -64,6 +68,12 @@ class CredentialsError(UnreachableError):
 
 class HelmError(DistrainError):
     """Helm is missing, too old, or failed."""
+
+    exit_code = 4
+
+
+class UnsettledError(DistrainError):
+    """Helm has installed the release, but it is not known to be recorded as deployed."""
 
     exit_code = 4
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chart.rendering import start_renderer
+from tests.line_program import answers
 
 BOTH = ("helm3", "helm4")
 
@@ -65,20 +65,4 @@ def violations(pods: Iterable[Pod]) -> Iterator[str]:
 
 
 def _ask(lines: Iterable[str]) -> Iterator[Any]:
-    """Yield the program's answers. Another thread writes the requests."""
-    process = start_renderer()
-    stdin, stdout = process.stdin, process.stdout
-    assert stdin is not None
-    assert stdout is not None
-
-    def write() -> None:
-        with stdin:
-            for line in lines:
-                stdin.write(line + "\n")
-
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
-    with process, stdout:
-        for answer in stdout:
-            yield json.loads(answer)
-    assert process.returncode == 0
+    return answers(start_renderer(), lines)

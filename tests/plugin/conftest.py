@@ -95,6 +95,7 @@ def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """Serve a cluster with mpi-operator and one node of 8 GPUs, and set KUBECONFIG for it."""
     api.serve_mpi_jobs()
+    api.answers["/apis/kubeflow.org/v1"] = {"resources": [{"name": "mxjobs", "kind": "MXJob"}]}
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     hold(api, [node("a", gpu="8")])
     return api

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import compress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -25,20 +26,29 @@ from lab.static_api import protobuf
 Object = dict[str, Any]
 T = TypeVar("T")
 
+NAMESPACES, PODS = "/api/v1/namespaces/", "/api/v1/pods"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
 
 @dataclass
 class FakeApi:
     """Answers by path. A list is served page by page; an int is an HTTP status.
 
-    The user is `jane`, who has all rights except `denied`, such as "create mpijobs.kubeflow.org" and "get pods/log"; "
-    everywhere" at the end stands for all namespaces. A path without an answer gets `otherwise`. `troubles` are statuses
-    by path, for one request each: 200 is the path's own answer, 0 cuts the connection, and any other status is sent
-    instead of the answer. A request whose connection is cut has taken effect. An answer to a path in `delays` comes
-    after so many seconds. With `echoes`, an error's text repeats the request's headers; `garbage` replaces the text of
-    every answer. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
+    At first only the namespace `team` is there. The user is `jane`, who has all rights except `denied`, such as
+    "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end stands for all namespaces. A path
+    without an answer gets `otherwise`. `troubles` are statuses by path, for one request each: 200 is the path's own
+    answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is
+    cut has taken effect. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
+    repeats the request's headers; `garbage` replaces the text of every answer. Lists in `in_protobuf` are sent as
+    protobuf to clients that prefer it to JSON.
     """
 
-    answers: dict[str, Object | list[Object] | int] = field(default_factory=dict)
+    answers: dict[str, Object | list[Object] | int] = field(
+        default_factory=lambda: {
+            "/api/v1/namespaces/team": {"kind": "Namespace", "metadata": {"name": "team"}},
+            PRIORITY_CLASSES: [],
+        }
+    )
     denied: Collection[str] = ()
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
@@ -89,7 +99,7 @@ class FakeApi:
 
     def answer(self, path: str, query: dict[str, list[str]], posted: Object | None = None) -> tuple[int, Object]:
         trouble = self.troubles[path].pop(0) if self.troubles.get(path) else 200
-        found = self.answers.get(path, self.otherwise) if trouble == 200 else trouble
+        found = self.answers.get(path, self._labelled_pods(path, query)) if trouble == 200 else trouble
         if posted and found == self.otherwise and path.endswith("reviews"):
             return 201, {"status": {"userInfo": {"username": "jane"}, "allowed": self._may(posted["spec"])}}
         if isinstance(found, int):
@@ -97,6 +107,16 @@ class FakeApi:
         if isinstance(found, dict):
             return 200, found
         return 200, _page(found, query)
+
+    def _labelled_pods(self, path: str, query: dict[str, list[str]]) -> list[Object] | int:
+        """Select a namespace's pods with a label from the list of all pods."""
+        namespace, pods = path.removeprefix(NAMESPACES).partition("/"), self.answers.get(PODS)
+        key, _, value = query.get("labelSelector", [""])[0].partition("=")
+        if namespace[2] != "pods" or not key or not isinstance(pods, list):
+            return self.otherwise
+        found = (pod["metadata"] for pod in pods)
+        wanted = [each["namespace"] == namespace[0] and each.get("labels", {}).get(key) == value for each in found]
+        return list(compress(pods, wanted))
 
     def _may(self, spec: Object) -> bool:
         asked = spec.get("resourceAttributes")
@@ -204,9 +224,10 @@ def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Apply a field selector for one node's pods, or for pods without a node. Ended pods are not filtered out."""
-    named = [term.partition("=")[2] for term in selector.split(",") if term.startswith("spec.nodeName=")]
-    return not named or item["spec"].get("nodeName", "") == named[0]
+    """Apply a field selector for nodes of pods, where "" means pods without one. Ended pods are not filtered out."""
+    node, terms = item.get("spec", {}).get("nodeName", ""), selector.split(",")
+    named = [term.partition("=")[2] for term in terms if term.startswith("spec.nodeName=")]
+    return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])
 
 
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:

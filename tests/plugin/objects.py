@@ -139,6 +139,14 @@ def namespace(name: str, level: str = "") -> Object:
     return {"metadata": {"name": name, "labels": labels}}
 
 
+def definition(kind: str, *versions: str) -> Object:
+    """Return a CustomResourceDefinition of Kubeflow that serves these versions, or those that the chart renders."""
+    served = [{"name": name, "served": True} for name in versions or ("v1", "v2beta1")]
+    spec = {"group": "kubeflow.org", "names": {"kind": kind}, "versions": served}
+    metadata = {"name": f"{kind.lower()}s.kubeflow.org"}
+    return {"kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec}
+
+
 def _gpus(number: int) -> Object:
     return {"limits": {"nvidia.com/gpu": number}} if number else {}
 

@@ -1,4 +1,7 @@
-"""LimitRanger: a namespace's LimitRanges set container defaults, and refuse pods outside their limits."""
+"""LimitRanger: a namespace's LimitRanges set container defaults, and refuse pods outside their limits.
+
+Kubernetes plugin/pkg/admission/limitranger/admission.go
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.kube.pod_requests import pod_limits, pod_request, requested
 from distrain.kube.policy import Limit, LimitRange
-from distrain.kube.quantities import text, thousandths
+from distrain.kube.quantities import text, thousandths, units
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
@@ -18,14 +21,15 @@ from distrain.workload.wording import Wording
 
 def applied(job: Job, ranges: Sequence[LimitRange]) -> Job:
     """Return the job with the LimitRanges' defaults in its containers."""
-    defaults = [limit for each in ranges for limit in each.spec.limits or () if limit.type == "Container"]
+    limits = [limit for each in ranges for limit in each.spec.limits or () if limit.type == "Container"]
+    defaults = [_with_own_defaults(limit) for limit in limits]
     return replace(job, roles=tuple(_with_defaults(role, defaults) for role in job.roles)) if defaults else job
 
 
 def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
     """Yield a refusal for each limit that the job breaks; the job already has the defaults."""
     for each in ranges:
-        for role in job.roles:
+        for role in (role for role in job.roles if role.replicas):
             for limit in each.spec.limits or ():
                 for words in _violations(limit, role.spec):
                     step = f"{say.place(role)}: LimitRange {each.metadata.name} refuses its pods: {words}."
@@ -38,6 +42,13 @@ def _with_defaults(role: PodRole, defaults: Sequence[Limit]) -> PodRole:
     init = [_filled(container, defaults) for container in spec.init_containers or ()]
     spec = replace(spec, containers=containers, init_containers=init)
     return replace(role, spec=spec, request=pod_request(spec))
+
+
+def _with_own_defaults(limit: Limit) -> Limit:
+    # Kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_LimitRangeItem
+    default = {**(limit.max or {}), **(limit.default or {})}
+    request = {**(limit.min or {}), **default, **(limit.default_request or {})}
+    return replace(limit, default=default, default_request=request)
 
 
 def _filled(container: kube.TemplateContainer, defaults: Sequence[Limit]) -> kube.TemplateContainer:
@@ -72,34 +83,38 @@ def _broken(limit: Limit, requests: kube.Amounts, limits: kube.Amounts) -> Itera
         yield from _out_of_ratio(limit.type, name, bound, requests, limits)
 
 
+def _said(resource: str, quantity: kube.Quantity) -> str:
+    return text(resource, units(resource, quantity))
+
+
 def _below(kind: str, name: str, bound: kube.Quantity, requests: kube.Amounts, limits: kube.Amounts) -> Iterator[str]:
-    words = f"minimum {name} usage per {kind} is {bound}"
+    words = f"minimum {name} usage per {kind} is {_said(name, bound)}"
     if name not in requests:
         yield f"{words}.  No request is specified"
     elif thousandths(requests[name]) < thousandths(bound):
-        yield f"{words}, but request is {requests[name]}"
+        yield f"{words}, but request is {_said(name, requests[name])}"
     elif name in limits and thousandths(limits[name]) < thousandths(bound):
-        yield f"{words}, but limit is {limits[name]}"
+        yield f"{words}, but limit is {_said(name, limits[name])}"
 
 
 def _above(kind: str, name: str, bound: kube.Quantity, requests: kube.Amounts, limits: kube.Amounts) -> Iterator[str]:
-    words = f"maximum {name} usage per {kind} is {bound}"
+    words = f"maximum {name} usage per {kind} is {_said(name, bound)}"
     if name not in limits:
         yield f"{words}.  No limit is specified"
     elif thousandths(limits[name]) > thousandths(bound):
-        yield f"{words}, but limit is {limits[name]}"
+        yield f"{words}, but limit is {_said(name, limits[name])}"
     elif name in requests and thousandths(requests[name]) > thousandths(bound):
-        yield f"{words}, but request is {requests[name]}"
+        yield f"{words}, but request is {_said(name, requests[name])}"
 
 
 def _out_of_ratio(
     kind: str, name: str, bound: kube.Quantity, requests: kube.Amounts, limits: kube.Amounts
 ) -> Iterator[str]:
-    words = f"{name} max limit to request ratio per {kind} is {bound}"
+    words = f"{name} max limit to request ratio per {kind} is {text('cpu', thousandths(bound))}"
     request, limit = thousandths(requests.get(name, 0)), thousandths(limits.get(name, 0))
     if not request:
         yield f"{words}, but no request is specified or request is 0"
     elif not limit:
         yield f"{words}, but no limit is specified or limit is 0"
-    elif limit * 1000 > thousandths(bound) * request:
+    elif limit / request * 1000 > thousandths(bound):  # In floats, as in Kubernetes.
         yield f"{words}, but provided ratio is {limit / request:f}"

@@ -1,6 +1,7 @@
 """Validate the resources of a job's pods, as the API server does before it stores a pod.
 
-Kubernetes pkg/apis/core/validation/validation.go: validateResourceRequirements, ValidateResourceQuantityValue
+Kubernetes pkg/apis/core/validation/validation.go: validateResourceRequirements, ValidateResourceQuantityValue,
+validatePodResourceConsistency
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
-from distrain.kube.quantities import Amounts, Quantity, thousandths
+from distrain.kube.pod_requests import container_limits, container_requests
+from distrain.kube.quantities import Amounts, Quantity, Units, text, thousandths, whole
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
@@ -33,10 +35,34 @@ def _of_number(role: PodRole) -> Iterator[str]:
 
 
 def of_spec(spec: kube.PodSpec) -> Iterator[str]:
-    """Yield what the API server says against the resources of the containers."""
+    """Yield what the API server says against the resources of the pod and of its containers."""
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers or ()):
             yield from _of_resources(f"spec.{field}[{index}].resources", container.resources or kube.Resources())
+    if spec.resources:
+        yield from _of_resources("spec.resources", spec.resources)
+        yield from _of_pod(spec, spec.resources)
+
+
+def _of_pod(spec: kube.PodSpec, resources: kube.Resources) -> Iterator[str]:
+    """Yield what the API server says against resources of the pod that its containers exceed."""
+    requests, limits = resources.requests or {}, resources.limits or {}
+    yield from _exceeded("requests", requests, container_requests(spec))
+    huge = {name: amount for name, amount in container_limits(spec).items() if _is_huge_pages(name)}
+    yield from _exceeded("limits", limits, huge)
+    for index, container in enumerate(spec.containers or ()):
+        for resource, limit in ((container.resources and container.resources.limits) or {}).items():
+            if resource in limits and thousandths(limit) > thousandths(limits[resource]):
+                invalid = f'spec.resources.containers[{index}][{resource}].limits: Invalid value: "{limit}"'
+                yield f"{invalid}: must be less than or equal to pod limits of {limits[resource]}"
+
+
+def _exceeded(kind: str, given: Amounts, containers: Units) -> Iterator[str]:
+    for resource, amount in containers.items():
+        if resource in given and amount > thousandths(given[resource]):
+            invalid = f'spec.resources.{kind}[{resource}]: Invalid value: "{given[resource]}"'
+            total = text(resource, whole(resource, amount))
+            yield f"{invalid}: must be greater than or equal to aggregate container {kind} of {total}"
 
 
 def _of_resources(path: str, resources: kube.Resources) -> Iterator[str]:

@@ -1,9 +1,15 @@
-"""Priority: find the priority that a pod gets from its PriorityClass."""
+"""Priority: give pods the priority of their PriorityClass, and refuse pods that contradict it.
+
+Kubernetes plugin/pkg/admission/priority/admission.go: admitPod, getDefaultPriorityClass
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
+from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.kube.policy import PriorityClass
 from distrain.verdict import Verdict
@@ -13,28 +19,63 @@ from distrain.workload.wording import Wording
 Classes = Mapping[str, PriorityClass]
 # The API server creates these classes itself.
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+SYSTEM = {name: PriorityClass(kube.Metadata(name), value) for name, value in SYSTEM_PRIORITIES.items()}
+PREEMPTS = "PreemptLowerPriority"
 
 
-def priority_classes_of(job: Job) -> list[str]:
-    """Return the names of the job's PriorityClasses, without the classes that the API server creates."""
-    names = {role.spec.priority_class_name for role in job.roles if role.spec.priority_class_name}
-    return sorted(names - set(SYSTEM_PRIORITIES))
+def applied(job: Job, classes: Classes | None) -> Job:
+    """Return the job with the PriorityClass, the priority and the preemption policy of its pods.
 
-
-def priority_of(role: PodRole, classes: Classes | None) -> int:
-    """Return the priority of the role's pods, 0 if it is not known."""
-    name = role.spec.priority_class_name
-    if not name:
-        default = [each.value for each in (classes or {}).values() if each.global_default]
-        return role.spec.priority or next(iter(default), 0)
-    known = (classes or {}).get(name)
-    return known.value if known else SYSTEM_PRIORITIES.get(name, 0)
+    If the classes could not be read (None), pods without a class keep their priority, which is 0 if it is not set.
+    """
+    return replace(job, roles=tuple(replace(role, spec=_applied(role.spec, classes)) for role in job.roles))
 
 
 def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each missing PriorityClass, or no refusal if the classes could not be read."""
-    for name in priority_classes_of(job) if classes is not None else ():
-        if name not in (classes or {}):
-            path = "priorityClassName" if job.from_chart else say.place(job.main, "priorityClassName")
-            step = f"{path}: there is no PriorityClass {name}. Create it, or name another."
-            yield Refusal(Verdict.IMPOSSIBLE, f"no PriorityClass with name {name} was found", step)
+    """Yield what the API server refuses about the pods as the manifest has them; nothing if no class could be read."""
+    for role in job.roles if classes is not None else ():
+        if role.replicas:
+            yield from _of_role(role, classes, say)
+
+
+def _applied(spec: kube.TemplateSpec, classes: Classes | None) -> kube.TemplateSpec:
+    found = _class_of(spec, classes)
+    if found is None:
+        return replace(spec, priority=spec.priority or 0)
+    policy = found.preemption_policy or PREEMPTS
+    return replace(
+        spec, priority_class_name=found.metadata.name or None, priority=found.value, preemption_policy=policy
+    )
+
+
+def _class_of(spec: kube.PodSpec, classes: Classes | None) -> PriorityClass | None:
+    """Return the class of a pod, None if it is not known; a pod without a class gets the global default.
+
+    Without a global default, the pod has priority 0. Of several defaults, the lowest counts.
+    """
+    if spec.priority_class_name:
+        return {**SYSTEM, **(classes or {})}.get(spec.priority_class_name)
+    if classes is None:
+        return None
+    defaults = (each for each in classes.values() if each.global_default)
+    return min(defaults, key=lambda each: each.value, default=PriorityClass())
+
+
+def _of_role(role: PodRole, classes: Classes | None, say: Wording) -> Iterator[Refusal]:
+    spec, found = role.spec, _class_of(role.spec, classes)
+    if found is None:
+        path = "priorityClassName" if say.job.from_chart else say.place(role, "priorityClassName")
+        step = f"{path}: there is no PriorityClass {spec.priority_class_name}. Create it, or name another."
+        yield Refusal(Verdict.IMPOSSIBLE, f"no PriorityClass with name {spec.priority_class_name} was found", step)
+        return
+    policy = found.preemption_policy or PREEMPTS
+    for what, key, given, computed in (
+        ("integer value of priority", "priority", spec.priority, found.value),
+        ("string value of PreemptionPolicy", "preemptionPolicy", spec.preemption_policy, policy),
+    ):
+        if given not in (None, computed):
+            words = f"the {what} ({given}) must not be provided in pod spec"
+            source = f"priority admission controller computed {computed} from the given PriorityClass name"
+            step = f"{say.place(role)}: the PriorityClass decides {key}, which is {computed}. Leave {key} out."
+            yield Refusal(Verdict.IMPOSSIBLE, f"{words}; {source}", step)
+            return

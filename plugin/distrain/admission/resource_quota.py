@@ -1,4 +1,7 @@
-"""ResourceQuota: tell whether the namespace's quotas admit all pods of a job, by the rules of Kubernetes."""
+"""ResourceQuota: tell whether the namespace's quotas admit all pods of a job, by the rules of Kubernetes.
+
+Kubernetes pkg/quota/v1/evaluator/core/pods.go, and staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.kube import selectors
-from distrain.kube.pod_requests import pod_limits, requested
+from distrain.kube.pod_requests import held_by, pod_limits, requested
 from distrain.kube.policy import ResourceQuota, ScopedRequirement
-from distrain.kube.quantities import Units, text, units
-from distrain.scheduler.affinity_terms import stated_terms
+from distrain.kube.quantities import Units, add, text, units
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
@@ -18,56 +20,75 @@ from distrain.workload.wording import Wording
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
 # If a quota limits one of these resources, each container must set a value for it.
 REQUIRED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+ENDED = ("Succeeded", "Failed")
 
 
-def refusals(job: Job, quotas: Sequence[ResourceQuota], say: Wording, own: Units) -> Iterator[Refusal]:
-    """Yield a refusal for each quota that the job exceeds; `own`, the requests of the release's pods, count as free."""
+def refusals(job: Job, quotas: Sequence[ResourceQuota], say: Wording, own: Sequence[kube.Pod]) -> Iterator[Refusal]:
+    """Yield a refusal for each quota that the job exceeds.
+
+    `own` are the release's pods in this namespace. The job replaces them, so their usage counts as free. All pods
+    already have the defaults of their namespace and their PriorityClass.
+    """
     for quota in quotas:
         roles = [role for role in job.roles if role.replicas and _matches(quota, role.spec)]
         yield from _unspecified(quota, roles, say)
-        yield from _exceeded(quota, _total(job, roles), own, say)
+        yield from _exceeded(quota, _total(quota, job, roles), _freed(quota, own), say)
 
 
 def not_judged(job: Job, quotas: Sequence[ResourceQuota]) -> Iterator[str]:
     """Yield the quotas' resources that this module does not count, such as Secrets."""
     for quota in quotas:
-        known = _total(job, job.roles)
-        rest = sorted(name for name in _hard(quota) if name not in known and not _is_of_pods(name))
+        known = _total(quota, job, job.roles)
+        names = [name for name in _hard(quota) if not (_scopes(quota) and name.startswith("count/"))]
+        rest = sorted(name for name in names if name not in known and not _is_of_pods(name))
         if rest:
             yield f"ResourceQuota {quota.metadata.name}: {', '.join(rest)}"
 
 
-def _exceeded(quota: ResourceQuota, asked: Units, own: Units, say: Wording) -> Iterator[Refusal]:
-    freed = _usage(own, {})
-    for name, bound in sorted(_hard(quota).items()):
-        resource = name.removeprefix("requests.").removeprefix("limits.")
-        need, hard = asked.get(name, 0), units(resource, bound)
-        used = max(0, units(resource, (quota.status.used or {}).get(name, 0)) - freed.get(name, 0))
-        if need and need + used > hard:
-            figures = [text(resource, amount) for amount in (need, used, hard)]
-            yield _refusal(quota.metadata.name, name, figures, is_too_small=need > hard, say=say)
+def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, say: Wording) -> Iterator[Refusal]:
+    hard = {name: units(_resource(name), bound) for name, bound in sorted(_hard(quota).items()) if asked.get(name)}
+    used = {name: max(0, units(_resource(name), _used(quota).get(name, 0)) - freed.get(name, 0)) for name in hard}
+    exceeded = [name for name, bound in hard.items() if asked[name] + used[name] > bound]
+    if not exceeded:
+        return
+    figures = [_listed(exceeded, amounts) for amounts in (asked, used, hard)]
+    reason = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *figures)
+    too_small = [name for name in exceeded if asked[name] > hard[name]]
+    name = (too_small or exceeded)[0]
+    need, taken, bound = (_text(name, amounts[name]) for amounts in (asked, used, hard))
+    head = f"{say.place(say.job.main)}: the job needs {need} of {name}, and ResourceQuota {quota.metadata.name}"
+    if too_small:
+        yield Refusal(Verdict.IMPOSSIBLE, reason, f"{head} allows {bound}. Ask for less, or have the quota raised.")
+        return
+    step = f"{head} has {taken} of {bound} in use. Wait until other pods of the namespace end, or ask for less."
+    yield Refusal(Verdict.BUSY, reason, step)
 
 
-def _refusal(quota: str, name: str, figures: Sequence[str], *, is_too_small: bool, say: Wording) -> Refusal:
-    need, used, hard = figures
-    reason = f"exceeded quota: {quota}, requested: {name}={need}, used: {name}={used}, limited: {name}={hard}"
-    head = f"{say.place(say.job.main)}: the job needs {need} of {name}, and ResourceQuota {quota}"
-    if is_too_small:
-        return Refusal(Verdict.IMPOSSIBLE, reason, f"{head} allows {hard}. Ask for less, or have the quota raised.")
-    step = f"{head} has {used} of {hard} in use. Wait until other pods of the namespace end, or ask for less."
-    return Refusal(Verdict.BUSY, reason, step)
+def _listed(names: Sequence[str], amounts: Units) -> str:
+    return ",".join(f"{name}={_text(name, amounts[name])}" for name in names)
+
+
+def _text(name: str, amount: int) -> str:
+    return text(_resource(name), amount)
+
+
+def _resource(name: str) -> str:
+    return name.removeprefix("requests.").removeprefix("limits.")
 
 
 def _unspecified(quota: ResourceQuota, roles: Sequence[PodRole], say: Wording) -> Iterator[Refusal]:
-    required = [name for name in REQUIRED if name in _hard(quota)]
+    required = sorted(name for name in REQUIRED if name in _hard(quota))
     for role in roles:
-        if required and not _has_pod_level(role.spec):
-            for name in required:
-                without = [each.name for each in _containers(role.spec) if not _says(each, name)]
-                if without:
-                    words = f"must specify {name} for: {','.join(without)}"
-                    step = f"{say.place(role)}: ResourceQuota {quota.metadata.name} refuses its pods: {words}."
-                    yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} Set it, or have a LimitRange give a default.")
+        missing = {} if _has_pod_level(role.spec) else {name: _without(role.spec, name) for name in required}
+        if words := "; ".join(f"{name} for: {','.join(names)}" for name, names in missing.items() if names):
+            step = f"{say.place(role)}: ResourceQuota {quota.metadata.name} refuses its pods: must specify {words}."
+            reason = f"failed quota: {quota.metadata.name}: must specify {words}"
+            yield Refusal(Verdict.IMPOSSIBLE, reason, f"{step} Set it, or have a LimitRange give a default.")
+
+
+def _without(spec: kube.PodSpec, name: str) -> list[str]:
+    """Return the names of the containers that set no value for a quota's resource."""
+    return sorted({each.name for each in _containers(spec) if not _says(each, name)})
 
 
 def _says(container: kube.Container, name: str) -> bool:
@@ -86,17 +107,32 @@ def _has_pod_level(spec: kube.PodSpec) -> bool:
     return any(name in ("cpu", "memory") or name.startswith("hugepages-") for name in names)
 
 
-def _total(job: Job, roles: Sequence[PodRole]) -> Units:
-    """Return the quota usage of these roles' pods and of the resources that own them."""
+def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
+    """Return the usage of these roles' pods, and of the resources that own them, in the quota's resources."""
     total: Units = {}
     for role in roles:
-        for name, amount in _usage(role.request, pod_limits(role.spec)).items():
-            total[name] = total.get(name, 0) + amount * role.replicas
-    for resource in job.resources:
-        group = resource.api_version.rpartition("/")[0].partition("/")[0]
-        if group:
-            name = f"count/{resource.kind.lower()}s.{group}"
-            total[name] = total.get(name, 0) + 1
+        add(total, _usage(role.request, pod_limits(role.spec)), role.replicas)
+    # A quota with scopes counts no objects but pods.
+    for resource in () if _scopes(quota) else job.resources:
+        add(total, _counted(resource.api_version, resource.kind))
+    return total
+
+
+def _counted(api_version: str, kind: str) -> Units:
+    """Return the usage of one object other than a pod."""
+    group = api_version.rpartition("/")[0]
+    return {f"count/{kind.lower()}s.{group}": 1} if group else {}
+
+
+def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
+    """Return the quota's usage by the release's own pods, and by the resources that own them."""
+    total: Units = {}
+    for pod in own:
+        if pod.status.phase not in ENDED and _matches(quota, pod.spec):
+            add(total, _usage(held_by(pod), pod_limits(pod.spec)))
+    owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
+    for owner in owners.values():
+        add(total, _counted(owner.api_version, owner.kind))
     return total
 
 
@@ -115,20 +151,28 @@ def _hard(quota: ResourceQuota) -> kube.Amounts:
     return quota.status.hard or quota.spec.hard or {}
 
 
+def _used(quota: ResourceQuota) -> kube.Amounts:
+    return quota.status.used or {}
+
+
 def _is_of_pods(name: str) -> bool:
     """Tell whether only pods use this resource of a quota."""
     storage = name == "requests.storage" or ".storageclass." in name
     return not storage and (name in (*COMPUTE, "pods") or name.startswith(("requests.", "limits.", "hugepages-")))
 
 
-def _matches(quota: ResourceQuota, spec: kube.TemplateSpec) -> bool:
+def _matches(quota: ResourceQuota, spec: kube.PodSpec) -> bool:
     """Tell whether the quota counts pods of this spec: all of the quota's scopes must match."""
-    scopes = [ScopedRequirement(name, "Exists") for name in quota.spec.scopes or ()]
+    return all(_in_scope(scope, spec) for scope in _scopes(quota))
+
+
+def _scopes(quota: ResourceQuota) -> list[ScopedRequirement]:
     selector = quota.spec.scope_selector
-    return all(_in_scope(scope, spec) for scope in (*scopes, *((selector and selector.match_expressions) or ())))
+    scopes = [ScopedRequirement(name, "Exists") for name in quota.spec.scopes or ()]
+    return [*scopes, *((selector and selector.match_expressions) or ())]
 
 
-def _in_scope(scope: ScopedRequirement, spec: kube.TemplateSpec) -> bool:
+def _in_scope(scope: ScopedRequirement, spec: kube.PodSpec) -> bool:
     match scope.scope_name:
         case "Terminating":
             return spec.active_deadline_seconds is not None
@@ -142,14 +186,23 @@ def _in_scope(scope: ScopedRequirement, spec: kube.TemplateSpec) -> bool:
             requirement = kube.Requirement(scope.scope_name, scope.operator, scope.values)
             return selectors.holds(requirement, spec.priority_class_name or None)
         case "CrossNamespacePodAffinity":
-            return any(term.namespaces or term.namespace_selector is not None for term in stated_terms(spec))
+            return any(term.namespaces or term.namespace_selector is not None for term in _affinity_terms(spec))
     return False
 
 
+def _affinity_terms(spec: kube.PodSpec) -> Iterator[kube.PodTerm]:
+    """Yield the required and the preferred terms of a pod's affinity and anti-affinity to other pods."""
+    affinity = spec.affinity or kube.Affinity()
+    for each in filter(None, (affinity.pod_affinity, affinity.pod_anti_affinity)):
+        yield from each.required or ()
+        yield from (weighted.pod_affinity_term for weighted in each.preferred or ())
+
+
 def _is_best_effort(spec: kube.PodSpec) -> bool:
-    """Tell whether no container has a request or limit of cpu or memory."""
-    every = [spec.resources, *(container.resources for container in _containers(spec))]
-    amounts = [(name, amount) for each in every for name, amount in requested(each).items()]
-    return not _has_pod_level(spec) and not any(
-        name in ("cpu", "memory") and units(name, amount) for name, amount in amounts
-    )
+    """Tell whether the pod has neither a request nor a limit of cpu or memory.
+
+    Resources of the pod itself replace those of its containers.
+    """
+    every = [spec.resources] if spec.resources else [each.resources for each in _containers(spec) if each.resources]
+    kinds = [amounts for each in every for amounts in (each.requests, each.limits) if amounts]
+    return not any(units(name, amounts.get(name, 0)) for amounts in kinds for name in ("cpu", "memory"))

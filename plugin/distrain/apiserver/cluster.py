@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -69,9 +70,18 @@ class Cluster:
         except NotFoundError:
             return []
         for name in (version.group_version for version in versions):
-            resources = self.read_one(f"/apis/{name}", ResourceList, name).resources or ()
-            found += [name, *(f"{name}/{resource.kind}" for resource in resources if "/" not in resource.name)]
+            found += [name, *(f"{name}/{kind}" for kind in self.kinds(name))]
         return found
+
+    def begin_kinds(self, api_version: str) -> Callable[[], list[str]]:
+        """Start to read the kinds of an API version in the background; return a function that waits for them."""
+        return Ahead(self.kinds, api_version).result
+
+    def kinds(self, api_version: str) -> list[str]:
+        """Return the kinds of an API version, or nothing if the cluster lacks it."""
+        found = self.read_optional(f"/apis/{api_version}", ResourceList, api_version)
+        resources = (found.resources if found else None) or ()
+        return [resource.kind for resource in resources if "/" not in resource.name]
 
     def begin_nodes(self) -> None:
         """Start to read the nodes in the background; `nodes` waits for them."""
@@ -89,15 +99,17 @@ class Cluster:
         """Return the images that each node has pulled."""
         return self._read(self._connection, "/api/v1/nodes", kube.NodeImages, "nodes", {})
 
-    def over_pods(self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None) -> Sum:
+    def over_pods(
+        self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None, namespace: str = ""
+    ) -> Sum:
         """Pass all pods that have not ended, of all namespaces and in no fixed order, to `use`; return its result.
 
-        With `nodes`, only pods on those nodes and pods without a node are read. For a large cluster, a second process
-        handles a part of the pods, and the sum of both results is returned. If a list expires while it is read, reading
-        starts again and `use` is called again, so no pod counts twice.
+        With `nodes`, only pods on those nodes, pods without a node, and all pods of `namespace` are read. For a large
+        cluster, a second process handles a part of the pods, and the sum of both results is returned. If a list expires
+        while it is read, reading starts again and `use` is called again, so no pod counts twice.
         """
         if nodes is not None:
-            return again(lambda: use(self._pods_on(nodes)))
+            return again(lambda: use(chain(self._pods_on(nodes), self._pods_elsewhere(namespace, nodes))))
         return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use))
 
     def pods(self) -> Iterator[CountedPod]:
@@ -112,6 +124,14 @@ class Cluster:
         asked = [Ahead(self._pods_of, connection, names) for _ in range(CONNECTIONS)]
         for ahead in asked:
             yield from ahead.result()
+
+    def _pods_elsewhere(self, namespace: str, nodes: Sequence[str]) -> Iterator[CountedPod]:
+        """Yield the namespace's pods on other nodes than these; nothing without a namespace."""
+        if namespace:
+            others = ",".join(f"spec.nodeName!={name}" for name in (*nodes, ""))
+            path, what = f"{paths.namespace(namespace)}/pods", f"pods of namespace {namespace}"
+            query = {"fieldSelector": f"{others},{NOT_ENDED}"}
+            yield from PodListing(self.server, path, JsonPod, what, query).items(self._connection)
 
     def _pods_of(self, connection: Connection, names: Iterator[str]) -> list[CountedPod]:
         lists = (self._pods(f"spec.nodeName={name},{NOT_ENDED}", resourceVersion="0") for name in names)
@@ -140,9 +160,9 @@ class Cluster:
         """Return the objects of a list; `what` names them in messages."""
         return self._read(self._connection, path, item, what, query)
 
-    def each(self, path: str, item: type[T], what: str) -> Iterator[T]:
+    def each(self, path: str, item: type[T], what: str, **query: str) -> Iterator[T]:
         """Yield the objects of a list page by page; raise ExpiredError if the list expires before its end."""
-        return Listing(self.server, path, item, what, {}).items(self._connection)
+        return Listing(self.server, path, item, what, query).items(self._connection)
 
     def read_one(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T:
         """Return one object, or with METADATA only its metadata; raise NotFoundError if it does not exist."""

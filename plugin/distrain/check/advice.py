@@ -19,8 +19,10 @@ from distrain.scheduler.messages import (
     OTHER_NAME,
     OTHER_ZONE,
     REPELLED,
+    TOO_MANY_VOLUMES,
     UNTOLERATED,
 )
+from distrain.scheduler.node_resources_fit import insufficient
 from distrain.scheduler.taint_toleration import untolerated
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
@@ -40,6 +42,7 @@ KEPT_OFF = (
     (NODE_CONFLICT, *_VOLUME),
     (NO_VOLUME, *_VOLUME),
     (OTHER_ZONE, *_VOLUME),
+    (TOO_MANY_VOLUMES, "", "the number of volumes that they can attach", "Use fewer volumes per pod, or add nodes."),
     (IN_USE, "", "a claim for one pod alone that another one uses", "Use a claim that more pods can share."),
     (NO_DOMAIN, "", "the label of a topology spread constraint", "Label the nodes, or correct the constraint."),
     (NOT_NEAR, *_BETWEEN),
@@ -152,7 +155,8 @@ def _without(say: Wording, role: PodRole, resource: str) -> str:
 
 
 def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: ClusterState) -> str:
-    causes = {empty.refusal(node, role) or NO_FREE_PORTS for node in large}
+    free, request = {node.name: node for node in empty.free()}, empty.role(role)
+    causes = {empty.refusal(node, role) or insufficient(free[node.metadata.name], request)[0] for node in large}
     nodes = f"{len(large)} node{'s' if len(large) > 1 else ''} would do, but for"
     if UNTOLERATED in causes:
         taints = ", ".join(sorted({_taint(taint) for node in large for taint in untolerated(node, role.spec)}))

@@ -12,7 +12,7 @@ from distrain.kube.pods import CountedPod
 from distrain.kube.quantities import Units, allocatable
 from distrain.scheduler import inter_pod_affinity, pod_topology_spread, volume_binding
 from distrain.scheduler.constraints import JobConstraints, RoleConstraints
-from distrain.scheduler.messages import IN_USE
+from distrain.scheduler.messages import IN_USE, TOO_MANY_VOLUMES
 from distrain.scheduler.node_filters import first_refusal, recovered
 from distrain.scheduler.node_usage import EVERYWHERE, ClusterUsage, PodCounts, Usage, usage_of
 from distrain.scheduler.volume_restrictions import claims_of
@@ -41,18 +41,14 @@ class ClusterState(Struct, frozen=True):
         return ClusterState([recovered(node) for node in self.nodes], self.staying, self.staying, self.constraints)
 
     def free(self) -> list[Node]:
-        """Return the nodes with their free resources, host ports included, and the labels that constraints name."""
+        """Return the nodes with their free resources, ports and volumes, and the labels that constraints name."""
         if not self._free:
-            ports = self.constraints.ports
-            keys = self.constraints.keys
-            self._free.extend(
-                Node(
-                    node.metadata.name,
-                    {**self._left(node), **ports.free(self.taken.ports.get(node.metadata.name, ()))},
-                    {key: value for key, value in (node.metadata.labels or {}).items() if key in keys},
-                )
-                for node in self.nodes
-            )
+            ports, limits, keys = self.constraints.ports, self.constraints.attach_limits, self.constraints.keys
+            for node in self.nodes:
+                name = node.metadata.name
+                labels = {key: value for key, value in (node.metadata.labels or {}).items() if key in keys}
+                free = {**self._left(node), **ports.free(self.taken.ports.get(name, ()))}
+                self._free.append(Node(name, {**free, **limits.free(name, self.taken.attached(name))}, labels))
         return self._free
 
     def role(self, role: PodRole) -> Role:
@@ -61,7 +57,19 @@ class ClusterState(Struct, frozen=True):
         if role.name not in self._roles:
             self._roles[role.name] = self._solvers_role(constraints)
         ports = self.constraints.ports.request(constraints.ports)
-        return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports})
+        volumes = self.constraints.attach_limits.request(role.name)
+        return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
+
+    def contested_drivers(self) -> list[str]:
+        """Return the CSI drivers for which the order of the job's pods decides how many of them a node takes."""
+        limits = self.constraints.attach_limits
+        found = {
+            driver
+            for role in self.constraints.roles.values()
+            for node in (self.role(role.role).nodes if limits.limits else ())
+            for driver in limits.contested(node, self.taken.attached(node))
+        }
+        return sorted(found)
 
     def refusal(self, node: kube.Node, role: PodRole) -> str | None:
         """Return the message of the first filter that refuses the node, or None. Skip NodeResourcesFit."""
@@ -71,15 +79,21 @@ class ClusterState(Struct, frozen=True):
         """Yield for each node the message of the first filter after NodeResourcesFit that refuses the node."""
         constraints = self.constraints.roles[role.name]
         refused = inter_pod_affinity.refused(self.taken.of(role.name), constraints, self._by_name())
-        own, in_use = set(claims_of(role.spec.volumes)), self.taken.claims
+        own, in_use = {*claims_of(role.spec.volumes), *role.claims_of_set}, self.taken.claims
         for node in nodes:
             used = any(own & in_use.get(where, set()) for where in (EVERYWHERE, node.metadata.name))
             yield (
                 (IN_USE if used else None)
+                or self._too_many_volumes(node.metadata.name, role)
                 or volume_binding.refusal(node, constraints.volumes)
                 or pod_topology_spread.refusal(node, constraints)
                 or refused.message(node)
             )
+
+    def _too_many_volumes(self, node: str, role: PodRole) -> str | None:
+        limits = self.constraints.attach_limits
+        is_exceeded = limits.limits and limits.is_exceeded(role.name, node, self.taken.attached(node))
+        return TOO_MANY_VOLUMES if is_exceeded else None
 
     def _solvers_role(self, constraints: RoleConstraints) -> Role:
         role, nodes, existing = constraints.role, self._by_name(), self.taken.of(constraints.role.name)

@@ -6,20 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from distrain import kube
 from distrain.kube.pod_spec import Reference
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
-from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from distrain.scheduler.affinity_terms import stated_terms
+from distrain.scheduler.node_usage import ENDED
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
-from distrain.workload.manifest import Job
+from distrain.workload.kinds import KUBEFLOW
+from distrain.workload.manifest import ROLE_LABEL, Job, is_of_release
 
+# The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
+PREFLIGHT = "preflight"
 # The controller manager creates these in each namespace.
-GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt")})
+GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
 
+# An API version and a kind.
+ApiKind = tuple[str, str]
 
 Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
 
@@ -27,8 +34,10 @@ Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass,
 class Dependencies(Struct, frozen=True):
     """The objects of the namespace and the cluster that affect a job's pods.
 
-    A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets and ConfigMaps that
-    the job's pods need and that do not exist.
+    A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets, ConfigMaps and
+    ServiceAccounts that the job's pods need and that do not exist. `unserved` are the job's kinds that the cluster does
+    not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `all_claims` are those of all
+    namespaces. `own` are the pods of the same release, which end before the job starts or belong to the job already.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -38,7 +47,13 @@ class Dependencies(Struct, frozen=True):
     claims: Mapping[str, PersistentVolumeClaim] | None = None
     volumes: Mapping[str, PersistentVolume] | None = None
     storage_classes: Mapping[str, kube.StorageClass] | None = None
+    csi_nodes: Sequence[CSINode] | None = None
+    attachments: Sequence[VolumeAttachment] | None = None
+    all_claims: Sequence[PersistentVolumeClaim] | None = None
     missing: frozenset[ObjectName] = frozenset()
+    own: Sequence[kube.Pod] = ()
+    unserved: frozenset[ApiKind] = frozenset()
+    has_namespace: bool = True
     unseen: Sequence[str] = field(default_factory=list)
 
 
@@ -51,14 +66,56 @@ def namespace_of(job: Job, namespace: str) -> str:
     return job.main.namespace or namespace
 
 
+def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> list[kube.Pod]:
+    """Return the release's pods; a pod that is being deleted is none of them, since it still uses its node."""
+    found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
+    return [
+        pod
+        for pod in found
+        if is_of_release(pod.metadata.labels or {}, release or "") and not pod.metadata.deletion_timestamp
+    ]
+
+
+def on_nodes(own: Iterable[kube.Pod]) -> int:
+    """Count the release's pods that use a node, without the pod that runs the check."""
+    others = (pod for pod in own if (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT)
+    running = (pod for pod in others if pod.status.phase not in ENDED)
+    return sum(bool(pod.spec.node_name or pod.status.nominated_node_name) for pod in running)
+
+
 def foreign_claims(job: Job) -> list[str]:
     """Name the claims that the job's pods use and that its manifest does not create."""
-    names = {name for role in job.roles for name in claims_of(role.spec.volumes)}
+    names = {name for role in job.roles for name in (*claims_of(role.spec.volumes), *role.claims_of_set)}
     return sorted(name for name in names if ("PersistentVolumeClaim", name) not in job.creates)
 
 
+def has_own_claims(job: Job) -> bool:
+    """Tell whether the job's pods have claims of their own, which controllers create."""
+    volumes = (volume for role in job.roles for volume in role.spec.volumes or ())
+    return any(role.claim_templates for role in job.roles) or any(volume.ephemeral for volume in volumes)
+
+
+def with_namespace(found: Dependencies, namespace: str) -> Dependencies:
+    """Return the dependencies; treat a namespace that does not exist as an empty one, and say so."""
+    if found.namespaces is None or namespace in found.namespaces:
+        return found
+    namespaces = {**found.namespaces, namespace: {"kubernetes.io/metadata.name": namespace}}
+    words = f"namespace {namespace}, which is not there: an empty one is judged"
+    return replace(found, namespaces=namespaces, has_namespace=False, unseen=[*found.unseen, words])
+
+
+def served_by_operators(job: Job) -> list[ApiKind]:
+    """Return the job's kinds that only a cluster with their operator serves, unless the manifest creates the kind."""
+    kinds = {(each.api_version, each.kind) for each in job.resources if each.kind in KUBEFLOW}
+    return sorted(kind for kind in kinds if _definition(*kind) not in job.creates)
+
+
+def _definition(api_version: str, kind: str) -> ObjectName:
+    return "CustomResourceDefinition", f"{KUBEFLOW[kind].resource}.{api_version.partition('/')[0]}"
+
+
 def references(job: Job) -> list[ObjectName]:
-    """Name the Secrets and ConfigMaps that the job's pods need to start and that its manifest does not create."""
+    """Name the Secrets, ConfigMaps and ServiceAccounts that the pods need and the job's manifest does not create."""
     found = {name for role in job.roles for name in _references(role.spec)}
     return sorted(found - job.creates - GIVEN)
 
@@ -70,6 +127,8 @@ def selects_namespaces(job: Job) -> bool:
 
 
 def _references(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
+    if account := spec.service_account_name or spec.service_account:
+        yield "ServiceAccount", account
     for container in (*(spec.init_containers or ()), *(spec.containers or ())):
         yield from _of_container(container)
     for volume in spec.volumes or ():

@@ -9,7 +9,7 @@ from distrain.check.cluster_state import ClusterState
 from distrain.check.reasons import between_pods
 from distrain.errors import ValuesError
 from distrain.kube.quantities import allocatable, text
-from distrain.scheduler.node_ports import PREFIX, ports_first
+from distrain.scheduler import node_ports, node_volume_limits
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.scheduler.taint_toleration import untolerated
 from distrain.solver import capacity
@@ -47,8 +47,12 @@ def _of_role(role: PodRole, asked: Role, node: kube.Node, free: Node, state: Clu
         mark = "" if left >= amount else "  <- short"
         figures = f"asks {text(resource, amount)}, free {text(resource, left)} of {text(resource, of)}"
         yield f"  {resource:<24} {figures}{mark}"
-    for name in sorted(name for name in asked.request if name.startswith(PREFIX)):
+    for name in sorted(name for name in asked.request if name.startswith(node_ports.PREFIX)):
         yield f"  {name:<24} {'free' if free.free.get(name) else 'taken  <- short'}"
+    for name in sorted(name for name in asked.request if name.startswith(node_volume_limits.PREFIX)):
+        left, number = free.free[name], asked.request[name]
+        if left < node_volume_limits.UNLIMITED:
+            yield f"  {name:<24} asks {number}, free {left}{'' if left >= number else '  <- short'}"
     for words in _in_the_way(role, asked, node, free, state):
         yield f"  {words}"
 
@@ -60,7 +64,7 @@ def _in_the_way(role: PodRole, asked: Role, node: kube.Node, free: Node, state: 
         taints = [f"{taint.key}={taint.value or ''}:{taint.effect}" for taint in untolerated(node, role.spec)]
         yield f"refused: {cause}{f': {listed(taints)}' if 'taint' in cause else ''}"
     elif not capacity.copies(free, asked):
-        yield f"refused: {listed(ports_first(insufficient(free, asked)))}"
+        yield f"refused: {listed(insufficient(free, asked))}"
     rules = [words.removeprefix("node(s) didn't match ") for words in between_pods(asked)]
     if rules:
         yield f"the job's own pods decide, too: {listed(rules)}"

@@ -13,9 +13,10 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.apiserver import paths
 from distrain.apiserver.capabilities import Capabilities
+from distrain.kube.definition import CustomResourceDefinition
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
-from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 
 
 class JudgedKind(Struct, frozen=True):
@@ -47,6 +48,7 @@ JUDGED = (
     JudgedKind("PersistentVolume", "persistentvolumes", PersistentVolume),
     JudgedKind("StorageClass", "storageclasses", kube.StorageClass, STORAGE),
     JudgedKind("CSINode", "csinodes", CSINode, STORAGE),
+    JudgedKind("VolumeAttachment", "volumeattachments", VolumeAttachment, STORAGE),
     JudgedKind("PriorityClass", "priorityclasses", PriorityClass, "scheduling.k8s.io/v1"),
     PODS,
 )
@@ -80,4 +82,9 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
         return kind in self.read and (not self.read[kind] or namespace in self.read[kind])
 
 
-FORMS: Mapping[str, type[Any]] = {**{kind.name: kind.form for kind in JUDGED}, "Snapshot": Snapshot}
+FORMS: Mapping[str, type[Any]] = {
+    **{kind.name: kind.form for kind in JUDGED},
+    # In a file of kubectl, these tell what the cluster serves.
+    "CustomResourceDefinition": CustomResourceDefinition,
+    "Snapshot": Snapshot,
+}

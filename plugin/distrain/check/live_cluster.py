@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.admission.priority import priority_classes_of
 from distrain.apiserver import paths
+from distrain.check.attach_limits import volume_needs
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
 from distrain.check.dependencies import (
+    ApiKind,
     Dependencies,
     Named,
     by_name,
     foreign_claims,
+    has_own_claims,
     namespace_of,
+    own_pods,
     references,
     selects_namespaces,
+    served_by_operators,
+    with_namespace,
 )
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
 from distrain.errors import ForbiddenError
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels
-from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.scheduler.node_volume_limits import limits_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import Job
 
@@ -57,34 +63,60 @@ def examined(
     Pods of `release` count as free, and the nodes in `more` as part of the cluster. Raises UnreachableError if nodes or
     pods cannot be read.
     """
-    namespace = namespace_of(job, namespace)
-    prepared = prepare(job, namespace, _dependencies(cluster, job, namespace), gpu_resource)
+    own = namespace_of(job, namespace)
+    prepared = prepare(
+        job,
+        namespace,
+        lambda part, where: _dependencies(cluster, part, where, release if where == own else None),
+        gpu_resource,
+    )
     nodes = [*cluster.nodes(), *more]
     chosen = candidate_nodes(prepared.job, nodes)
-    state = take(nodes, lambda use: cluster.over_pods(use, chosen), prepared.constraints, release)
+    # A pod on any node may use the job's ReadWriteOncePod claims; such a pod is in the job's namespace.
+    beside = namespace if prepared.constraints.exclusive_claims else ""
+    state = take(nodes, lambda use: cluster.over_pods(use, chosen, beside), prepared.constraints, release)
     elsewhere = [] if chosen is None else [unread(len(nodes) - len(chosen))]
     return replace(prepared, unseen=(*prepared.unseen, *elsewhere)), state
 
 
-def _dependencies(cluster: Cluster, job: Job, namespace: str) -> Dependencies:
+def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | None) -> Dependencies:
     """Read only the kinds that the job's pods depend on; `unseen` names the kinds that the user may not read."""
     reader = _Reader(cluster, paths.namespace(namespace), namespace)
     path, where, storage = reader.path, f"of namespace {namespace}", "/apis/storage.k8s.io/v1/storageclasses"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     what = f"persistent volume claims {where}"
     claims = reader.named(foreign_claims(job), f"{path}/persistentvolumeclaims", PersistentVolumeClaim, what)
-    volumes = (volume for role in job.roles for volume in role.spec.volumes or ())
-    has_volumes = claims or any(volume.ephemeral for volume in volumes)
-    return Dependencies(
+    has_volumes = claims or has_own_claims(job)
+    kinds = {version: cluster.begin_kinds(version) for version, _ in served_by_operators(job)}
+    found = Dependencies(
         namespaces=reader.namespaces(job),
         quotas=reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}"),
         limit_ranges=reader.listed(f"{path}/limitranges", LimitRange, f"LimitRanges {where}"),
-        priority_classes=reader.named(priority_classes_of(job), classes, PriorityClass, "PriorityClasses"),
+        priority_classes=by_name(reader.listed(classes, PriorityClass, "PriorityClasses")),
         claims=claims,
-        volumes=reader.named(claims, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
+        volumes=reader.named(has_volumes, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
         storage_classes=reader.named(has_volumes, storage, kube.StorageClass, "storage classes"),
         missing=frozenset(reader.missing(job)),
+        own=reader.own(release),
+        unserved=frozenset(reader.unserved(job, kinds)),
         unseen=reader.unseen,
+    )
+    return with_namespace(_with_attach_limits(found, job, reader), namespace)
+
+
+def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
+    """Read the nodes' limits of CSI volumes if the job uses such volumes, and what counts if a node has a limit."""
+    needs, storage = volume_needs(job, found), "/apis/storage.k8s.io/v1"
+    if not any(each.drivers for each in needs.values()):
+        return found
+    csi_nodes = reader.allowed(f"{storage}/csinodes", CSINode, "CSINodes")
+    if not limits_of(csi_nodes or (), needs):
+        return replace(found, csi_nodes=csi_nodes)
+    return replace(
+        found,
+        csi_nodes=csi_nodes,
+        attachments=reader.allowed(f"{storage}/volumeattachments", VolumeAttachment, "VolumeAttachments"),
+        all_claims=reader.allowed("/api/v1/persistentvolumeclaims", PersistentVolumeClaim, "persistent volume claims"),
     )
 
 
@@ -99,6 +131,13 @@ class _Reader(Struct):
     def listed(self, path: str, item: type[T], what: str) -> list[T] | None:
         return self._allowed(what, lambda: self.cluster.read_list(path, item, what))
 
+    def allowed(self, path: str, item: type[T], what: str) -> list[T] | None:
+        """Return the objects of a list, None if the user may not read it; the caller tells what is then not judged."""
+        try:
+            return self.cluster.read_list(path, item, what)
+        except ForbiddenError:
+            return None
+
     def named(self, needed: object, path: str, item: type[Named], what: str) -> dict[str, Named] | None:
         """Return the objects of a list by name; read the list only if it is `needed`."""
         return by_name(self.listed(path, item, what)) if needed else {}
@@ -109,8 +148,21 @@ class _Reader(Struct):
             items = self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
             return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}
         what = f"labels of namespace {self.namespace}"
-        own = self._allowed(what, lambda: self.cluster.read_optional(self.path, kube.Named, what))
-        return {self.namespace: own.metadata.labels or {}} if own else None
+        own = self._allowed(what, lambda: [self.cluster.read_optional(self.path, kube.Named, what)])
+        return None if own is None else {each.metadata.name: each.metadata.labels or {} for each in own if each}
+
+    def unserved(self, job: Job, kinds: Mapping[str, Callable[[], list[str]]]) -> Iterator[ApiKind]:
+        """Yield the job's kinds that the cluster does not serve; `kinds` return the kinds of each API version."""
+        for api_version, kind in served_by_operators(job):
+            served = self._allowed(f"whether the cluster serves {kind} of {api_version}", kinds[api_version])
+            if served is not None and kind not in served:
+                yield api_version, kind
+
+    def own(self, release: str | None) -> list[kube.Pod]:
+        """Return the release's pods on all nodes, also on those that take no pod of the job."""
+        if release is None:
+            return []
+        return own_pods(self.cluster.release_pods(self.namespace, release), self.namespace, release)
 
     def missing(self, job: Job) -> Iterator[ObjectName]:
         for kind, name in references(job):

@@ -11,7 +11,6 @@ from distrain import kube
 from distrain.check.cluster_state import ClusterState
 from distrain.scheduler.messages import NOT_APART, NOT_NEAR, UNEVEN
 from distrain.scheduler.node_filters import first_refusal
-from distrain.scheduler.node_ports import ports_first
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.solver import capacity
 from distrain.solver.problem import Node, Role
@@ -44,7 +43,7 @@ def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, later: st
     words = first_refusal(node, role.spec)
     if words:
         return [words]
-    short = ports_first(insufficient(room, blocked))
+    short = insufficient(room, blocked)
     if short or later:
         return short or [later or ""]
     return list(between_pods(blocked))[:1]

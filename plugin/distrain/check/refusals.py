@@ -2,86 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota
-from distrain.admission.priority import priority_of
 from distrain.admission.refusal import Refusal
 from distrain.check import volume_claims
-from distrain.check.dependencies import Dependencies
+from distrain.check.attach_limits import attach_limits, not_judged
+from distrain.check.dependencies import Dependencies, on_nodes
 from distrain.check.gpus import gpus_of
-from distrain.kube.quantities import Units
+from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import NamespaceLabels
 from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
 from distrain.scheduler.messages import GATED
+from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
+K = TypeVar("K")
+T = TypeVar("T")
+
+# A function that returns the objects that the pods of one namespace depend on.
+Find = Callable[[Job, str], Dependencies]
+
 
 class PreparedJob(Struct, frozen=True):
-    """A job with the defaults of its namespace's LimitRanges, and the scheduling constraints of its pods.
+    """A job with the defaults of its namespaces and PriorityClasses, and the scheduling constraints of its pods.
 
     `gpu_resource` is the resource name of its GPUs. `refusals` stop the job whatever the nodes' free capacity is.
     `unseen` names what was not judged. `open_claims` are claims with a volume whose location is unknown until the first
-    pod has a node.
+    pod has a node. `own` is the number of the release's own pods that use a node.
     """
 
     job: Job
     gpu_resource: str
-    namespace: str
     constraints: JobConstraints
-    dependencies: Dependencies
     refusals: tuple[Refusal, ...] = ()
     unseen: tuple[str, ...] = ()
     open_claims: tuple[str, ...] = ()
+    own: int = 0
 
 
-def prepare(job: Job, namespace: str, found: Dependencies, gpu_resource: str | None) -> PreparedJob:
-    """Apply the namespace's defaults to the job, and check everything except nodes, other pods and quotas.
+class _Part(Struct, frozen=True):
+    """The roles of a job in one namespace, and what they depend on."""
 
-    Without `gpu_resource`, the GPU resource's name is guessed from the pods' requests.
+    job: Job
+    namespace: str
+    found: Dependencies
+    claims: volume_claims.Claims
+
+    def refusals(self, say: Wording) -> Iterator[Refusal]:
+        """Yield the refusals by anything but the nodes and the pods on them."""
+        job, found = self.job, self.found
+        labels = (found.namespaces or {}).get(self.namespace) or {}
+        yield from _unserved(found, say)
+        yield from _gates(job, say)
+        yield from pod_validation.refusals(job, say)
+        yield from pod_security.refusals(job, self.namespace, labels, say)
+        yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
+        yield from _missing(found, self.namespace, say)
+        yield from self.claims.refusals
+        yield from resource_quota.refusals(job, found.quotas or (), say, found.own)
+
+    def unseen(self) -> Iterator[str]:
+        """Name what was not judged."""
+        yield from self.found.unseen
+        yield from self.claims.unseen
+        yield from not_judged(self.job, self.found)
+        yield from resource_quota.not_judged(self.job, self.found.quotas or ())
+
+
+def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> PreparedJob:
+    """Apply the namespaces' defaults to the job, and check everything except nodes and the pods on them.
+
+    `namespace` is for pods whose manifest names none. Without `gpu_resource`, the GPU resource's name is guessed from
+    the pods' requests.
     """
     gpus = gpu_resource or gpus_of(job)
-    job = limit_ranger.applied(job, found.limit_ranges or ())
+    job = job.in_namespaces(namespace)
+    given = [(part, where, find(part, where)) for where, part in job.by_namespace().items()]
+    before = Wording(job, gpus)
+    refused = [each for part, _, found in given for each in priority.refusals(part, found.priority_classes, before)]
+    admitted = [(_with_defaults(part, found), where, found) for part, where, found in given]
+    job = _joined(job, [part for part, _, _ in admitted])
     say = Wording(job, gpus)
-    claims = volume_claims.judge_claims(job, found, say)
-    refusals = [
-        *_gates(job, say),
-        *pod_validation.refusals(job, say),
-        *priority.refusals(job, found.priority_classes, say),
-        *pod_security.refusals(job, namespace, (found.namespaces or {}).get(namespace) or {}, say),
-        *limit_ranger.refusals(job, found.limit_ranges or (), say),
-        *_missing(found, say),
-        *claims.refusals,
-    ]
-    quotas = resource_quota.not_judged(job, found.quotas or ())
-    unseen = [*found.unseen, *unknown_labels(job), *claims.unseen, *quotas]
-    constraints = _constraints(job, namespace, found, claims)
-    open_claims = tuple(claims.shared.undecided)
-    return PreparedJob(job, gpus, namespace, constraints, found, tuple(refusals), tuple(unseen), open_claims)
+    parts = [_Part(part, where, found, volume_claims.judge_claims(part, found, say)) for part, where, found in admitted]
+    refused += [each for part in parts for each in part.refusals(say)]
+    unseen = [*job.left_out, *(each for part in parts for each in part.unseen()), *unknown_labels(job)]
+    return PreparedJob(
+        job,
+        gpus,
+        _constraints(job, parts),
+        tuple(dict.fromkeys(refused)),
+        tuple(dict.fromkeys(unseen)),
+        tuple(claim for part in parts for claim in part.claims.open),
+        sum(on_nodes(part.found.own) for part in parts),
+    )
 
 
-def with_quotas(prepared: PreparedJob, own: Units) -> list[Refusal]:
-    """Return all refusals, including those of quotas; `own`, the requests of the release's pods, count as free."""
-    say = Wording(prepared.job, prepared.gpu_resource)
-    quotas = resource_quota.refusals(prepared.job, prepared.dependencies.quotas or (), say, own)
-    return list(dict.fromkeys([*prepared.refusals, *quotas]))
+def _with_defaults(part: Job, found: Dependencies) -> Job:
+    return priority.applied(limit_ranger.applied(part, found.limit_ranges or ()), found.priority_classes)
 
 
-def _constraints(job: Job, namespace: str, found: Dependencies, claims: volume_claims.Claims) -> JobConstraints:
-    priorities = [priority_of(role, found.priority_classes) for role in job.roles]
+def _joined(job: Job, parts: Sequence[Job]) -> Job:
+    """Return the job with the roles of its parts, in the job's order."""
+    roles = {role.name: role for part in parts for role in part.roles}
+    return replace(job, roles=tuple(roles[role.name] for role in job.roles))
+
+
+def _constraints(job: Job, parts: Sequence[_Part]) -> JobConstraints:
+    priorities = [role.spec.priority or 0 for role in job.roles]
     return constraints_of(
         job,
-        namespace,
-        NamespaceLabels(found.namespaces if namespace in (found.namespaces or {}) else None),
+        job.main.namespace,
+        NamespaceLabels(_labels(parts)),
         priorities=(min(priorities), max(priorities)),
-        volumes=claims.rules,
-        exclusive_claims=claims.exclusive,
-        beside=claims.shared.affinity,
+        volumes=_united(part.claims.rules for part in parts),
+        exclusive_claims=frozenset().union(*(part.claims.exclusive for part in parts)),
+        attach_limits=_attach_limits(parts),
+        beside=_united(part.claims.shared.affinity for part in parts),
     )
+
+
+def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
+    """Return the limits of the drivers of all parts."""
+    every = [attach_limits(part.job, part.found) for part in parts]
+    return AttachLimits(
+        _united(each.limits for each in every),
+        _united(each.needs for each in every),
+        _united(each.claims for each in every),
+        _united(each.attachments for each in every),
+    )
+
+
+def _labels(parts: Sequence[_Part]) -> Mapping[str, Labels] | None:
+    """Return the labels of the namespaces that could be read, None unless those of all parts are among them."""
+    known = _united(part.found.namespaces or {} for part in parts)
+    return known if all(part.namespace in known for part in parts) else None
+
+
+def _united(maps: Iterable[Mapping[K, T]]) -> dict[K, T]:
+    return {key: value for each in maps for key, value in each.items()}
 
 
 def _gates(job: Job, say: Wording) -> Iterator[Refusal]:
@@ -92,7 +157,26 @@ def _gates(job: Job, say: Wording) -> Iterator[Refusal]:
             yield Refusal(Verdict.IMPOSSIBLE, GATED, f"{step} Lift them, or leave them out.")
 
 
-def _missing(found: Dependencies, say: Wording) -> Iterator[Refusal]:
+def _unserved(found: Dependencies, say: Wording) -> Iterator[Refusal]:
+    for api_version, kind in sorted(found.unserved):
+        place = "job.apiVersion" if say.job.from_chart else kind
+        step = f"{place}: the cluster does not serve {kind} of {api_version}. Install an operator that does, or choose"
+        words = f'no matches for kind "{kind}" in version "{api_version}"'
+        yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} another version or kind.")
+
+
+def _missing(found: Dependencies, namespace: str, say: Wording) -> Iterator[Refusal]:
     for kind, name in sorted(found.missing):
-        step = f"{say.place(say.job.main)}: there is no {kind} {name}, without which its pods do not start. Create it."
-        yield Refusal(Verdict.IMPOSSIBLE, f'{kind.lower()} "{name}" not found', step)
+        is_account = kind == "ServiceAccount" and say.job.from_chart
+        place = "serviceAccountName" if is_account else say.place(say.job.main)
+        missing, them = f"there is no {kind} {name}", "it"
+        if not found.has_namespace:
+            missing, them = f"there is neither namespace {namespace} nor {kind} {name}", "both"
+        step = f"{place}: {missing}, without which its pods do not start. Create {them}."
+        yield Refusal(Verdict.IMPOSSIBLE, _not_found(kind, name, namespace), step)
+
+
+def _not_found(kind: str, name: str, namespace: str) -> str:
+    """Return the words of kubelet, or of the admission plugin ServiceAccount."""
+    words = f'{kind.lower()} "{name}" not found'
+    return f"error looking up service account {namespace}/{name}: {words}" if kind == "ServiceAccount" else words

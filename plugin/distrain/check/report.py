@@ -16,12 +16,15 @@ from distrain.check import advice
 from distrain.check.cluster_state import ClusterState, judge
 from distrain.check.gpus import Gpus, count_gpus
 from distrain.check.reasons import Reason, reasons
-from distrain.check.refusals import PreparedJob, with_quotas
+from distrain.check.refusals import PreparedJob
 from distrain.kube.quantities import Units, text
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
 from distrain.workload.wording import listed
+
+# Disks that a pod names without a claim; they count towards the volumes that a node can attach.
+INLINE_DISKS = {"awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "rbd"}
 
 
 class Pods(Struct, frozen=True):
@@ -59,13 +62,14 @@ def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node]
     placed = _verdict(now, emptied)
     if question := _open_question(prepared, state, placed):
         placed = Verdict.DEPENDS
-    refusals = with_quotas(prepared, state.counts.own_request)
-    verdict = _with_refusals(placed, refusals)
+    is_open = placed == Verdict.DEPENDS and (bool(question) or not now.possible)
+    refusals = prepared.refusals
+    verdict = _with_refusals(placed, refusals, is_open=is_open)
     alone = {role.name: capacity.room(state.free(), state.role(role)) for role in job.others}
     in_the_way = next((each for each in refusals if each.verdict == verdict), None)
     return Report(
         verdict=verdict,
-        undecided=verdict == Verdict.DEPENDS and (bool(question) or not now.possible or now.undecided),
+        undecided=verdict == Verdict.DEPENDS and (is_open or now.undecided),
         pods=[Pods(role.name, role.replicas, readable(role.request)) for role in job.roles],
         gpus=count_gpus(job, state, prepared.gpu_resource),
         fit={**alone, job.main.name: now.most or 0},
@@ -84,6 +88,10 @@ def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) 
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
         return f"{words}. Bind it first, or give each pod a claim of its own."
+    drivers = (state.emptied() if placed == Verdict.BUSY else state).contested_drivers()
+    if drivers and placed != Verdict.IMPOSSIBLE:
+        words = f"undecided how many pods a node takes before it can attach no more volumes of {listed(drivers)}"
+        return f"{words}: it depends on their order. Use fewer volumes per pod, or add nodes."
     usage = state.staying if placed == Verdict.IMPOSSIBLE else state.taken
     if between := usage.between:
         words = f"undecided what goes first: {between} pods wait for their node and precede some pods of the job alone"
@@ -109,19 +117,23 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
         yield f"the rules of scheduler {spec.scheduler_name}"
     if spec.runtime_class_name:
         yield f"the overhead and nodes of runtime class {spec.runtime_class_name}"
+    if inline := sorted({source for volume in spec.volumes or () for source in volume.sources} & INLINE_DISKS):
+        yield f"volumes of type {', '.join(inline)}"
     if spec.resource_claims:
         yield f"resource claims {', '.join(claim.name for claim in spec.resource_claims)}"
 
 
-def _with_refusals(placed: Verdict, refusals: Sequence[Refusal]) -> Verdict:
+def _with_refusals(placed: Verdict, refusals: Sequence[Refusal], *, is_open: bool) -> Verdict:
+    """Return the verdict by nodes and refusals; `is_open` tells that the nodes may never take the job."""
     found = {each.verdict for each in refusals}
     if Verdict.IMPOSSIBLE in found or placed == Verdict.IMPOSSIBLE:
         return Verdict.IMPOSSIBLE
-    return Verdict.BUSY if found else placed
+    return Verdict.BUSY if found and not is_open else placed
 
 
 def _reasons(refusals: Sequence[Refusal], state: ClusterState) -> list[Reason]:
-    return [Reason(len(state.nodes) if each.everywhere else 0, each.reason) for each in refusals]
+    found = (Reason(len(state.nodes) if each.everywhere else 0, each.reason) for each in refusals)
+    return list(dict.fromkeys(found))
 
 
 def _other_pods(state: ClusterState) -> Iterator[str]:
@@ -131,7 +143,7 @@ def _other_pods(state: ClusterState) -> Iterator[str]:
 
 
 def _assumed(prepared: PreparedJob, state: ClusterState, verdict: Verdict) -> Iterator[str]:
-    own, lower = state.counts.own, state.counts.lower
+    own, lower = prepared.own, state.counts.lower
     if own:
         pods = "pod counts" if own == 1 else "pods count"
         yield f"the run's own {own} {pods} as free, since the run keeps or replaces them"

@@ -17,16 +17,20 @@ import msgspec
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.admission.priority import priority_classes_of
 from distrain.apiserver.capabilities import Capabilities
+from distrain.check import written_pods
 from distrain.check.cluster_state import ClusterState, over, take
 from distrain.check.dependencies import (
+    ApiKind,
     Dependencies,
     by_name,
     foreign_claims,
     namespace_of,
+    own_pods,
     references,
     selects_namespaces,
+    served_by_operators,
+    with_namespace,
 )
 from distrain.check.judged_kinds import FORMS, Snapshot
 from distrain.check.refusals import PreparedJob, prepare
@@ -35,18 +39,25 @@ from distrain.kube.pod_requests import held
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.quantities import allocatable
-from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from distrain.scheduler.node_ports import host_ports
-from distrain.workload.manifest import Job
+from distrain.workload.controllers import ObjectName
+from distrain.workload.manifest import CHART, Job
 
 EXPECTED = "it takes the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
 GZIP = b"\x1f\x8b"
+
+# The JSON of each pod of the chart has this value of the label app.kubernetes.io/name.
+LABELLED = f'"{CHART}"'.encode()
 
 T = TypeVar("T")
 
 
 class Contents(Struct, frozen=True):
+    """The objects of a file by kind. `chart_pods` has the pods that may belong to a release, with their whole spec."""
+
     by_kind: dict[str, list[Any]] = field(default_factory=dict)
+    chart_pods: list[kube.Pod] = field(default_factory=list)
 
     @property
     def nodes(self) -> list[kube.Node]:
@@ -65,6 +76,16 @@ class Contents(Struct, frozen=True):
     def capabilities(self) -> Capabilities | None:
         """Return what the cluster serves, None if the file does not say it."""
         return self.snapshot.capabilities if self.snapshot else None
+
+    def served(self, api_version: str) -> set[str] | None:
+        """Return the kinds of an operator's API version that the cluster serves, None if the file does not say it."""
+        if self.snapshot and self.capabilities and api_version.partition("/")[0] in self.snapshot.groups:
+            parts = (api.rpartition("/") for api in self.capabilities.apis)
+            return {kind for version, _, kind in parts if version == api_version}
+        definitions = self.by_kind.get("CustomResourceDefinition")
+        if definitions is None:
+            return None
+        return {kind for each in definitions for version, kind in each.served if version == api_version}
 
     def has(self, kind: str, namespace: str) -> bool:
         """Tell whether the file has all objects of the kind: in the namespace, or in all if it is empty."""
@@ -88,18 +109,30 @@ def examined(
     more: Sequence[kube.Node] = (),
 ) -> tuple[PreparedJob, ClusterState]:
     """Return the job's dependencies and the state of the cluster; the nodes in `more` count as part of the cluster."""
-    namespace = namespace_of(job, namespace)
-    prepared = prepare(job, namespace, _dependencies(found, job, namespace), gpu_resource)
+    own = namespace_of(job, namespace)
+    prepared = prepare(
+        job,
+        namespace,
+        lambda part, where: _dependencies(found, part, where, release if where == own else None),
+        gpu_resource,
+    )
     return prepared, take([*found.nodes, *more], over(found.pods), prepared.constraints, release)
 
 
 def contents(cluster: bytes) -> Contents:
     """Decode a list of objects; raise msgspec.DecodeError for any other content."""
-    found = Contents()
+    found, pods = Contents(), []
     for item in msgspec.json.decode(cluster, type=_List).items:
         kind = msgspec.json.decode(item, type=_Kind).kind
-        if kind in FORMS:
+        if kind == "Pod":
+            pods.append(item)
+        elif kind in FORMS:
             found.by_kind.setdefault(kind, []).append(msgspec.json.decode(item, type=FORMS[kind]))
+        if kind == "Pod" and LABELLED in bytes(item):
+            found.chart_pods.append(msgspec.json.decode(item, type=kube.Pod))
+    if pods:
+        classes = found.by_kind.get("PriorityClass", [])
+        found.by_kind["Pod"] = [written_pods.stored(pod, classes) for pod in pods]
     return found
 
 
@@ -137,7 +170,7 @@ def _look(pod: JsonPod) -> None:
     held(pod.kind), host_ports(pod.kind), pod.labels, pod.volumes
 
 
-def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
+def _dependencies(found: Contents, job: Job, namespace: str, release: str | None) -> Dependencies:
     """Return the job's dependencies in the file."""
 
     def of(kind: str, item: type[T], *, is_in_namespace: bool = False) -> list[T] | None:
@@ -147,7 +180,7 @@ def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
         return [each for each in items if each.metadata.namespace == namespace] if is_in_namespace else items
 
     named = of("Namespace", kube.Named) if _has_namespaces(found, job, namespace) else None
-    return Dependencies(
+    dependencies = Dependencies(
         namespaces=None if named is None else {each.metadata.name: each.metadata.labels or {} for each in named},
         quotas=of("ResourceQuota", ResourceQuota, is_in_namespace=True),
         limit_ranges=of("LimitRange", LimitRange, is_in_namespace=True),
@@ -155,8 +188,33 @@ def _dependencies(found: Contents, job: Job, namespace: str) -> Dependencies:
         claims=by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
         volumes=by_name(of("PersistentVolume", PersistentVolume)),
         storage_classes=by_name(of("StorageClass", kube.StorageClass)),
+        own=own_pods(found.chart_pods, namespace, release),
+        csi_nodes=of("CSINode", CSINode),
+        attachments=of("VolumeAttachment", VolumeAttachment),
+        all_claims=of("PersistentVolumeClaim", PersistentVolumeClaim)
+        if found.has("PersistentVolumeClaim", "")
+        else None,
+        missing=frozenset(_missing(found, job, namespace)),
+        unserved=frozenset(_unserved(found, job)),
         unseen=list(_not_in_file(found, job, namespace)),
     )
+    return with_namespace(dependencies, namespace)
+
+
+def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:
+    """Yield the objects of kinds in the file that the job needs and that the file does not hold."""
+    for kind, name in references(job):
+        names = [each.metadata.name for each in found.by_kind.get(kind, ()) if each.metadata.namespace == namespace]
+        if found.has(kind, namespace) and name not in names:
+            yield kind, name
+
+
+def _unserved(found: Contents, job: Job) -> Iterator[ApiKind]:
+    """Yield the job's kinds that the cluster does not serve, as far as the file tells it."""
+    for api_version, kind in served_by_operators(job):
+        served = found.served(api_version)
+        if served is not None and kind not in served:
+            yield api_version, kind
 
 
 def _has_namespaces(found: Contents, job: Job, namespace: str) -> bool:
@@ -164,13 +222,15 @@ def _has_namespaces(found: Contents, job: Job, namespace: str) -> bool:
 
 
 def _not_in_file(found: Contents, job: Job, namespace: str) -> Iterator[str]:
-    needed = ["ResourceQuota", "LimitRange"]
-    needed += ["PriorityClass"] if priority_classes_of(job) else []
+    needed = ["ResourceQuota", "LimitRange", "PriorityClass"]
     needed += ["PersistentVolumeClaim"] if foreign_claims(job) else []
     unread = [] if _has_namespaces(found, job, namespace) else ["Namespace"]
     unread += [kind for kind in needed if not found.has(kind, namespace)]
     if kinds := [f"{kind}es" if kind.endswith("s") else f"{kind}s" for kind in unread]:
         why = "who took the snapshot may not read them" if found.snapshot else "not in the file"
         yield f"{', '.join(kinds)} ({why})"
-    if names := [f"{kind} {name}" for kind, name in references(job)]:
+    for version, kind in served_by_operators(job):
+        if found.served(version) is None:
+            yield f"whether the cluster serves {kind} of {version}"
+    if names := [f"{kind} {name}" for kind, name in references(job) if not found.has(kind, namespace)]:
         yield f"whether these are there: {', '.join(names)}"

@@ -14,15 +14,19 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
+from distrain import kube
 from distrain.apiserver import paths
+from distrain.apiserver.cluster import NOT_ENDED
 from distrain.check.judged_kinds import ANNOTATIONS, JUDGED, NAMESPACES, NODES, PODS, JudgedKind, Snapshot
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube import pod_encoding
 from distrain.workload.kinds import RENDERED_GROUPS
+from distrain.workload.manifest import CHART, NAME_LABEL, is_of_chart
 
 if TYPE_CHECKING:
     from distrain.apiserver.capabilities import Capabilities
     from distrain.apiserver.cluster import Cluster
+    from distrain.kube.pods import CountedPod
 
 HEAD, SEPARATOR, TAIL = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
 # Without these kinds nothing can be judged.
@@ -82,11 +86,19 @@ def _listed(cluster: Cluster, kind: JudgedKind, namespace: str, snapshot: Snapsh
 
 def _of(cluster: Cluster, kind: JudgedKind, namespace: str = "") -> Iterator[Any]:
     if kind is PODS:
-        return cluster.pods()
+        return _pods(cluster)
     what = f"{kind.plural} of namespace {namespace}" if namespace else kind.plural
     if kind is NAMESPACES and namespace:
         return iter([cluster.read_one(paths.namespace(namespace), kind.form, what)])
     return cluster.each(kind.path(namespace), kind.form, what)
+
+
+def _pods(cluster: Cluster) -> Iterator[CountedPod | kube.Pod]:
+    """Yield the pods; those of the chart whole: a check may credit them to the quotas that count them."""
+    yield from (pod for pod in cluster.pods() if not is_of_chart(pod.labels))
+    selector = f"{NAME_LABEL}={CHART}"
+    found = cluster.each(PODS.path(), kube.Pod, "pods of the chart", labelSelector=selector, fieldSelector=NOT_ENDED)
+    yield from (pod for pod in found if is_of_chart(pod.metadata.labels or {}))
 
 
 def _encoder(kind: JudgedKind) -> Callable[[Any], bytes]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from distrain import console
 from distrain.check.report import Report
 from distrain.commands.formats import dumped
-from distrain.commands.request import RenderedJob, Request, refuse_disabled
+from distrain.commands.request import RenderedJob, Request, before_changes, refuse_disabled
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
@@ -21,6 +21,7 @@ from distrain.release.size import Values
 from distrain.release.upgrade import upgrade
 
 
+@before_changes()
 def current_release(request: Request) -> Current:
     """Read the release to change, from Helm and the cluster."""
     request.reach()
@@ -29,6 +30,13 @@ def current_release(request: Request) -> Current:
 
 def change(request: Request, current: Current, values: Source) -> int:
     """Print the plan of an upgrade to these values, ask the user, and carry out the plan if the user agrees."""
+    agreed = _agreed(request, current, values)
+    return _carry_out(*agreed, current) if agreed else 0
+
+
+@before_changes()
+def _agreed(request: Request, current: Current, values: Source) -> tuple[RenderedJob, Plan] | None:
+    """Print the plan, and return it if the user agrees and something changes."""
     options = request.options
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
@@ -51,10 +59,10 @@ def change(request: Request, current: Current, values: Source) -> int:
         release = found.release
         request.helm.releases.validate("upgrade", release.name, release.source, release.target)
     if options.dry_run or planned.is_empty:
-        return 0
+        return None
     if not options.yes:
         _ask(options.name)
-    return _carry_out(found, planned, current)
+    return found, planned
 
 
 def source_of(chart: Source, values: Values) -> Source:

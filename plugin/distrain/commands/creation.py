@@ -6,7 +6,7 @@ import uuid
 
 from distrain import console
 from distrain.commands.formats import dumped
-from distrain.commands.request import RenderedJob, Request
+from distrain.commands.request import RenderedJob, Request, before_changes
 from distrain.helm.releases import Operation
 from distrain.release import orphans
 from distrain.release.install import install
@@ -14,6 +14,15 @@ from distrain.release.install import install
 
 def create(request: Request) -> int:
     """Check the job, and install it as a new release."""
+    found = _accepted(request)
+    if not request.options.dry_run:
+        _carry_out(found)
+    return 0
+
+
+@before_changes()
+def _accepted(request: Request) -> RenderedJob:
+    """Return the job that is to be installed, if it fits or may wait; print it with --dry-run."""
     options, found = request.options, request.new_job(is_release=True)
     name, target = found.release.name, found.release.target
     for orphan in orphans.of_release(request.cluster, name, target.namespace, ()):
@@ -28,11 +37,10 @@ def create(request: Request) -> int:
         console.answer(dumped({"release": name, "revision": 0, "verdict": report.verdict}, form))
     elif options.dry_run:
         console.answer(found.manifest.rstrip("\n"))
-    return 0 if options.dry_run else _carry_out(found)
+    return found
 
 
-def _carry_out(found: RenderedJob) -> int:
+def _carry_out(found: RenderedJob) -> None:
     options, followed, tools = found.request.options, found.followed(), found.tools()
     operation = Operation(uuid.uuid4().hex, hooks=found.runs_hooks, more=tuple(options.helm_flags))
     install(tools, found.release, operation, create_namespace=options.create_namespace, followed=followed)
-    return 0

@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain import console
-from distrain.errors import DoesNotFitError, UnreachableError, ValuesError, reason
+from distrain.errors import DoesNotFitError, HelmError, UnreachableError, ValuesError, reason
 from distrain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -153,15 +154,18 @@ class Request:
     def new_job(self, *, is_release: bool) -> RenderedJob:
         """Render the job. Run the fast checks first: the values, then the cluster, then the chart's rules.
 
-        With `is_release` the command will create a release, so the release's name must be free. Otherwise the job is
-        only judged.
+        With `is_release` the command will create a release, so the release's name must be free, and its namespace there
+        unless --create-namespace is given. Otherwise the job is only judged.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()
         if is_release:
+            from distrain.release import namespace
             from distrain.release.install import refuse_taken_name
             from distrain.release.transaction import Release
 
+            if not self.options.create_namespace:
+                namespace.refuse_missing(self.cluster, self.cluster.target.namespace)
             refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
         return self.job(self.source, is_final=is_release)
 
@@ -283,6 +287,16 @@ class RenderedJob(NamedTuple):
             program=Program(not self.values.get("command"), self.job.ranks if is_resized else None),
             earlier=ends_of(pods),
         )
+
+
+@contextmanager
+def before_changes() -> Iterator[None]:
+    """Add to an error of Helm that nothing was changed, for a command that would have changed the release."""
+    try:
+        yield
+    except HelmError as error:
+        error.messages = (*error.messages, "nothing was changed")
+        raise
 
 
 def import_msgspec() -> None:

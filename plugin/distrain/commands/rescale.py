@@ -6,7 +6,7 @@ import argparse
 
 from distrain import console
 from distrain.commands.change import change, chart_version, current_release, source_of
-from distrain.commands.request import Request
+from distrain.commands.request import Request, before_changes
 from distrain.release.size import with_gpus, with_workers
 
 
@@ -18,7 +18,8 @@ def run(options: argparse.Namespace) -> int:
     if there != here:
         words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
         console.say(f"warning: {words}; --chart names another folder")
-    full = helm.releases.all_values(options.name, request.cluster.target)
+    with before_changes():
+        full = helm.releases.all_values(options.name, request.cluster.target)
     own = current.revision.values
     values = with_gpus(own, full, options.gpus) if options.gpus else with_workers(own, full, options.workers)
     return change(request, current, source_of(source, values))

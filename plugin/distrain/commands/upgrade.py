@@ -7,7 +7,7 @@ import argparse
 from distrain import console
 from distrain.commands.change import change, chart_version, current_release, source_of
 from distrain.commands.creation import create
-from distrain.commands.request import Request
+from distrain.commands.request import Request, before_changes
 from distrain.helm.program import Source
 from distrain.release.current import Current
 from distrain.release.size import Values, reused
@@ -24,11 +24,13 @@ def run(options: argparse.Namespace) -> int:
     return change(request, current, _reusing(request, current))
 
 
+@before_changes()
 def _is_missing(request: Request) -> bool:
     request.reach()
     return request.helm.releases.status(request.options.name, request.cluster.target) is None
 
 
+@before_changes()
 def _reusing(request: Request, current: Current) -> Source:
     """Return the same values as `helm upgrade`: reuse the release's values if a flag says so or no values are given."""
     options, source = request.options, request.source

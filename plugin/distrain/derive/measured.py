@@ -102,6 +102,8 @@ def measured(
     release: str | None = None,
 ) -> MeasuredNodes:
     """Return the nodes' free capacity for a job in this namespace, as if the pods of `release` had ended."""
+    # `derive` renders the job without a cluster, and so for another namespace.
+    job = replace(job, roles=tuple(replace(role, namespace=namespace) for role in job.roles))
     return MeasuredNodes(take(nodes, over_pods, constraints_of(job, namespace), release), job, gpu_resource)
 
 

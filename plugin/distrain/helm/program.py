@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from distrain import temporary
-from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError
+from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError, no_namespace
 
 if TYPE_CHECKING:
     import semver
@@ -95,7 +95,7 @@ def failure(error: str) -> DistrainError:
         return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
     words = words_of(error)
     if missing := NO_NAMESPACE.search(words):
-        return ValuesError(f'--namespace: there is no namespace "{missing[1]}"; create it, or add --create-namespace')
+        return no_namespace(missing[1])
     if NAME_IN_USE.search(words):
         return NameInUseError(f"{words}; another install or upgrade of this release was faster: try again")
     return HelmError(words)

@@ -93,8 +93,13 @@ class Releases:
 
     def has_made(self, name: str, operation: Operation, target: Target) -> bool:
         """Tell whether this operation made the release's last revision."""
+        return bool(self.status_of(name, operation, target))
+
+    def status_of(self, name: str, operation: Operation, target: Target) -> str:
+        """Return the status of the release's last revision, or an empty string if this operation did not make it."""
         selector = ["--selector", f"name={name},{OPERATION}={operation.name}"]
-        return bool(self._read(["list", *selector, *ANY_STATUS], target))
+        found = self._read(["list", *selector, *ANY_STATUS], target)
+        return str(found[0]["status"]) if found else ""
 
     def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
         """Install a new release and return its notes; never upgrade an existing release."""

@@ -5,6 +5,7 @@ from distrain.kube.objects import Condition, Event, Kube, Metadata, Named, Objec
 from distrain.kube.placement import Affinity, PodAffinity, PodTerm, Toleration, TopologySpreadConstraint
 from distrain.kube.pod_spec import (
     Container,
+    Ephemeral,
     PodSpec,
     PodTemplate,
     Port,
@@ -16,5 +17,5 @@ from distrain.kube.pod_spec import (
 from distrain.kube.pod_status import ContainerStatus, Pod, PodStatus, Terminated, Waiting
 from distrain.kube.quantities import Amounts, Quantity
 from distrain.kube.selectors import LabelSelector, NodeSelector, NodeTerm, Requirement
-from distrain.kube.storage import ClaimSpec, StorageClass, Topology
+from distrain.kube.storage import ClaimSpec, ClaimTemplate, StorageClass, Topology
 from distrain.kube.workload import ReplicaSpec, Workload, WorkloadSpec, WorkloadStatus

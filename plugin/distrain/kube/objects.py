@@ -16,6 +16,8 @@ class Kube(Struct, rename="camel", omit_defaults=True, gc=False):
 
 
 class ObjectReference(Kube):
+    api_version: str = ""
+    kind: str = ""
     uid: str = ""
 
 

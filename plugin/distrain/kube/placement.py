@@ -28,8 +28,15 @@ class PodTerm(Kube):
     mismatch_label_keys: list[str] | None = None
 
 
+class WeightedPodTerm(Kube):
+    pod_affinity_term: PodTerm = field(default_factory=PodTerm)
+
+
 class PodAffinity(Kube):
     required: list[PodTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[WeightedPodTerm] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
 
 
 class Affinity(Kube):

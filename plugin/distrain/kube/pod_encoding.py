@@ -1,15 +1,16 @@
 """Encode a CountedPod as a pod in JSON, with only the fields that are counted. `pods_json` decodes the same pod.
 
-The pod gets no name, and stands for a pod of the cluster only in what it uses. Environment variables, commands, images
-and annotations are no part of a CountedPod.
+The pod gets a name only if that is part of the names of its claims, and stands for a pod of the cluster only in what it
+uses. Environment variables, commands, images and annotations are no part of a CountedPod.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
-from msgspec import Raw, field
+from msgspec import Raw, field, to_builtins
 from msgspec.structs import replace
 
 from distrain import kube
@@ -20,6 +21,7 @@ DELETED = "1970-01-01T00:00:00Z"
 
 
 class _Metadata(kube.Kube):
+    name: str = ""
     namespace: str = ""
     labels: dict[str, str] | None = None
     owner_references: list[kube.OwnerKind] | None = None
@@ -31,7 +33,7 @@ class _Spec(kube.Kube):
 
     node_name: str = ""
     volumes: list[kube.Volume] | None = None
-    priority: int = 0
+    priority: int | None = None
     containers: Raw | None = None
     init_containers: Raw | None = None
     resources: Raw | None = None
@@ -57,14 +59,59 @@ class _Pod(kube.Kube, tag_field="kind", tag="Pod"):
 _encode = msgspec.json.Encoder().encode
 
 
-def encoded(pod: CountedPod) -> bytes:
-    """Return the pod's JSON."""
+def encoded(pod: CountedPod | kube.Pod) -> bytes:
+    """Return the pod's JSON; of a whole pod, all that quotas count as well."""
+    if isinstance(pod, kube.Pod):
+        return _encode({"apiVersion": "v1", "kind": "Pod", **to_builtins(_judged(pod))})
     kind = pod.kind
-    # Most volumes are of sources that are not counted, and have only a name here.
-    volumes = [each for each in pod.volumes if each != kube.Volume(each.name)]
-    metadata = _Metadata(pod.namespace, pod.labels or None, _owners(kind), DELETED if pod.is_leaving else None)
+    volumes = [volume for each in pod.volumes if (volume := _counted(each)) != kube.Volume(each.name)]
+    name = pod.name if any(each.ephemeral for each in volumes) else ""
+    metadata = _Metadata(name, pod.namespace, pod.labels or None, _owners(kind), DELETED if pod.is_leaving else None)
     spec = replace(_spec(kind), node_name=pod.node_name, volumes=volumes or None)
     return _encode(_Pod("v1", metadata, spec, _status(kind)))
+
+
+def _judged(pod: kube.Pod) -> kube.Pod:
+    """Return the pod without its annotations and what its containers run; with a name if its claims need it."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    deleted = DELETED if metadata.deletion_timestamp else None
+    name = metadata.name if any(each.ephemeral for each in spec.volumes or ()) else ""
+    return kube.Pod(
+        kube.Metadata(name, metadata.namespace, "", metadata.labels, None, metadata.owner_references, None, deleted),
+        kube.PodSpec(
+            node_name=spec.node_name,
+            priority=spec.priority or 0,
+            priority_class_name=spec.priority_class_name,
+            active_deadline_seconds=spec.active_deadline_seconds,
+            containers=[_bare(each) for each in spec.containers or ()],
+            init_containers=[_bare(each) for each in spec.init_containers or ()],
+            resources=spec.resources,
+            overhead=spec.overhead,
+            affinity=spec.affinity,
+            volumes=[*map(_counted, spec.volumes or ())],
+        ),
+        kube.PodStatus(
+            phase=status.phase,
+            nominated_node_name=status.nominated_node_name,
+            conditions=[each for each in status.conditions or () if each.type == INFEASIBLE[0]],
+            container_statuses=[_amounts(each) for each in status.container_statuses or ()],
+            init_container_statuses=[_amounts(each) for each in status.init_container_statuses or ()],
+        ),
+    )
+
+
+def _bare(container: kube.Container) -> kube.Container:
+    return replace(container, image=None, command=None, args=None)
+
+
+def _amounts(status: kube.ContainerStatus) -> kube.ContainerStatus:
+    allocated = status.allocated_resources
+    return kube.ContainerStatus(name=status.name, resources=status.resources, allocated_resources=allocated)
+
+
+def _counted(volume: kube.Volume) -> kube.Volume:
+    """Return the volume without its claim's template. A volume of any other source than a claim has only a name."""
+    return replace(volume, ephemeral=kube.Ephemeral() if volume.ephemeral else None)
 
 
 def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
@@ -76,8 +123,8 @@ def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
 def _spec(kind: Kind) -> _Spec:
     return _Spec(
         priority=kind.priority,
-        containers=_raw(kind.containers),
-        init_containers=_raw(kind.init_containers),
+        containers=_raw(_with_host_ports(kind.containers)),
+        init_containers=_raw(_with_host_ports(kind.init_containers)),
         resources=_raw(kind.resources),
         overhead=_raw(kind.overhead),
         affinity=kube.Affinity(pod_anti_affinity=kind.anti_affinity) if kind.anti_affinity else None,
@@ -91,15 +138,31 @@ def _status(kind: Kind) -> Raw:
         kind.phase,
         kind.nominated_node_name or None,
         [resize] if kind.is_infeasible else None,
-        _resized(kind.container_statuses),
-        _resized(kind.init_container_statuses),
+        _resized(kind, kind.container_statuses, kind.containers),
+        _resized(kind, kind.init_container_statuses, kind.init_containers),
     )
     return Raw(_encode(status))
 
 
-def _resized(statuses: list[kube.ContainerStatus] | None) -> list[kube.ContainerStatus] | None:
-    """Return the statuses with resources; the others have only a name here."""
-    return [each for each in statuses or () if each.resources is not None] or None
+def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.Container]:
+    """Return the containers without ports that are no port of the node."""
+    ports = [[port for port in each.ports or () if port.host_port] for each in containers or ()]
+    return [replace(each, ports=of or None) for each, of in zip(containers or (), ports, strict=True)]
+
+
+def _resized(
+    kind: Kind, statuses: Sequence[kube.ContainerStatus] | None, containers: Sequence[kube.Container] | None
+) -> list[kube.ContainerStatus] | None:
+    """Return the statuses of containers that are being resized: their resources are not those of the spec."""
+    asked = {each.name: each.resources or kube.Resources() for each in containers or ()}
+    found = [each for each in statuses or () if each.resources is not None]
+    return [each for each in found if kind.is_infeasible or _differs(each, asked.get(each.name))] or None
+
+
+def _differs(status: kube.ContainerStatus, asked: kube.Resources | None) -> bool:
+    if asked is None or status.resources != asked:
+        return True
+    return bool(status.allocated_resources) and status.allocated_resources != asked.requests
 
 
 def _raw(part: object) -> Raw | None:

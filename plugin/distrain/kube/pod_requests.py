@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from distrain import kube
-from distrain.kube.pods import Kind
+from distrain.kube.pods import Kind, is_infeasible
 from distrain.kube.quantities import Units, add, all_thousandths, whole
 
 Spec = kube.PodSpec | Kind
@@ -32,9 +32,24 @@ def held(kind: Kind) -> Mapping[str, int]:
     return _whole_request(_request(kind, _running(kind), is_infeasible=kind.is_infeasible))
 
 
+def held_by(pod: kube.Pod) -> Mapping[str, int]:
+    """Return the usage of an existing pod on its node, as `held` does for a Kind."""
+    spec, status = pod.spec, pod.status
+    kind = Kind(
+        containers=list(spec.containers or ()),
+        init_containers=list(spec.init_containers or ()),
+        resources=spec.resources,
+        overhead=spec.overhead,
+        container_statuses=status.container_statuses,
+        init_container_statuses=status.init_container_statuses,
+        is_infeasible=is_infeasible(status.conditions or ()),
+    )
+    return held(kind)
+
+
 def pod_limits(spec: kube.PodSpec) -> Units:
     """Return the pod's limits, as quotas and LimitRanges count them; a container without a limit adds 0."""
-    total = _with_init(spec, lambda container: _limited(container.resources))
+    total = container_limits(spec)
     total.update(_of_the_pod(_limited(spec.resources)))
     for resource, amount in all_thousandths(spec.overhead).items():
         if total.get(resource):
@@ -47,6 +62,31 @@ def requested(resources: kube.Resources | None) -> kube.Amounts:
     if resources is None:
         return {}
     return {**(resources.limits or {}), **(resources.requests or {})}
+
+
+def container_requests(spec: kube.PodSpec) -> Units:
+    """Return the sum of the containers' requests, in thousandths, whatever the pod itself requests."""
+    return _with_init(spec, _asked)
+
+
+def container_limits(spec: kube.PodSpec) -> Units:
+    """Return the sum of the containers' limits, in thousandths, whatever the pod itself is limited to."""
+    return _with_init(spec, lambda container: _limited(container.resources))
+
+
+def stored_resources(spec: kube.PodSpec) -> kube.Resources | None:
+    """Return the resources of the pod itself with the defaults that the API server takes from the containers."""
+    # Kubernetes pkg/apis/core/v1/defaults.go: defaultHugePagePodLimits, defaultPodRequests
+    given = spec.resources
+    if given is None or not (given.requests or given.limits):
+        return given
+    huge = {name: limit for name, limit in container_limits(spec).items() if _is_huge(name)}
+    requests = {**_quantities(_pod_level(spec, given)), **(given.requests or {})}
+    return kube.Resources(requests, {**_quantities(huge), **(given.limits or {})})
+
+
+def _quantities(amounts: Units) -> kube.Amounts:
+    return {name: f"{amount}m" for name, amount in amounts.items()}
 
 
 def _whole_request(total: Units) -> Units:

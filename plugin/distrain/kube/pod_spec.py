@@ -36,9 +36,16 @@ class Claim(Kube):
     claim_name: str = ""
 
 
+class Ephemeral(Kube):
+    """A claim of the pod's own, with the name POD-VOLUME."""
+
+    volume_claim_template: ClaimTemplate | None = None
+
+
 class Volume(Kube):
     name: str = ""
     persistent_volume_claim: Claim | None = None
+    ephemeral: Ephemeral | None = None
 
 
 class Gate(Kube):
@@ -50,6 +57,8 @@ class PodSpec(Kube):
     scheduler_name: str | None = None
     host_network: bool | None = None
     priority: int | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
     containers: Sequence[Container] | None = None
     init_containers: Sequence[Container] | None = None
     resources: Resources | None = None
@@ -122,10 +131,6 @@ class Projected(Kube):
     sources: list[Projection] | None = None
 
 
-class Ephemeral(Kube):
-    volume_claim_template: ClaimTemplate | None = None
-
-
 class Source(Kube):
     """A volume source; only its type is read."""
 
@@ -134,7 +139,6 @@ class TemplateVolume(Volume):
     secret: SecretVolume | None = None
     config_map: Reference | None = None
     projected: Projected | None = None
-    ephemeral: Ephemeral | None = None
     csi: Source | None = None
     downward_api: Source | None = field(default=None, name="downwardAPI")
     empty_dir: Source | None = None
@@ -186,10 +190,10 @@ class TemplateSpec(PodSpec):
     host_users: bool | None = None
     os: OperatingSystem | None = None
     scheduling_gates: list[Gate] | None = None
-    priority_class_name: str | None = None
+    service_account_name: str | None = None
+    service_account: str | None = None
     preemption_policy: str | None = None
     runtime_class_name: str | None = None
-    active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
     resource_claims: list[Gate] | None = None
 

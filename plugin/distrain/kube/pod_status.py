@@ -44,6 +44,7 @@ class PodStatus(Kube):
     phase: str = ""
     reason: str | None = None
     message: str | None = None
+    nominated_node_name: str | None = None
     conditions: list[Condition] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     container_statuses: list[ContainerStatus] | None = None

@@ -47,6 +47,9 @@ class CountedPod(Protocol):
     """A pod of the cluster; missing fields are empty. It is valid only as long as its page of the list."""
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def namespace(self) -> str: ...
 
     @property

@@ -87,6 +87,10 @@ class JsonPod(kube.Kube):
     status: _Status = field(default_factory=_Status)
 
     @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
     def namespace(self) -> str:
         return self.metadata.namespace
 

@@ -21,15 +21,17 @@ TYPE_META, RAW, METADATA = 1, 2, 1
 class ProtobufPod:
     """A CountedPod."""
 
-    __slots__ = ("_labels", "_volumes", "is_leaving", "is_resized", "kind", "namespace", "node_name")
+    __slots__ = ("_labels", "_volumes", "is_leaving", "is_resized", "kind", "name", "namespace", "node_name")
 
     def __init__(self, pod: Any) -> None:
         """Keep a message of FEW without unknown fields; clear the fields that differ between pods of one kind."""
         metadata, spec = pod.metadata, pod.spec
+        self.name: str = metadata.name
         self.namespace: str = metadata.namespace
         self.node_name: str = spec.nodeName
         self.is_leaving: bool = metadata.HasField("deletionTimestamp")
         self._labels, self._volumes = metadata.labels, spec.volumes
+        metadata.ClearField("name")
         metadata.ClearField("namespace")
         metadata.ClearField("deletionTimestamp")
         metadata.ClearField("labels")
@@ -45,8 +47,8 @@ class ProtobufPod:
     @property
     def volumes(self) -> Sequence[kube.Volume]:
         # In JSON and in `kube.Volume`, a volume's source is inline beside its name.
-        sources = [ALL["Volume"].FromString(volume).volumeSource for volume in self._volumes]
-        return [msgspec.convert(_plain(source), kube.Volume) for source in sources]
+        found = map(ALL["Volume"].FromString, self._volumes)
+        return [msgspec.convert({**_plain(each.volumeSource), "name": each.name}, kube.Volume) for each in found]
 
 
 def pods(page: memoryview) -> Iterator[ProtobufPod]:

@@ -57,3 +57,4 @@ class PriorityClass(Kube):
     metadata: Metadata = field(default_factory=Metadata)
     value: int = 0
     global_default: bool | None = None
+    preemption_policy: str | None = None

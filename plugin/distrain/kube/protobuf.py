@@ -20,6 +20,7 @@ message PodList { repeated Pod items = 2; }
 message Pod { optional ObjectMeta metadata = 1; optional PodSpec spec = 2; optional PodStatus status = 3; }
 
 message ObjectMeta {
+  optional string name = 1;
   optional string namespace = 3;
   optional bytes deletionTimestamp = 9;
   repeated StringEntry labels = 11;
@@ -39,9 +40,13 @@ message PodSpec {
   repeated QuantityEntry overhead = 32;
   optional ResourceRequirements resources = 40;
 }
-message Volume { optional VolumeSource volumeSource = 2; }
-message VolumeSource { optional PersistentVolumeClaimVolumeSource persistentVolumeClaim = 10; }
+message Volume { optional string name = 1; optional VolumeSource volumeSource = 2; }
+message VolumeSource {
+  optional PersistentVolumeClaimVolumeSource persistentVolumeClaim = 10;
+  optional EphemeralVolumeSource ephemeral = 29;
+}
 message PersistentVolumeClaimVolumeSource { optional string claimName = 1; }
+message EphemeralVolumeSource { }
 message Container {
   optional string name = 1;
   repeated ContainerPort ports = 6;

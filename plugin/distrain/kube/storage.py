@@ -1,4 +1,4 @@
-"""Define persistent volumes, the claims on them, and storage classes."""
+"""Define persistent volumes, the claims on them, storage classes, and the volumes that nodes attach."""
 
 from __future__ import annotations
 
@@ -24,11 +24,24 @@ class PersistentVolumeClaim(Kube):
 
 
 class ClaimTemplate(Kube):
+    """The template of a claim. A StatefulSet's template has the name of the pod's volume."""
+
+    metadata: Metadata = field(default_factory=Metadata)
     spec: ClaimSpec = field(default_factory=ClaimSpec)
 
 
 class VolumeAffinity(Kube):
     required: NodeSelector | None = None
+
+
+class CsiSource(Kube):
+    """A volume of a CSI driver. The driver's name for the volume is not read, as it may tell where the volume is."""
+
+    driver: str = ""
+
+
+class InTreeSource(Kube):
+    """A disk of a plugin that was part of Kubernetes; a CSI driver attaches the disk today."""
 
 
 class VolumeSpec(Kube):
@@ -38,6 +51,11 @@ class VolumeSpec(Kube):
     capacity: Amounts | None = None
     claim_ref: ObjectReference | None = None
     volume_mode: str | None = None
+    csi: CsiSource | None = None
+    aws_elastic_block_store: InTreeSource | None = None
+    azure_disk: InTreeSource | None = None
+    cinder: InTreeSource | None = None
+    gce_persistent_disk: InTreeSource | None = None
 
 
 class PersistentVolume(Kube):
@@ -79,3 +97,18 @@ class CSINode(Kube):
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: CSINodeSpec = field(default_factory=CSINodeSpec)
+
+
+class AttachedSource(Kube):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Kube):
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachedSource = field(default_factory=AttachedSource)
+
+
+class VolumeAttachment(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)

@@ -6,6 +6,7 @@ from msgspec import field
 
 from distrain.kube.objects import Condition, Kube, Metadata
 from distrain.kube.pod_spec import PodTemplate
+from distrain.kube.storage import ClaimTemplate
 
 
 class ReplicaSpec(Kube):
@@ -31,6 +32,7 @@ class WorkloadSpec(Kube):
     parallelism: int | None = None
     completions: int | None = None
     template: PodTemplate | None = None
+    volume_claim_templates: list[ClaimTemplate] | None = None
 
 
 class WorkloadStatus(Kube):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from distrain.errors import DistrainError, NameInUseError, StartError
+from distrain.errors import DistrainError, NameInUseError, StartError, UnsettledError
 from distrain.release import namespace
 from distrain.release.namespace import MadeNamespace
-from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
+from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
 from distrain.release.wait import Followed
 
 if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
@@ -43,21 +43,29 @@ def install(
         return _take_back(tools, release, operation, made)
 
     def change() -> str:
-        return tools.helm.install(release.name, release.source, release.target, operation)
+        notes = tools.helm.install(release.name, release.source, release.target, operation)
+        with tools.interrupts.allowed():
+            _require_deployed(tools, release, operation)
+        return notes
 
     with all_or_nothing(tools, take_back, partial(_stays, release)):
         carry_out(tools, change, f"{release.name}: Helm could not install it", followed)
 
 
-def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:
-    """Remove what this installation created, and return what was done.
+def _require_deployed(tools: Tools, release: Release, operation: Operation) -> None:
+    """Raise UnsettledError unless the release's status is "deployed".
 
-    A release of the same name that another user created stays.
+    Helm reports success even if it could not record the status in the end, because the API server was away.
     """
-    told = [_uninstall(tools.helm, release, operation)]
-    if made:
-        told.append(namespace.remove(tools.cluster, made))
-    return list(filter(None, told))
+    name, namespace = release.name, release.target.namespace
+    try:
+        wait_for_server(tools.cluster)
+        status = tools.helm.status_of(name, operation, release.target)
+    except DistrainError as error:
+        raise UnsettledError(f"{name}: Helm has installed it, but its status cannot be read: {error}") from error
+    if status != "deployed":
+        settle = f"`helm rollback {name} 1 --namespace {namespace}` settles it"
+        raise UnsettledError(f"{name}: Helm has installed it, but its status is {status or 'unknown'}; {settle}")
 
 
 def _stays(release: Release, error: Exception) -> str:
@@ -67,14 +75,25 @@ def _stays(release: Release, error: Exception) -> str:
     return f"{release.name}: is left as it is; {remains(release)}"
 
 
-def _uninstall(helm: Releases, release: Release, operation: Operation) -> str:
+def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:
+    """Remove what this installation created, and return what was done.
+
+    A release of the same name that another user created stays.
+    """
     try:
-        if not helm.has_made(release.name, operation, release.target):
-            return ""
-        helm.uninstall(release.name, release.target)
+        told = _uninstall(tools.helm, release, operation)
     except DistrainError as error:
-        return f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
-    return f"{release.name}: uninstalled again"
+        # The namespace is not empty, or nobody knows.
+        stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
+        return [stays, *([namespace.stays(made)] if made else [])]
+    return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]
+
+
+def _uninstall(helm: Releases, release: Release, operation: Operation) -> list[str]:
+    if not helm.has_made(release.name, operation, release.target):
+        return []
+    helm.uninstall(release.name, release.target)
+    return [f"{release.name}: uninstalled again"]
 
 
 def _mend(release: Release) -> str:

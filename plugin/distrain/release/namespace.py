@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from distrain import kube
+from distrain.apiserver import paths
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import ForbiddenError, UnreachableError
+from distrain.errors import ForbiddenError, UnreachableError, no_namespace
 
 # Kinds that users create in a namespace. All other objects come with the namespace or are owned by these objects.
 KINDS = (
@@ -36,6 +37,16 @@ class MadeNamespace(Struct, frozen=True):
     uid: str
 
 
+def refuse_missing(cluster: Cluster, name: str) -> None:
+    """Raise ValuesError if the namespace does not exist; Helm would refuse it, too, but later."""
+    try:
+        is_there = cluster.has(paths.namespace(name), f"namespace {name}")
+    except ForbiddenError:
+        return
+    if not is_there:
+        raise no_namespace(name)
+
+
 def make(cluster: Cluster, name: str, operation: str) -> MadeNamespace | None:
     """Create the namespace; return None if it existed already."""
     try:
@@ -57,8 +68,14 @@ def remove(cluster: Cluster, made: MadeNamespace) -> str:
             return f"namespace {made.name}: stays, as it holds {others[0]} by now"
         cluster.delete_namespace(made.name, made.uid)
     except UnreachableError as error:
-        return f"namespace {made.name}: was made for this and stays: {error}"
+        return f"{stays(made)}: {error}"
     return f"namespace {made.name}: deleted again"
+
+
+def stays(made: MadeNamespace) -> str:
+    """Return how to remove a namespace that is not deleted here."""
+    remove = f"`kubectl delete namespace {made.name}` removes it and all that is in it"
+    return f"namespace {made.name}: was made for this and stays; {remove}"
 
 
 def _others(cluster: Cluster, namespace: str) -> Iterator[str]:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
-from distrain.errors import DistrainError, HelmError, NameInUseError, StartError, StoppedError, ValuesError
+from distrain.errors import (
+    DistrainError,
+    HelmError,
+    NameInUseError,
+    StartError,
+    StoppedError,
+    UnreachableError,
+    ValuesError,
+)
 from distrain.helm.program import Source
 from distrain.release.wait import Followed, until_started
 
@@ -128,6 +136,14 @@ def all_or_nothing(
         # Python 3.10 has no notes, which the traceback ends with.
         getattr(error, "add_note", tools.say)(stays(error))
         raise
+
+
+def wait_for_server(cluster: Cluster) -> None:
+    """Wait up to a minute for the API server; raise UnreachableError if it does not answer."""
+    with suppress(UnreachableError):  # after half a minute
+        cluster.version()
+        return
+    cluster.version()
 
 
 def carry_out(tools: Tools, change: Callable[[], str], failure: str, followed: Followed | None) -> None:

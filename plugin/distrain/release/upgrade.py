@@ -8,7 +8,7 @@ from distrain.errors import DistrainError, EndError, StartError
 from distrain.helm.releases import Operation
 from distrain.release.ending import end
 from distrain.release.plan import Plan
-from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out
+from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
 from distrain.release.wait import Followed
 
 
@@ -58,9 +58,12 @@ def _end(tools: Tools, release: Release, planned: Plan) -> None:
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
     """Roll back to the previous revision if anything was changed, and return what was done.
 
-    `ended` tells whether the old job was already deleted.
+    `ended` tells whether the old job was already deleted. In that case nothing trains until the rollback, so an API
+    server that is away is waited for.
     """
     try:
+        if ended:
+            wait_for_server(tools.cluster)
         if tools.helm.has_made(release.name, operation, release.target):
             # Objects of these names may belong to the new job now.
             _end(tools, release, planned)
@@ -68,8 +71,8 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
             return []
         tools.helm.rollback(release.name, planned.revision, release.target, operation)
     except DistrainError as error:
-        back = _back(release, planned)
-        return [f"{release.name}: could not go back to revision {planned.revision}: {error}; try {back}"]
+        next_step = f"{'its job is deleted; ' if ended else ''}try {_back(release, planned)}"
+        return [f"{release.name}: could not go back to revision {planned.revision}: {error}; {next_step}"]
     again = "; its job starts again" if planned.replaces else ""
     return [f"{release.name}: rolled back to revision {planned.revision}{again}"]
 

@@ -58,8 +58,7 @@ def required_terms(
 ) -> tuple[AffinityTerm, ...]:
     """Return the required terms of a pod's affinity; a term without namespaces means the pod's own namespace.
 
-    For an existing pod the API server has already added the pod's labels to the selectors. Pass `labels` for a pod that
-    does not exist yet.
+    Pass the pod's labels, unless the API server has already added them to the selectors.
     """
     return tuple(_term(term, namespace, labels or {}) for term in (affinity and affinity.required) or ())
 

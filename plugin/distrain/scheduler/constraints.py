@@ -12,6 +12,7 @@ from distrain.kube import selectors
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLabels, required_terms, stated_terms
 from distrain.scheduler.node_ports import PortResources, UsedPort, host_ports
+from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.scheduler.volume_binding import VolumeRule
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
@@ -24,6 +25,7 @@ class RoleConstraints(Struct, frozen=True):
     """
 
     role: PodRole
+    namespace: str
     labels: Labels
     affinity: tuple[AffinityTerm, ...]
     anti_affinity: tuple[AffinityTerm, ...]
@@ -37,10 +39,15 @@ class RoleConstraints(Struct, frozen=True):
         """Tell whether a pod counts for this role's affinity: the pod must match every term."""
         return bool(self.affinity) and all(term.matches(namespace, namespaces, labels) for term in self.affinity)
 
+    def is_selected(self, term: AffinityTerm, namespaces: NamespaceLabels) -> bool:
+        """Tell whether the term of another pod selects this role's pods."""
+        return term.matches(self.namespace, namespaces, self.labels)
+
 
 class JobConstraints(Struct, frozen=True):
     """The constraints of a job's roles, by the role's name, and the data to match them.
 
+    `namespace` is that of the release's own pods; each role has its own.
     `priorities` are the lowest and the highest priority of the job's pods. The scheduler places a nominated pod before
     the job's pods of the same or a lower priority.
     """
@@ -50,6 +57,7 @@ class JobConstraints(Struct, frozen=True):
     namespaces: NamespaceLabels = UNREAD
     priorities: tuple[int, int] = (0, 0)
     exclusive_claims: frozenset[str] = frozenset()
+    attach_limits: AttachLimits = field(default_factory=AttachLimits)
 
     @property
     def ports(self) -> PortResources:
@@ -68,14 +76,16 @@ def constraints_of(
     priorities: tuple[int, int] = (0, 0),
     volumes: Mapping[str, tuple[VolumeRule, ...]] | None = None,
     exclusive_claims: frozenset[str] = frozenset(),
+    attach_limits: AttachLimits | None = None,
     beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:
     """Read the constraints of a job's pods; the pod specs are those that the API server would store."""
+    rules, near = volumes or {}, beside or {}
     roles = {
-        role.name: _of_role(role, namespace, (volumes or {}).get(role.name, ()), (beside or {}).get(role.name))
+        role.name: _of_role(role, role.namespace or namespace, rules.get(role.name, ()), near.get(role.name))
         for role in job.roles
     }
-    return JobConstraints(namespace, roles, namespaces, priorities, exclusive_claims)
+    return JobConstraints(namespace, roles, namespaces, priorities, exclusive_claims, attach_limits or AttachLimits())
 
 
 def unknown_labels(job: Job) -> Iterator[str]:
@@ -105,7 +115,9 @@ def _of_role(
     keys = {term.key for term in (*affinity, *anti_affinity)} | {each.topology_key for each in spread}
     keys |= set(beside.keys if beside else ())
     ports = host_ports(role.spec)
-    return RoleConstraints(role, role.labels, affinity, anti_affinity, spread, ports, volumes, beside, frozenset(keys))
+    return RoleConstraints(
+        role, namespace, role.labels, affinity, anti_affinity, spread, ports, volumes, beside, frozenset(keys)
+    )
 
 
 def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:

@@ -55,7 +55,7 @@ def add_running(
         if term.matches(namespace, job.namespaces, labels):
             existing.anti_affinity.setdefault(number, set()).add(name)
     for number, spread in enumerate(role.spread):
-        if _is_counted(spread, pod, job.namespace, labels):
+        if _is_counted(spread, pod, role.namespace, labels):
             existing.counts.setdefault(number, Counter())[name] += 1
     existing.repelling.update(_repelling(anti_affinity, job, role, node))
 
@@ -71,7 +71,7 @@ def add_nominated(
     """Add a pod that is nominated for a node; the scheduler considers it only on that node."""
     labels, namespace = pod.labels, pod.namespace
     found = node.metadata.labels or {}
-    existing.awaited += any(_is_counted(spread, pod, job.namespace, labels) for spread in role.spread)
+    existing.awaited += any(_is_counted(spread, pod, role.namespace, labels) for spread in role.spread)
     avoided = any(term.key in found and term.matches(namespace, job.namespaces, labels) for term in role.anti_affinity)
     if avoided:
         existing.blocked.add(node.metadata.name)
@@ -80,9 +80,7 @@ def add_nominated(
         # The scheduler runs this filter only if some affinity matches the pod. This becomes true when a pod of the job
         # with a matching anti-affinity gets a node.
         existing.awaited += not (role.affinity or role.anti_affinity) and any(
-            term.matches(job.namespace, job.namespaces, role.labels)
-            for other in job.roles.values()
-            for term in other.anti_affinity
+            role.is_selected(term, job.namespaces) for other in job.roles.values() for term in other.anti_affinity
         )
 
 
@@ -101,5 +99,5 @@ def _repelling(
     return {
         (term.key, found[term.key])
         for term in anti_affinity
-        if term.key in found and term.matches(job.namespace, job.namespaces, role.labels)
+        if term.key in found and role.is_selected(term, job.namespaces)
     }

@@ -58,7 +58,7 @@ def affinity(
         return None
     keys = tuple(dict.fromkeys(term.key for term in role.affinity))
     roles = frozenset(
-        name for name, other in job.roles.items() if role.meets_affinity(job.namespace, job.namespaces, other.labels)
+        name for name, other in job.roles.items() if role.meets_affinity(other.namespace, job.namespaces, other.labels)
     )
     return Affinity(keys, roles, {key: _domains(existing.affinity, key, nodes) for key in keys})
 
@@ -67,8 +67,8 @@ def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[AntiAffin
     """Return the anti-affinity between the role and the job's roles, also if only the other role states it."""
     found: dict[str, set[str]] = {}
     for name, other in job.roles.items():
-        about_other = [term for term in role.anti_affinity if term.matches(job.namespace, job.namespaces, other.labels)]
-        about_us = [term for term in other.anti_affinity if term.matches(job.namespace, job.namespaces, role.labels)]
+        about_other = [term for term in role.anti_affinity if other.is_selected(term, job.namespaces)]
+        about_us = [term for term in other.anti_affinity if role.is_selected(term, job.namespaces)]
         for term in (*about_other, *about_us):
             found.setdefault(term.key, set()).add(name)
     return tuple(AntiAffinity(key, frozenset(roles)) for key, roles in sorted(found.items()))

@@ -17,6 +17,9 @@ IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 
+# NodeVolumeLimits
+TOO_MANY_VOLUMES = "node(s) exceed max volume count"
+
 # VolumeBinding, VolumeZone
 NOT_BOUND = "pod has unbound immediate PersistentVolumeClaims"
 NO_PV = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"

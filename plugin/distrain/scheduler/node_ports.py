@@ -7,14 +7,13 @@ the job names, and one for all other addresses. The scheduler treats only 0.0.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from distrain import kube
 from distrain.kube.pods import Kind
 from distrain.kube.quantities import Units
-from distrain.scheduler.messages import NO_FREE_PORTS
 
 ALL = "0.0.0.0"
 PREFIX = "host port "
@@ -70,13 +69,6 @@ class PortResources:
             return [_name(*key, address) for address in (*known, ALL)]
         # If no pod of the job names this address, only the job's pods on 0.0.0.0 can conflict with it.
         return [_name(*key, port.address if port.address in known else ALL)]
-
-
-def ports_first(insufficient: Sequence[str]) -> list[str]:
-    """Return only NodePorts' message if a port is not free, because NodeResourcesFit runs later; else all messages."""
-    if any(PREFIX in words for words in insufficient):
-        return [NO_FREE_PORTS]
-    return [*insufficient]
 
 
 def _name(protocol: str, number: int, address: str) -> str:

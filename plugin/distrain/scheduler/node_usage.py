@@ -19,26 +19,30 @@ from distrain.scheduler.affinity_terms import AffinityTerm, required_terms
 from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.existing_pods import ExistingPods, add_nominated, add_running
 from distrain.scheduler.node_ports import UsedPort, host_ports
+from distrain.scheduler.node_volume_limits import Attached, CsiVolume
 from distrain.scheduler.volume_restrictions import claims_of
-from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL, ROLE_LABEL
+from distrain.workload.manifest import is_of_release
 
-# The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
-PREFLIGHT = "preflight"
 ENDED = ("Succeeded", "Failed")
 # Used instead of a node's name to mean every node.
 EVERYWHERE = ""
 
 
 class Usage(Struct):
-    """Requests and host ports per node, exclusive claims in use, and `existing` pods per role.
+    """Requests, host ports and volumes per node, exclusive claims in use, and `existing` pods per role.
 
-    The claim of a pod that has a node is in use EVERYWHERE. The claim of a nominated pod is in use only on the
-    nominated node. `between` counts nominated pods that are scheduled before some of the job's pods and after others.
+    `volumes` are those of running pods. `reserved` are those of nominated pods and of VolumeAttachments; the volumes of
+    the release's own pods, `freed`, do not count. The claim of a pod that has a node is in use EVERYWHERE. The claim of
+    a nominated pod is in use only on the nominated node. `between` counts nominated pods that are scheduled before some
+    of the job's pods and after others.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
     ports: dict[str, set[UsedPort]] = field(default_factory=dict)
     claims: dict[str, set[str]] = field(default_factory=dict)
+    volumes: dict[str, set[CsiVolume]] = field(default_factory=dict)
+    reserved: dict[str, set[CsiVolume]] = field(default_factory=dict)
+    freed: set[CsiVolume] = field(default_factory=set)
     existing: dict[str, ExistingPods] = field(default_factory=dict)
     between: int = 0
 
@@ -46,18 +50,19 @@ class Usage(Struct):
         """Return the existing pods that affect this role."""
         return self.existing.setdefault(role, ExistingPods())
 
+    def attached(self, node: str) -> Attached:
+        """Return the volumes on the node."""
+        return Attached(self.volumes.get(node, set()), self.reserved.get(node, set()) - self.freed)
+
 
 class PodCounts(Struct):
     """Numbers of pods for the report.
 
-    `pending` pods wait for a node, and `lower` pods have a lower priority than the job's. `own` are the release's own
-    pods; their request, `own_request`, counts as free.
+    `pending` pods wait for a node, and `lower` pods have a lower priority than the job's.
     """
 
     pending: int = 0
     lower: int = 0
-    own: int = 0
-    own_request: Units = field(default_factory=dict)
 
 
 class ClusterUsage(Struct):
@@ -88,7 +93,7 @@ def usage_of(
     for pod in pods:
         node, kind = pod.node_name, pod.kind
         if release and _is_own(pod, job.namespace, release):
-            _count_own(adding.usage.counts, pod, kind)
+            adding.usage.taken.freed |= job.attach_limits.volumes_of(pod) if job.attach_limits.limits else set()
             continue
         alike[node, kind] += 1
         if adding.reads_each_pod or kind.anti_affinity:
@@ -110,7 +115,10 @@ class _Adding:
         self._roles = list(job.roles.values())
         self._asks_for_ports = any(role.ports for role in self._roles)
         self._has_constraints = any(role.keys for role in self._roles)
-        self.reads_each_pod = self._has_constraints or bool(job.exclusive_claims)
+        self._limits = job.attach_limits
+        self._limited_nodes = frozenset().union(*self._limits.limits.values())
+        self.reads_each_pod = self._has_constraints or bool(job.exclusive_claims or self._limited_nodes)
+        self.usage.taken.reserved.update({node: {*volumes} for node, volumes in self._limits.attachments.items()})
 
     def add(self, node: str, kind: Kind, number: int) -> None:
         """Add a number of pods of a kind on a node; `node` is empty for pending pods."""
@@ -127,14 +135,18 @@ class _Adding:
                 usage.ports.setdefault(name, set()).update(ports)
 
     def add_constrained(self, pod: CountedPod, kind: Kind) -> None:
-        """Add a pod's effect on the job's exclusive claims and on its constraints about other pods."""
+        """Add a pod's effect on the job's exclusive claims, its volumes, and its constraints about other pods."""
         name = self._place(pod.node_name, kind)
         for usage in self._into(name, kind):
             if self._job.exclusive_claims and pod.namespace == self._job.namespace:
                 used = self._job.exclusive_claims.intersection(claims_of(pod.volumes))
                 usage.claims.setdefault(EVERYWHERE if pod.node_name else name, set()).update(used)
+            if name in self._limited_nodes and (volumes := self._limits.volumes_of(pod)):
+                (usage.volumes if pod.node_name else usage.reserved).setdefault(name, set()).update(volumes)
             if self._has_constraints or kind.anti_affinity:
-                self._add_existing(usage, pod, required_terms(kind.anti_affinity, pod.namespace), self._nodes[name])
+                self._add_existing(
+                    usage, pod, required_terms(kind.anti_affinity, pod.namespace, pod.labels), self._nodes[name]
+                )
 
     def _place(self, node: str, kind: Kind) -> str:
         """Return the node that a pod uses: its own node, or a pending pod's nominated node; empty if it has neither."""
@@ -153,18 +165,11 @@ class _Adding:
                 add_pod(usage.of(role.role.name), self._job, role, pod, node, anti)
 
 
-def _count_own(counts: PodCounts, pod: CountedPod, kind: Kind) -> None:
-    if kind.phase not in ENDED and pod.labels.get(ROLE_LABEL) != PREFLIGHT:
-        counts.own += bool(pod.node_name or kind.nominated_node_name)
-        add(counts.own_request, held(kind))
-
-
 def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
     """Tell whether the pod belongs to the release and is not being deleted: a deleted pod still uses its node."""
     if pod.namespace != namespace or pod.is_leaving:
         return False
-    labels = pod.labels
-    return (labels.get(NAME_LABEL), labels.get(INSTANCE_LABEL)) == (CHART, release)
+    return is_of_release(pod.labels, release)
 
 
 def _joined(one: Any, other: Any) -> Any:

@@ -48,7 +48,9 @@ def _spread(
         if name in eligible:
             present[(nodes[name].metadata.labels or {})[constraint.topology_key]] += count
     counted = frozenset(
-        name for name, other in job.roles.items() if selectors.selects(constraint.label_selector, other.labels)
+        name
+        for name, other in job.roles.items()
+        if other.namespace == role.namespace and selectors.selects(constraint.label_selector, other.labels)
     )
     return TopologySpread(
         constraint.topology_key, constraint.max_skew, counted, eligible, present, constraint.min_domains or 1

@@ -9,11 +9,12 @@ from msgspec import Struct
 from distrain import kube
 from distrain.kube import selectors
 from distrain.kube.quantities import units
-from distrain.kube.storage import PersistentVolume
+from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler import node_affinity
 from distrain.scheduler.messages import NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
-from distrain.scheduler.volume_zone import is_in_zone
+from distrain.scheduler.volume_zone import ZONES, is_in_zone
 
+CLASS = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
@@ -23,6 +24,13 @@ class BoundVolume(Struct, frozen=True):
     claim: str
     volume: PersistentVolume
 
+    @property
+    def is_somewhere(self) -> bool:
+        """Tell whether some nodes may not reach the volume."""
+        return self.volume.spec.node_affinity is not None or not {*(self.volume.metadata.labels or {})}.isdisjoint(
+            ZONES
+        )
+
     def refusal(self, node: kube.Node) -> str | None:
         """Return the message of VolumeBinding or VolumeZone for the node, or None when both accept it."""
         if not _is_reached(self.volume, node):
@@ -31,12 +39,16 @@ class BoundVolume(Struct, frozen=True):
 
 
 class UnboundVolume(Struct, frozen=True):
-    """A claim with WaitForFirstConsumer: it is bound to a free or a new volume when its first pod gets a node."""
+    """A claim with WaitForFirstConsumer: it is bound to a free or a new volume when its first pod gets a node.
+
+    With `is_per_pod`, it stands for claims of this name, one for each pod.
+    """
 
     claim: str
     spec: kube.ClaimSpec
     volumes: Sequence[PersistentVolume]
     storage_class: kube.StorageClass
+    is_per_pod: bool = False
 
     def refusal(self, node: kube.Node) -> str | None:
         """Return the scheduler's message if neither a free nor a new volume is possible on the node, else None."""
@@ -54,6 +66,11 @@ def refusal(node: kube.Node, rules: Iterable[VolumeRule]) -> str | None:
     """Return the scheduler's message for a node that cannot have all of the volumes, else None."""
     causes = {cause for rule in rules if (cause := rule.refusal(node))}
     return next((cause for cause in (NODE_CONFLICT, NO_VOLUME, OTHER_ZONE) if cause in causes), None)
+
+
+def class_of(claim: PersistentVolumeClaim) -> str:
+    """Return the name of the claim's storage class, empty without one."""
+    return (claim.metadata.annotations or {}).get(CLASS) or claim.spec.storage_class_name or ""
 
 
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:

@@ -1,7 +1,8 @@
 """Handle claims with WaitForFirstConsumer: the node of the first pod decides where the volume is created.
 
 A new volume may be reachable from only one domain of its class's allowed topologies. Then the other pods with the claim
-must run in the first pod's domain, as if they had an affinity to it. Every other case stays undecided.
+must run in the first pod's domain, as if they had an affinity to it. If each pod has a claim of its own, the pods only
+compete for volumes that exist. Every other case stays undecided.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from distrain.scheduler.volume_binding import NO_PROVISIONER, UnboundVolume, Vol
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
+# The roles that use each unbound claim.
+Claims = Mapping[tuple[str, str], Sequence[tuple[PodRole, UnboundVolume]]]
+
 
 class SharedVolumes(Struct):
     """The resulting affinity of each role, and the claims with a volume whose location is not determined."""
@@ -27,12 +31,18 @@ class SharedVolumes(Struct):
 def shared_volumes(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> SharedVolumes:
     """Decide which pods must run in the domain of the first pod that uses their claim."""
     found, claims = SharedVolumes(), _by_claim(job, rules)
-    for name, users in claims.items():
+    for key, users in claims.items():
         rule, pods = users[0][1], sum(role.replicas for role, _ in users)
-        if _is_contested(name, rule, claims) or (pods > 1 and _is_open(rule)):
-            found.undecided.append(name)
-        elif pods > 1 and rule.storage_class.allowed_topologies and rule.storage_class.provisioner:
-            _tie(found, name, rule, [role for role, _ in users])
+        is_open = _is_scarce(rule) if rule.is_per_pod else _is_open(rule)
+        if _is_contested(key, rule, claims) or (pods > 1 and is_open):
+            found.undecided.append(rule.claim)
+        elif (
+            pods > 1
+            and not rule.is_per_pod
+            and rule.storage_class.allowed_topologies
+            and rule.storage_class.provisioner
+        ):
+            _tie(found, rule.claim, rule, [role for role, _ in users])
     return found
 
 
@@ -47,12 +57,14 @@ def _tie(found: SharedVolumes, name: str, rule: UnboundVolume, roles: Sequence[P
         found.affinity.update({role.name: affinity for role in roles})
 
 
-def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> dict[str, list[tuple[PodRole, UnboundVolume]]]:
-    claims: dict[str, list[tuple[PodRole, UnboundVolume]]] = {}
+def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Claims:
+    """Return the users of each claim; the key of claims of one role's pods has the role's name."""
+    claims: dict[tuple[str, str], list[tuple[PodRole, UnboundVolume]]] = {}
     for role in job.roles:
         for rule in rules[role.name]:
             if isinstance(rule, UnboundVolume) and role.replicas:
-                claims.setdefault(rule.claim, []).append((role, rule))
+                key = (role.name if rule.is_per_pod else "", rule.claim)
+                claims.setdefault(key, []).append((role, rule))
     return claims
 
 
@@ -64,12 +76,16 @@ def _is_open(rule: UnboundVolume) -> bool:
     return bool(places) or len(_keys(rule)) > 1
 
 
-def _is_contested(
-    name: str, rule: UnboundVolume, claims: Mapping[str, Sequence[tuple[PodRole, UnboundVolume]]]
-) -> bool:
+def _is_scarce(rule: UnboundVolume) -> bool:
+    """Tell whether a pod may need one of the volumes that exist, because a new volume is not possible on every node."""
+    is_made = rule.storage_class.provisioner not in NO_PROVISIONER and not rule.storage_class.allowed_topologies
+    return not is_made and any(True for _ in _candidates(rule))
+
+
+def _is_contested(key: tuple[str, str], rule: UnboundVolume, claims: Claims) -> bool:
     """Tell whether another claim of the job may take the same volume first."""
     ours = {volume.metadata.name for volume in _candidates(rule)}
-    others = [users[0][1] for other, users in claims.items() if other != name]
+    others = [users[0][1] for other, users in claims.items() if other != key]
     return any(volume.metadata.name in ours for other in others for volume in _candidates(other))
 
 

@@ -1,6 +1,6 @@
 """Set the defaults that the API server sets in a new pod, as far as the scheduler or Pod Security admission reads them.
 
-kube/pod_requests.py handles requests that default to limits.
+kube/pod_requests.py handles requests of containers that default to limits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.kube.pod_requests import stored_resources
 from distrain.kube.pod_spec import Source
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
@@ -22,7 +23,7 @@ LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 def stored(spec: Spec) -> Spec:
     """Return the pod spec as the API server stores it."""
     tolerations, volumes = [*(spec.tolerations or ()), *_tolerations(spec)], [*map(_with_source, spec.volumes or ())]
-    spec = replace(spec, tolerations=tolerations, volumes=volumes)
+    spec = replace(spec, tolerations=tolerations, volumes=volumes, resources=stored_resources(spec))
     return _with_host_ports(spec) if spec.host_network else spec
 
 

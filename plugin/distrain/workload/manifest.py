@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from distrain.workload import controllers
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.defaulting import stored
 from distrain.workload.kinds import KUBEFLOW
+from distrain.workload.left_out import left_out
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -53,7 +54,8 @@ class PodRole(Struct, frozen=True):
 
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
     pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
-    does not set it.
+    does not set it. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs of the
+    claim templates of the StatefulSet `stateful_set`, by name.
     """
 
     name: str
@@ -65,6 +67,15 @@ class PodRole(Struct, frozen=True):
     labels: dict[str, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
     annotations: dict[str, str] = field(default_factory=dict)
+    owner: Resource | None = None
+    claim_templates: dict[str, kube.ClaimSpec] = field(default_factory=dict)
+    stateful_set: str = ""
+
+    @property
+    def claims_of_set(self) -> list[str]:
+        """Name the claims that the StatefulSet controller creates for the pods, unless they exist."""
+        pods = [f"{self.stateful_set}-{number}" for number in range(self.replicas)]
+        return [f"{template}-{pod}" for template in self.claim_templates for pod in pods]
 
     def pods(self, number: int) -> str:
         """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
@@ -78,7 +89,8 @@ class Job(Struct, frozen=True):
 
     The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
     name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
-    `slots` is the number of ranks per worker, None if the program decides it.
+    `slots` is the number of ranks per worker, None if the program decides it. `left_out` names the manifest's objects
+    that are not judged and that may make pods.
     """
 
     resources: tuple[Resource, ...]
@@ -86,6 +98,7 @@ class Job(Struct, frozen=True):
     from_chart: bool = False
     creates: frozenset[ObjectName] = frozenset()
     slots: int | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def main(self) -> PodRole:
@@ -96,6 +109,22 @@ class Job(Struct, frozen=True):
     @property
     def others(self) -> tuple[PodRole, ...]:
         return tuple(role for role in self.roles if role is not self.main)
+
+    def in_namespaces(self, namespace: str) -> Job:
+        """Return the job with a namespace for every role: the role's own or, if it has none, `namespace`."""
+        return replace(self, roles=tuple(replace(role, namespace=role.namespace or namespace) for role in self.roles))
+
+    def by_namespace(self) -> dict[str, Job]:
+        """Split the job by the namespaces of its roles."""
+        roles: dict[str, list[PodRole]] = {}
+        for role in self.roles:
+            roles.setdefault(role.namespace, []).append(role)
+        return {namespace: self._only(part) for namespace, part in roles.items()}
+
+    def _only(self, roles: Sequence[PodRole]) -> Job:
+        owners = {role.owner for role in roles}
+        resources = tuple(each for each in self.resources if each in owners)
+        return replace(self, roles=tuple(roles), resources=resources)
 
     @property
     def ranks_beside(self) -> int:
@@ -131,7 +160,18 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         from_chart=all(map(_is_ours, found)),
         creates=frozenset(creates),
         slots=_slots(dict(found), items),
+        left_out=tuple(left_out(items, _holds_pods, lambda item: _hook(item) is not None)) if judges_all else (),
     )
+
+
+def is_of_chart(labels: Mapping[str, str]) -> bool:
+    """Tell from a pod's labels whether a release of the chart made the pod."""
+    return labels.get(NAME_LABEL) == CHART
+
+
+def is_of_release(labels: Mapping[str, str], release: str) -> bool:
+    """Tell from a pod's labels whether the chart's release made the pod."""
+    return is_of_chart(labels) and labels.get(INSTANCE_LABEL) == release
 
 
 def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
@@ -213,7 +253,9 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
     owner, replicas = _owner(resource, workload)
     for role, replica in replicas.items():
         name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
-        yield _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+        found = _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
+        found = _with_claim_templates(found, resource, workload.spec.volume_claim_templates or ())
+        yield replace(found, owner=resource)
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
@@ -239,6 +281,15 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     component = _labels(template).get(ROLE_LABEL, name)
     annotations = (template and template.metadata and template.metadata.annotations) or {}
     return PodRole(name, number, spec, request, component, namespace, labels, added.varying, annotations)
+
+
+def _with_claim_templates(role: PodRole, resource: Resource, templates: Iterable[kube.ClaimTemplate]) -> PodRole:
+    """Add a StatefulSet's claim templates; each replaces the pod template's volume of the same name."""
+    if resource.kind != "StatefulSet":
+        return role
+    claims = {each.metadata.name: each.spec for each in templates}
+    volumes = [volume for volume in role.spec.volumes or () if volume.name not in claims]
+    return replace(role, spec=replace(role.spec, volumes=volumes), claim_templates=claims, stateful_set=resource.name)
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:

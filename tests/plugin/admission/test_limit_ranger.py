@@ -60,8 +60,8 @@ def test_ranges_of_other_namespaces_give_nothing() -> None:
         ),
         pytest.param(
             _worker(),
-            {"min": {"memory": "1Gi"}},
-            "minimum memory usage per Container is 1Gi.  No request is specified",
+            {"kind": "Pod", "min": {"memory": "1Gi"}},
+            "minimum memory usage per Pod is 1Gi.  No request is specified",
             id="no-request",
         ),
         pytest.param(
@@ -72,8 +72,8 @@ def test_ranges_of_other_namespaces_give_nothing() -> None:
         ),
         pytest.param(
             _worker(requests={"cpu": "1"}),
-            {"max": {"cpu": "4"}},
-            "maximum cpu usage per Container is 4.  No limit is specified",
+            {"kind": "Pod", "max": {"cpu": "4"}},
+            "maximum cpu usage per Pod is 4.  No limit is specified",
             id="no-limit",
         ),
         pytest.param(

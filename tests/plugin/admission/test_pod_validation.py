@@ -81,3 +81,45 @@ def test_pod_that_the_api_server_takes_is_judged_by_its_room(resources: Object) 
         "Pod is invalid" in each.reason
         for each in judged(chart_job(workers=1, worker=_worker(**resources)), ROOM).reasons
     )
+
+
+@pytest.mark.parametrize(
+    ("pod", "words"),
+    [
+        pytest.param(
+            {"requests": {"cpu": "1"}},
+            'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container '
+            "requests of 2",
+            id="below-the-containers",
+        ),
+        pytest.param(
+            {"limits": {"cpu": "1"}},
+            'spec.resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits '
+            "of 1",
+            id="container-above-the-pod",
+        ),
+        pytest.param(
+            {"requests": {"cpu": "4"}, "limits": {"cpu": "3"}},
+            'spec.resources.requests: Invalid value: "4": must be less than or equal to cpu limit of 3',
+            id="request-above-limit",
+        ),
+    ],
+)
+def test_resources_of_a_pod_that_contradict_its_containers_are_refused(pod: Object, words: str) -> None:
+    containers = [{"name": "main", "resources": {"limits": {"cpu": "2"}}}]
+    answer = judged(chart_job(worker={"containers": containers, "resources": pod}), [node("a")])
+
+    assert answer.verdict == "impossible"
+    assert any(words in reason.reason for reason in answer.reasons)
+
+
+def test_defaults_of_a_limit_range_do_not_raise_what_the_pod_asks_for() -> None:
+    limits = {"limits": [{"type": "Container", "default": {"cpu": "2"}}]}
+    default = {"kind": "LimitRange", "metadata": {"name": "d", "namespace": "team"}, "spec": limits}
+    bare = {"containers": [{"name": "main"}], "resources": {"limits": {"cpu": "4"}}}
+
+    # The API server sets the pod's request to its limit before LimitRanges give the containers theirs.
+    answer = judged(chart_job(worker=bare, workers=1), [node("a", cpu="3.2")], others=[default])
+
+    assert answer.verdict == "impossible"
+    assert answer.pods[-1].requests == {"cpu": "4"}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distrain.apiserver.cluster import connect
+from distrain.apiserver.target import Target
+from distrain.check.live_cluster import check
 from tests.plugin.check.judging import chart_job, judged
-from tests.plugin.objects import Object, node, pod
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, namespace, node, pod
 
 ROOM = [node("a", gpu="8"), node("b", gpu="8")]
 GPUS = "requests.nvidia.com/gpu"
@@ -106,8 +111,8 @@ def test_quota_on_limits_asks_every_container_for_one() -> None:
 
     assert answer.verdict == "impossible"
     assert [each.reason for each in answer.reasons] == [
-        "must specify limits.cpu for: launcher",
-        "must specify limits.cpu for: worker",
+        "failed quota: team-quota: must specify limits.cpu for: launcher",
+        "failed quota: team-quota: must specify limits.cpu for: worker",
     ]
 
 
@@ -125,6 +130,121 @@ def test_own_pods_of_the_run_free_their_part() -> None:
 
     assert judged(chart_job(), ROOM, [own], [quota], release="run1").verdict == "fits"
     assert judged(chart_job(), ROOM, [own], [quota]).verdict == "busy"
+
+
+def _own(name: str, **spec: Any) -> Object:
+    """Return a pod of release run1 on node a."""
+    own = pod(name, on="a")
+    own["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    own["spec"] |= spec
+    return own
+
+
+def _limited(**resources: str) -> Object:
+    return {"containers": [{"name": "main", "resources": {"limits": resources}}]}
+
+
+@pytest.mark.parametrize(
+    ("quota", "spec", "verdict"),
+    [
+        pytest.param(_quota({"pods": "3"}, {"pods": "3"}, scopes=["BestEffort"]), {}, "fits", id="in-scope"),
+        pytest.param(
+            _quota({"pods": "3"}, {"pods": "3"}, scopes=["BestEffort"]), _limited(cpu="1"), "busy", id="out-of-scope"
+        ),
+        pytest.param(
+            _quota({"pods": "3"}, {"pods": "3"}, scopes=["NotTerminating"]),
+            {"activeDeadlineSeconds": 60},
+            "busy",
+            id="with-a-deadline",
+        ),
+        pytest.param(
+            _quota({"limits.cpu": "4"}, {"limits.cpu": "3"}), _limited(cpu="1"), "fits", id="limits-are-freed"
+        ),
+        pytest.param(
+            _quota({"limits.cpu": "3"}, {"limits.cpu": "4"}), _limited(cpu="1"), "busy", id="limits-of-others-are-not"
+        ),
+    ],
+)
+def test_own_pods_free_the_quotas_that_count_them(quota: Object, spec: Object, verdict: str) -> None:
+    bare = {} if "limits.cpu" not in quota["spec"]["hard"] else _limited(cpu="1")
+    job = chart_job(gpus=0, worker=bare, launcher=bare or {"containers": [{"name": "main"}]})
+    own = [_own(name, **spec) for name in "pqr"]
+
+    assert judged(job, ROOM, own, [quota], release="run1").verdict == verdict
+
+
+def test_pod_that_runs_the_check_frees_its_part() -> None:
+    preflight = _own("preflight")
+    preflight["metadata"]["labels"]["app.kubernetes.io/component"] = "preflight"
+
+    assert judged(chart_job(), ROOM, [preflight], [_quota({"pods": "3"}, {"pods": "1"})], release="run1").verdict == (
+        "fits"
+    )
+
+
+def test_job_that_moves_to_other_nodes_frees_what_its_pods_use_there(api: FakeApi, tmp_path: Path) -> None:
+    pools = [node(f"{pool}-{number}", gpu="4", labels={"pool": pool}) for pool in ("old", "new") for number in (0, 1)]
+    own = [{**_own(name), "spec": pod(name, on=f"old-{name}", gpu="4")["spec"]} for name in "01"]
+    team = "/api/v1/namespaces/team"
+    api.answers |= {"/api/v1/nodes": pools, "/api/v1/pods": own, team: namespace("team"), f"{team}/limitranges": []}
+    api.answers[f"{team}/resourcequotas"] = [_quota({GPUS: "8"}, {GPUS: "8"})]
+    api.serve_mpi_jobs()
+    pool = {"nodeSelector": {"pool": "new"}}
+    cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
+
+    answer = check(cluster, chart_job(worker=pool, launcher=pool), "team", release="run1")
+
+    assert not any("old-0" in request for request in api.requests)
+    assert answer.verdict == "fits"
+    assert "the run's own 2 pods count as free, since the run keeps or replaces them" in answer.assumed
+
+
+def test_job_of_the_release_frees_its_place() -> None:
+    own = [_own(name) for name in "pq"]
+    for each in own:
+        each["metadata"]["ownerReferences"] = [{"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "uid": "1"}]
+    jobs = "count/mpijobs.kubeflow.org"
+
+    one, two = (_quota({jobs: "1"}, {jobs: used}) for used in "12")
+
+    assert judged(chart_job(), ROOM, own, [one], release="run1").verdict == "fits"
+    assert judged(chart_job(), ROOM, own, [two], release="run1").verdict == "busy"
+    assert judged(chart_job(), ROOM, own, [one]).verdict == "busy"
+
+
+@pytest.mark.parametrize(
+    ("resources", "counted"),
+    [
+        pytest.param({"requests": {"cpu": "0"}, "limits": {"cpu": "1"}}, False, id="limit"),
+        pytest.param({"requests": {"cpu": "0"}, "limits": {"cpu": "0"}}, True, id="zero"),
+    ],
+)
+def test_pod_with_a_limit_is_no_best_effort(resources: Object, counted: bool) -> None:
+    worker = {"containers": [{"name": "main", "resources": resources}]}
+    quota = _quota({"pods": "0"}, scopes=["BestEffort"])
+
+    assert judged(chart_job(worker=worker), ROOM, others=[quota]).verdict == ("impossible" if counted else "fits")
+
+
+def test_scoped_quota_counts_no_jobs() -> None:
+    assert _verdict({"count/mpijobs.kubeflow.org": "0"}, scopes=["NotTerminating"]) == "fits"
+
+
+def test_preferred_affinity_across_namespaces_counts() -> None:
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "namespaces": ["blue"]}}
+    affinity = {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    quota = _quota({"pods": "0"}, scopes=["CrossNamespacePodAffinity"])
+
+    assert judged(chart_job(worker=affinity), ROOM, others=[quota]).verdict == "impossible"
+
+
+def test_all_that_exceeds_a_quota_is_in_one_line() -> None:
+    answer = judged(chart_job(), ROOM, others=[_quota({"pods": "2", GPUS: "8"}, {"pods": "1", GPUS: "1"})])
+
+    assert [each.reason for each in answer.reasons] == [
+        f"exceeded quota: team-quota, requested: pods=3,{GPUS}=8, used: pods=1,{GPUS}=1, limited: pods=2,{GPUS}=8"
+    ]
+    assert answer.verdict == "impossible"
 
 
 def test_what_a_quota_counts_beside_pods_is_reported_as_not_judged() -> None:

@@ -1,4 +1,4 @@
-"""Compare `helm distrain check` with kube-scheduler's own code on random clusters.
+"""Compare `helm distrain check` with the code of kube-scheduler and of quota admission on random clusters.
 
 `python -m tests.plugin.check.comparison` compares a range of seeds on all processors and prints the disagreements.
 """
@@ -30,7 +30,10 @@ BUDGET = 4000
 CHUNK = 500
 # Keys of objects that are never removed from the smallest case.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
-WHOLE = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "PriorityClass")
+WHOLE = (
+    *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "VolumeAttachment"),
+    *("Namespace", "PriorityClass"),
+)
 
 
 class RealScheduler:
@@ -73,14 +76,19 @@ class Outcome:
     def _contradictions(self) -> Iterator[tuple[str, bool]]:
         verdict, complete, emptied = (self.real.get(key) for key in ("verdict", "complete", "emptied"))
         possible = verdict in ("fits", "depends")
+        over_quota, over_empty_quota = self._is_over_quota("quota"), self._is_over_quota("empty")
+        admitted = not (over_empty_quota if self.checked == "impossible" else over_quota)
+        says_now = self.checked == "fits" or (self.checked == "depends" and not self.undecided)
+        yield f"check says {self.checked}, quotas refuse pods", says_now and over_quota
+        yield "check says busy, empty quotas refuse pods", self.checked == "busy" and over_empty_quota
         yield "check says fits, the scheduler leaves pods over", self.checked == "fits" and verdict != "fits"
         yield (
             f"check says {self.checked}, the scheduler places all pods",
-            self.checked in ("busy", "impossible") and possible,
+            self.checked in ("busy", "impossible") and possible and admitted,
         )
         yield (
             "check says impossible, the scheduler places all pods in the emptied cluster",
-            self.checked == "impossible" and emptied == "possible",
+            self.checked == "impossible" and emptied == "possible" and admitted,
         )
         yield (
             "check says busy, the scheduler leaves pods over in the emptied cluster",
@@ -89,6 +97,10 @@ class Outcome:
         decided = self.checked == "depends" and not self.undecided and bool(complete)
         yield f"check says depends, the scheduler says {verdict}", decided and verdict != "depends"
 
+    def _is_over_quota(self, key: str) -> bool:
+        refusals = (self.real.get("admitted") or {}).get("refusals") or ()
+        return any(key in refusal for refusal in refusals)
+
 
 def compare(case: Case, scheduler: RealScheduler) -> Outcome:
     """Get both answers. Raises ValueError for a case that the API server would refuse."""
@@ -96,7 +108,8 @@ def compare(case: Case, scheduler: RealScheduler) -> Outcome:
     if real.get("error"):
         raise ValueError(real["error"])
     try:
-        report = check_snapshot(case.cluster, from_manifest(case.manifest, "--manifest"), case.namespace)
+        cluster = case.used((real.get("admitted") or {}).get("used") or {}).cluster
+        report = check_snapshot(cluster, from_manifest(case.manifest, "--manifest"), case.namespace)
     except Exception:
         return Outcome("", False, real, traceback.format_exc(limit=-3))
     return Outcome(report.verdict, report.undecided, real)

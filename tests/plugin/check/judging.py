@@ -13,7 +13,7 @@ from distrain.check.refusals import PreparedJob
 from distrain.check.report import Report, report
 from distrain.check.text import summary
 from distrain.workload.manifest import Job, from_manifest
-from tests.plugin.objects import Object, mpi_job
+from tests.plugin.objects import Object, definition, mpi_job
 
 GPU = "nvidia.com/gpu"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
@@ -21,8 +21,12 @@ NAMESPACE = "team"
 # One object of every kind, so that a snapshot lacks no kind.
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
+    *map(definition, ("MPIJob", "PyTorchJob", "MXJob", "TFJob")),
+    {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}},
     {"kind": "ResourceQuota", "metadata": {"name": "other", "namespace": "other"}},
+    {"kind": "CSINode", "metadata": {"name": "other"}},
     {"kind": "LimitRange", "metadata": {"name": "other", "namespace": "other"}},
+    {"kind": "PriorityClass", "metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
 ]
 
 

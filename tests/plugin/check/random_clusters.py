@@ -8,6 +8,8 @@ cut to the gang's size, or to a little less.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -27,7 +29,7 @@ from tests.plugin.check.random_pods import (
 )
 
 NAMESPACE = "team"
-PRIORITIES = {"low": -10, "high": 100}
+PRIORITIES = {"low": -10, "high": 100, "standard": 50}
 CONDITION_TAINTS = ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
 MOST_PODS = 8
 
@@ -54,7 +56,10 @@ FEATURES = frozenset(
         "extended",
         "claims",
         "late-claims",
+        "own-claims",
+        "attach-limits",
         "daemons",
+        "quotas",
         "ephemeral",
     }
 )
@@ -80,7 +85,17 @@ class Case:
         """Return the case in the format of lab/builds/go/schedule."""
         cluster = {"items": self.items}
         asked = {"cluster": cluster, "gang": self.gang, "namespace": self.namespace, "budget": budget}
-        return json.dumps({**asked, "explain": explain})
+        return json.dumps({**asked, "explain": explain, "created": self._created()})
+
+    def _created(self) -> Object | None:
+        """Return what quotas are asked about; without a quota, nothing."""
+        new = [pod for workload in self.gang for pod in created_pods(workload, replicas(workload), self.namespace)]
+        has_quotas = any(item["kind"] == "ResourceQuota" for item in self.items)
+        return {"objects": self.items, "new": new} if has_quotas else None
+
+    def used(self, amounts: Mapping[str, Object]) -> Case:
+        """Return the case with these amounts, by namespace and name of a quota, in the quotas' status."""
+        return Case([with_usage(item, amounts) for item in self.items], self.gang, self.namespace)
 
 
 def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
@@ -93,7 +108,9 @@ def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
     gang = _gang(maker)
     if random.random() < 0.5:
         _shape(random, nodes, pods, gang)
-    return Case([*nodes, *pods, *_namespaces(), *_priorities(maker), *random_volumes.objects(maker)], gang)
+    volumes = random_volumes.objects(maker, [node["metadata"]["name"] for node in nodes], pods)
+    others = [*_namespaces(), *_priorities(maker), *_quotas(maker, gang), *volumes]
+    return Case([*nodes, *pods, *others], gang)
 
 
 def _node(maker: Maker, name: str) -> Object:
@@ -138,6 +155,8 @@ def _pod(maker: Maker, name: str, nodes: list[Object]) -> Object:
     metadata: Object = {"name": name, "namespace": random.choice(NAMESPACES), "labels": maker.labels()}
     spec, status = maker.spec(share=0.3), {"phase": "Running"}
     as_stored(spec, metadata["labels"])
+    if maker.has("attach-limits") and random.random() < 0.5:
+        spec.setdefault("volumes", []).append(maker.own_volume())
     if maker.has("priority"):
         spec["priority"] = random.choice([0, *PRIORITIES.values()])
     if maker.has("daemons") and random.random() < 0.3:
@@ -169,7 +188,7 @@ def _workload(maker: Maker, name: str, count: int) -> Object:
     random = maker.random
     labels = maker.labels() | {"role": name}
     spec = maker.spec(share=0.5)
-    if maker.has("priority"):
+    if maker.has("priority") and random.random() < 0.7:
         spec["priorityClassName"] = random.choice(list(PRIORITIES))
     if maker.has("gates") and random.random() < 0.1:
         spec["schedulingGates"] = [{"name": "example.com/wait"}]
@@ -180,7 +199,9 @@ def _workload(maker: Maker, name: str, count: int) -> Object:
         return {**kinds, "metadata": {"name": name}, "spec": {"parallelism": count, "template": template}}
     selector = {"matchLabels": {"role": name}}
     kinds = {"apiVersion": "apps/v1", "kind": "StatefulSet"}
-    wanted = {"replicas": count, "selector": selector, "serviceName": name, "template": template}
+    wanted: Object = {"replicas": count, "selector": selector, "serviceName": name, "template": template}
+    if maker.has("own-claims") and random.random() < 0.5:
+        wanted["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": maker.own_claim()}]
     return {**kinds, "metadata": {"name": name}, "spec": wanted}
 
 
@@ -237,5 +258,51 @@ def _namespaces() -> list[Object]:
 
 def _priorities(maker: Maker) -> list[Object]:
     group = "scheduling.k8s.io/v1"
-    found = [{**made("PriorityClass", name), "apiVersion": group, "value": PRIORITIES[name]} for name in PRIORITIES]
+    found: list[Object] = [
+        {**made("PriorityClass", name), "apiVersion": group, "value": value} for name, value in PRIORITIES.items()
+    ]
+    found[-1]["globalDefault"] = maker.random.random() < 0.5
     return found if maker.has("priority") else []
+
+
+def _quotas(maker: Maker, gang: list[Object]) -> list[Object]:
+    """Return quotas that the gang just fits into, or barely exceeds."""
+    if not maker.has("quotas"):
+        return []
+    need: Counter[str] = Counter()
+    for workload in gang:
+        for resource, amount in requested(workload["spec"]["template"]["spec"]).items():
+            need[resource] += amount * replicas(workload)
+    return [_quota(maker.random, f"q{number}", need) for number in range(maker.random.randint(1, 2))]
+
+
+def _quota(random: Random, name: str, need: Mapping[str, int]) -> Object:
+    resource = random.choice(sorted(need))
+    amount = max(0, need[resource] + random.choice([-1, 0, 0, 1, need[resource]]))
+    spec: Object = {
+        "hard": {resource if resource == "pods" else f"requests.{resource}": _written(random, resource, amount)}
+    }
+    if random.random() < 0.4:
+        scopes = ["NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"]
+        spec["scopes"] = [random.choice(scopes)]
+    elif random.random() < 0.3:
+        scope = {"scopeName": "PriorityClass", "operator": random.choice(["In", "NotIn"])}
+        classes = random.sample(list(PRIORITIES), random.randint(1, 2))
+        spec["scopeSelector"] = {"matchExpressions": [{**scope, "values": classes}]}
+    return {**made("ResourceQuota", name, namespace=NAMESPACE), "spec": spec}
+
+
+def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
+    """Return the object, a quota with the usage of this namespace and name."""
+    if item["kind"] != "ResourceQuota":
+        return item
+    name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+    return {**item, "status": {"hard": item["spec"]["hard"], "used": used.get(name) or {}}}
+
+
+def created_pods(workload: Object, count: int, namespace: str) -> list[Object]:
+    """Return the pods that the workload's controller creates, as far as quotas and LimitRanges read them."""
+    metadata, template = workload["metadata"], workload["spec"]["template"]
+    names = (f"{metadata['name']}-{number}" for number in range(count))
+    where = metadata.get("namespace", namespace)
+    return [{"kind": "Pod", "metadata": {"name": name, "namespace": where}, "spec": template["spec"]} for name in names]

@@ -21,6 +21,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 BOUND_CLAIMS = ("c0", "c1", "c2", "c3")
 LATE_CLAIMS = ("late0", "late1", "dynamic")
 UNBOUND_CLAIMS = ("unbound", "missing")
+# Classes of claims that each pod has for itself.
+OWN_CLASSES = ("own", "own", "other")
 KEYS = ("kubernetes.io/hostname", "zone", "rack")
 
 
@@ -78,7 +80,8 @@ def as_stored(spec: Object, labels: dict[str, str]) -> None:
     for port in spec["containers"][0].get("ports", ()) if spec.get("hostNetwork") else ():
         port["hostPort"] = port["containerPort"]
     for volume in spec.get("volumes", ()):
-        volume["persistentVolumeClaim"]["claimName"] = BOUND_CLAIMS[0]
+        if "persistentVolumeClaim" in volume:
+            volume["persistentVolumeClaim"]["claimName"] = BOUND_CLAIMS[0]
     for kind in ("podAffinity", "podAntiAffinity"):
         for term in spec.get("affinity", {}).get(kind, {}).get(REQUIRED, ()):
             for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
@@ -127,7 +130,20 @@ class Maker:
         if claims and random.random() < share:
             name = random.choice(claims if random.random() < 0.9 else UNBOUND_CLAIMS)
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        if (self.has("own-claims") or self.has("attach-limits")) and random.random() < share:
+            spec.setdefault("volumes", []).append(self.own_volume())
         return spec
+
+    def own_volume(self) -> Object:
+        """Return an ephemeral volume, for which each pod gets a claim of its own."""
+        return {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": self.own_claim()}}}
+
+    def own_claim(self) -> Object:
+        """Return the spec of a claim of each pod's own, rarely of a class that is not there."""
+        classes = [*OWN_CLASSES, *(["late"] if self.has("late-claims") else [])]
+        name = self.random.choice(classes) if self.random.random() < 0.95 else "no-such-class"
+        resources = {"requests": {"storage": "1Gi"}}
+        return {"accessModes": ["ReadWriteOnce"], "storageClassName": name, "resources": resources}
 
     def resize(self, spec: Object, status: Object) -> None:
         """Give some containers the status of a resize that is requested, in progress, or infeasible."""

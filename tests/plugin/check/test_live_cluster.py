@@ -11,6 +11,7 @@ from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
+from distrain.scheduler.messages import IN_USE
 from distrain.workload.manifest import Job
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.fake_api import FakeApi
@@ -27,6 +28,8 @@ def _cluster(api: FakeApi, folder: Path) -> Cluster:
 def cluster(api: FakeApi, tmp_path: Path) -> Cluster:
     api.answers["/api/v1/nodes"] = [node("a", gpu="8")]
     api.answers["/api/v1/pods"] = []
+    api.serve("v1", "MPIJob", "PyTorchJob")
+    api.serve("v2beta1", "MPIJob")
     api.answers[TEAM] = namespace("team")
     api.answers[f"{TEAM}/resourcequotas"] = []
     api.answers[f"{TEAM}/limitranges"] = []
@@ -51,7 +54,11 @@ def test_only_what_the_job_depends_on_is_read(api: FakeApi, cluster: Cluster) ->
 
     assert (answer.verdict, answer.unseen) == ("fits", [])
     assert sorted(_reads(api)) == sorted(
-        ["/api/v1/nodes", "/api/v1/pods", TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"]
+        [
+            *("/api/v1/nodes", "/api/v1/pods", TEAM, f"{TEAM}/resourcequotas", f"{TEAM}/limitranges"),
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            "/apis/kubeflow.org/v2beta1",
+        ]
     )
 
 
@@ -151,6 +158,67 @@ def test_secret_that_may_not_be_read_is_named(api: FakeApi, cluster: Cluster) ->
     assert (answer.verdict, answer.unseen) == ("fits", ["Secret keys of namespace team (you may not read it)"])
 
 
+@pytest.mark.parametrize(
+    ("worker", "verdict", "step"),
+    [
+        pytest.param({}, "fits", "", id="nothing-needed"),
+        pytest.param(
+            _env(SECRET),
+            "impossible",
+            "workers: there is neither namespace team nor Secret keys, without which its pods do not start. "
+            "Create both.",
+            id="secret",
+        ),
+    ],
+)
+def test_missing_namespace_is_judged_as_an_empty_one(
+    api: FakeApi, cluster: Cluster, worker: Object, verdict: str, step: str
+) -> None:
+    api.answers[TEAM] = 404
+
+    answer = _check(cluster, chart_job(worker=worker))
+
+    assert (answer.verdict, answer.next) == (verdict, step)
+    assert answer.unseen == ["namespace team, which is not there: an empty one is judged"]
+
+
+def test_service_account_that_nobody_makes_is_named(api: FakeApi, cluster: Cluster) -> None:
+    job = mpi_job(worker={"serviceAccountName": "trainer"})
+    made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
+
+    answer = _check(cluster, job_of(job))
+
+    words = 'error looking up service account team/trainer: serviceaccount "trainer" not found'
+    assert (answer.verdict, [each.reason for each in answer.reasons]) == ("impossible", [words])
+    assert _check(cluster, job_of(job, made)).verdict == "fits"
+    assert _check(cluster, job_of(mpi_job(worker={"serviceAccountName": "default"}))).verdict == "fits"
+    api.answers[f"{TEAM}/serviceaccounts/trainer"] = made
+    assert _check(cluster, job_of(job)).verdict == "fits"
+
+
+@pytest.mark.parametrize("version", ["v1", "v9"])
+def test_kind_that_the_cluster_does_not_serve_is_refused(api: FakeApi, cluster: Cluster, version: str) -> None:
+    api.answers["/apis/kubeflow.org/v1"] = {"resources": [{"name": "tfjobs", "kind": "TFJob"}]}
+
+    answer = _check(cluster, chart_job(version=version))
+
+    words = f'no matches for kind "MPIJob" in version "kubeflow.org/{version}"'
+    assert (answer.verdict, answer.reasons[0].reason) == ("impossible", words)
+    assert answer.next == (
+        f"job.apiVersion: the cluster does not serve MPIJob of kubeflow.org/{version}. "
+        "Install an operator that does, or choose another version or kind."
+    )
+
+
+def test_kinds_that_may_not_be_read_are_named(api: FakeApi, cluster: Cluster) -> None:
+    api.answers["/apis/kubeflow.org/v2beta1"] = 403
+
+    answer = _check(cluster)
+
+    words = "whether the cluster serves MPIJob of kubeflow.org/v2beta1 (you may not read it)"
+    assert (answer.verdict, answer.unseen) == ("fits", [words])
+
+
 def test_claims_of_the_cluster_are_judged(api: FakeApi, cluster: Cluster) -> None:
     api.answers[f"{TEAM}/persistentvolumeclaims"] = []
     using = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -158,6 +226,29 @@ def test_claims_of_the_cluster_are_judged(api: FakeApi, cluster: Cluster) -> Non
     answer = _check(cluster, chart_job(worker=using))
 
     assert answer.next == "workers: there is no persistent volume claim data. Create it, or correct its name."
+
+
+def test_exclusive_claim_is_in_use_wherever_its_pod_runs(api: FakeApi, cluster: Cluster) -> None:
+    using = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    user = pod("reader", on="cpu-0")
+    user["spec"].update(using)
+    bound = {"name": "data", "namespace": "team", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {"metadata": bound, "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": "v"}}
+    # The job can only go to `a`, so its check reads no other node's pods.
+    cluster_nodes = [node("a", gpu="8"), node("cpu-0", cpu="0"), node("cpu-1", cpu="0")]
+    api.answers |= {"/api/v1/nodes": cluster_nodes, "/api/v1/pods": [user], f"{TEAM}/pods": [user]}
+    api.answers |= {f"{TEAM}/persistentvolumeclaims": [claim], "/apis/storage.k8s.io/v1/storageclasses": []}
+    api.answers["/api/v1/persistentvolumes"] = [{"metadata": {"name": "v"}}]
+
+    answer = _check(cluster, chart_job(workers=1, worker=using))
+
+    others: list[Object] = [{"kind": "PersistentVolume", "metadata": {"name": "v"}}, {"kind": "PersistentVolumeClaim"}]
+    others[1] |= claim
+    snapshot = judged(chart_job(workers=1, worker=using), cluster_nodes, [user], others)
+    assert (answer.verdict, answer.reasons) == (snapshot.verdict, snapshot.reasons)
+    assert answer.verdict == "busy"
+    assert IN_USE in [each.reason for each in answer.reasons]
+    assert len([path for path in _reads(api) if path == f"{TEAM}/pods"]) == 1
 
 
 def test_claim_that_the_manifest_brings_is_not_missing(cluster: Cluster) -> None:
@@ -222,11 +313,13 @@ def test_gated_pods_wait_for_somebody() -> None:
 
 
 def test_what_the_verdict_leaves_out_is_reported() -> None:
-    worker = {"schedulerName": "volcano", "runtimeClassName": "gvisor", "resourceClaims": [{"name": "gpu"}]}
+    worker: Object = {"schedulerName": "volcano", "runtimeClassName": "gvisor", "resourceClaims": [{"name": "gpu"}]}
+    worker["volumes"] = [{"name": "disk", "gcePersistentDisk": {"pdName": "data"}}]
 
     assert judged(chart_job(worker=worker), [node("a", gpu="8")]).unseen == [
         "the rules of scheduler volcano of the worker",
         "the overhead and nodes of runtime class gvisor of the worker",
+        "volumes of type gcePersistentDisk of the worker",
         "resource claims gpu of the worker",
     ]
 
@@ -249,10 +342,11 @@ def test_nominated_pod_holds_its_place_unless_its_priority_is_lower(priority: in
 
 @pytest.mark.parametrize(("policy", "said"), [("", True), ("Never", False)])
 def test_pods_that_the_job_could_push_out_are_said_to_stay(policy: str, said: bool) -> None:
-    urgent = {"priorityClassName": "urgent", **({"preemptionPolicy": policy} if policy else {})}
+    urgent = {"priorityClassName": "urgent"}
     job = chart_job(worker=urgent, launcher=urgent)
+    priority = {**_priority(50), **({"preemptionPolicy": policy} if policy else {})}
 
-    answer = judged(job, [node("a", gpu="8")], [pod("p", on="a", gpu="4")], [_priority(50)])
+    answer = judged(job, [node("a", gpu="8")], [pod("p", on="a", gpu="4")], [priority])
 
     words = "pods of a lower priority stay: the scheduler may remove some of these 1 for the job"
     assert (answer.verdict, answer.assumed) == ("busy", [words] if said else [])

@@ -72,6 +72,6 @@ def test_own_pods_that_hold_no_node_change_nothing() -> None:
     waiting = _own("p", "run1", gpu="4", phase="Pending")
     waiting["spec"]["nodeName"] = ""
 
-    _, snapshot = examined(chart_job(), [node("a")], [waiting], [], release="run1")
+    prepared, _ = examined(chart_job(), [node("a")], [waiting], [], release="run1")
 
-    assert snapshot.counts.own == 0
+    assert prepared.own == 0

@@ -14,6 +14,8 @@ from tests.plugin.check.random_clusters import Case, random_case, resized
 from tests.plugin.check.random_pods import Object
 
 CLUSTERS = 2000
+OVER_QUOTA = {"admitted": {"refusals": [{}, {"quota": "exceeded quota"}]}}
+OVER_EMPTY = {"admitted": {"refusals": [{"quota": "exceeded quota", "empty": "exceeded quota"}]}}
 ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
 NEAR = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ZONE]}}
 
@@ -84,6 +86,9 @@ def test_pod_that_the_api_server_would_refuse_is_an_error(scheduler: RealSchedul
         pytest.param("impossible", {"verdict": "none", "emptied": "possible"}, "emptied", id="rather-busy"),
         pytest.param("busy", {"verdict": "none", "emptied": "none"}, "emptied", id="rather-impossible"),
         pytest.param("depends", {"verdict": "fits", "complete": True}, "says fits", id="depends"),
+        pytest.param("fits", {"verdict": "fits", **OVER_QUOTA}, "quotas refuse pods", id="over-quota"),
+        pytest.param("busy", {"verdict": "fits", **OVER_EMPTY}, "empty quotas refuse", id="over-empty-quota"),
+        pytest.param("impossible", {"verdict": "fits", **OVER_QUOTA}, "places all pods", id="rather-busy-by-quota"),
     ],
 )
 def test_contradiction_is_a_disagreement(checked: str, real: dict[str, Any], words: str) -> None:
@@ -99,6 +104,8 @@ def test_contradiction_is_a_disagreement(checked: str, real: dict[str, Any], wor
         pytest.param("depends", False, {"verdict": "fits", "complete": False}, id="not-explored-to-the-end"),
         pytest.param("busy", False, {"verdict": "none", "emptied": "possible"}, id="busy"),
         pytest.param("impossible", False, {"verdict": "none", "emptied": "none"}, id="impossible"),
+        pytest.param("busy", False, {"verdict": "fits", **OVER_QUOTA}, id="busy-by-quota"),
+        pytest.param("impossible", False, {"verdict": "fits", **OVER_EMPTY}, id="impossible-by-quota"),
     ],
 )
 def test_same_answer_is_no_disagreement(checked: str, undecided: bool, real: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from distrain import cli
 from distrain.check.assumed_nodes import assumed_nodes
 from distrain.errors import ValuesError
 from tests.plugin.check.judging import GPU, chart_job, check_snapshot, kind
-from tests.plugin.objects import Object, mpi_job, node, pod, tainted
+from tests.plugin.objects import Object, definition, mpi_job, node, pod, tainted
 
 Check = Callable[..., tuple[int, str, str]]
 
@@ -88,6 +88,45 @@ def test_snapshot_is_judged_for_the_namespace_that_is_given(check: Check, tmp_pa
     assert check("--snapshot", str(path), "-n", "blue")[0] == 11
 
 
+@pytest.mark.parametrize(
+    ("others", "code", "words"),
+    [
+        pytest.param(
+            kind("Namespace", {"metadata": {"name": "other"}}),
+            0,
+            "namespace default, which is not there: an empty one is judged",
+            id="namespace",
+        ),
+        pytest.param(
+            kind("ServiceAccount", {"metadata": {"name": "trainer", "namespace": "other"}}),
+            11,
+            'serviceaccount "trainer" not found',
+            id="service-account",
+        ),
+        pytest.param(
+            [definition("MPIJob", "v1")],
+            11,
+            'no matches for kind "MPIJob" in version "kubeflow.org/v2beta1"',
+            id="kind",
+        ),
+        pytest.param(
+            [definition("MPIJob")], 0, "whether these are there: ServiceAccount trainer", id="not-in-the-file"
+        ),
+        pytest.param([], 0, "whether the cluster serves MPIJob of kubeflow.org/v2beta1", id="no-kinds-in-the-file"),
+    ],
+)
+def test_what_the_api_server_refuses_is_judged_where_the_file_tells_it(
+    check: Check, tmp_path: Path, others: list[Object], code: int, words: str
+) -> None:
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *others))
+
+    found, out, _ = check("--snapshot", str(path), "-o", "json", job=mpi_job(worker={"serviceAccountName": "trainer"}))
+
+    assert found == code
+    assert words in " ".join([*json.loads(out)["unseen"], *(each["reason"] for each in json.loads(out)["reasons"])])
+
+
 def test_pods_of_the_release_make_room_in_a_snapshot_too(check: Check, tmp_path: Path) -> None:
     own = pod("p", on="a", gpu="8")
     labels = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
@@ -97,6 +136,56 @@ def test_pods_of_the_release_make_room_in_a_snapshot_too(check: Check, tmp_path:
 
     assert check("--snapshot", str(path))[0] == 10
     assert check("--snapshot", str(path), "--release", "run1")[0] == 0
+
+
+def test_pod_that_was_written_by_hand_gets_the_defaults_of_the_api_server(check: Check, tmp_path: Path) -> None:
+    path = tmp_path / "nodes.json"
+    port = {"ports": [{"containerPort": 8080}]}
+    agent = {"nodeName": "a", "hostNetwork": True, "containers": [{"name": "main", **port}]}
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *kind("Pod", {"metadata": {"name": "p"}, "spec": agent})))
+    worker = {"hostNetwork": True, "containers": [{"name": "worker", **port}]}
+
+    code, out, _ = check("--snapshot", str(path), job=mpi_job(workers=1, worker=worker))
+
+    assert code == 10
+    assert "didn't have free ports" in out
+
+
+@pytest.mark.parametrize(
+    ("spec", "goes_first"),
+    [
+        pytest.param({"priorityClassName": "high"}, True, id="class"),
+        pytest.param({"priorityClassName": "system-node-critical"}, True, id="system-class"),
+        pytest.param({"priorityClassName": "low"}, False, id="lower-class"),
+        pytest.param({}, True, id="global-default"),
+        pytest.param({"priority": 0}, False, id="stated"),
+    ],
+)
+def test_nominated_pod_that_was_written_by_hand_has_its_classs_priority(spec: Object, goes_first: bool) -> None:
+    waiting = pod("p", gpu="8", phase="Pending")
+    waiting["status"]["nominatedNodeName"] = "a"
+    waiting["spec"].update(spec)
+    values = {"high": 100, "low": 10, "job": 50}
+    classes = [{"metadata": {"name": name}, "value": value} for name, value in values.items()]
+    classes[0]["globalDefault"] = True
+    cluster = [*kind("Node", node("a", gpu="8")), *kind("Pod", waiting), *kind("PriorityClass", *classes)]
+    urgent: Object = {"priorityClassName": "job"}
+
+    answer = check_snapshot(_list(*cluster).encode(), chart_job(worker=urgent, launcher=urgent), "team")
+
+    assert answer.verdict == ("busy" if goes_first else "fits")
+
+
+def test_anti_affinity_of_a_pod_that_was_written_by_hand_has_its_own_labels(check: Check, tmp_path: Path) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "matchLabelKeys": ["team"], "labelSelector": {}}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    shy = pod("p", on="a")
+    shy["metadata"] |= {"namespace": "default", "labels": {"team": "blue"}}
+    shy["spec"]["affinity"] = rules
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*kind("Node", node("a", gpu="8", labels={"kubernetes.io/hostname": "a"})), *kind("Pod", shy)))
+
+    assert check("--snapshot", str(path))[0] == 0
 
 
 def _with_pod(**container: object) -> str:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from distrain import kube
 from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import Target
 from distrain.check import live_cluster, snapshot_file
@@ -21,7 +19,9 @@ from distrain.check.snapshot_writer import Written, write
 from distrain.errors import ForbiddenError
 from distrain.kube import pods_protobuf
 from distrain.kube.pod_encoding import encoded
+from distrain.kube.pod_requests import held
 from distrain.kube.pods import CountedPod
+from distrain.scheduler.node_ports import host_ports
 from distrain.workload.manifest import Job, from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.judging import chart_job
@@ -55,6 +55,16 @@ def _judged(content: bytes, job: Job) -> Report:
     return report(*snapshot_file.examined(snapshot_file.contents(content), job, "team"))
 
 
+def _policies(seed: int) -> list[Object]:
+    """Return a quota and defaults of the gang's namespace, for every other seed."""
+    metadata = {"name": "policy", "namespace": "team"}
+    hard = {"pods": str(seed % 7 + 1), "requests.cpu": str(seed % 11 + 1)}
+    quota = {"metadata": metadata, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"pods": str(seed % 3)}}}
+    limits = [{"type": "Container", "defaultRequest": {"memory": "64Mi"}, "max": {"cpu": "4"}}]
+    found = [_kind("ResourceQuota", quota), _kind("LimitRange", {"metadata": metadata, "spec": {"limits": limits}})]
+    return found if seed % 2 else []
+
+
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 220), marks=pytest.mark.full)], ids=str)
 def test_snapshot_gives_the_answer_of_the_live_cluster(
     api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seeds: Sequence[int]
@@ -64,7 +74,7 @@ def test_snapshot_gives_the_answer_of_the_live_cluster(
     for seed in seeds:
         case = random_case(seed)
         job = from_manifest(case.manifest, "--manifest")
-        serve(api, case.items)
+        serve(api, [*case.items, *_policies(seed)])
         live = live_cluster.check(cluster, job, case.namespace)
 
         _, content = _taken(cluster)
@@ -72,20 +82,59 @@ def test_snapshot_gives_the_answer_of_the_live_cluster(
         assert _judged(content, job) == live, seed
 
 
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {"scopes": ["Terminating"]},
+        {"scopes": ["CrossNamespacePodAffinity"]},
+        {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}},
+        {},
+    ],
+    ids=str,
+)
+def test_snapshot_frees_the_quotas_that_count_the_release(api: FakeApi, cluster: Cluster, scope: Object) -> None:
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "namespaces": ["blue"]}}
+    rare: Object = {"activeDeadlineSeconds": 60, "priorityClassName": "high"}
+    rare["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    own = pod("p", on="a", gpu="1")
+    own["spec"] |= {**rare, "containers": [{**own["spec"]["containers"][0], "image": "secret", "command": ["secret"]}]}
+    own["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    owner = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "run1", "uid": "1"}
+    own["metadata"] |= {"annotations": {"a": "secret"}, "ownerReferences": [owner]}
+    hard, used = {"pods": "3", "count/mpijobs.kubeflow.org": "1"}, {"pods": "1", "count/mpijobs.kubeflow.org": "1"}
+    spec, metadata = {"hard": hard, **scope}, {"name": "q", "namespace": "team"}
+    quota = {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"hard": hard, "used": used}}
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5}
+    serve(api, [*_small(), high, quota, _kind("Pod", own)])
+    api.serve_mpi_jobs()
+    job = chart_job(worker=rare, launcher=rare)
+    live = live_cluster.check(cluster, job, "team", release="run1")
+
+    _, content = _taken(cluster)
+
+    found = snapshot_file.contents(content)
+    assert report(*snapshot_file.examined(found, job, "team", release="run1")) == live
+    assert live.verdict == "fits"
+    assert b"secret" not in content
+
+
 def test_snapshot_knows_that_there_is_no_quota(api: FakeApi, cluster: Cluster) -> None:
     serve(api, _small())
+    api.serve_mpi_jobs()
 
     _, content = _taken(cluster)
 
     assert _judged(content, chart_job()).unseen == []
     without = {"items": [item for item in json.loads(content)["items"] if item["kind"] != "Snapshot"]}
     assert _judged(json.dumps(without).encode(), chart_job()).unseen == [
-        "ResourceQuotas, LimitRanges (not in the file)"
+        "ResourceQuotas, LimitRanges, PriorityClasses (not in the file)",
+        "whether the cluster serves MPIJob of kubeflow.org/v2beta1",
     ]
 
 
 def test_what_may_not_be_read_is_not_judged(api: FakeApi, cluster: Cluster) -> None:
     serve(api, _small())
+    api.serve_mpi_jobs()
     for kind in JUDGED[2:-1]:
         api.answers |= {kind.path(): 403, kind.path("team"): 403}
     using = {"priorityClassName": "urgent", "volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -102,6 +151,7 @@ def test_what_may_not_be_read_is_not_judged(api: FakeApi, cluster: Cluster) -> N
 def test_kinds_that_may_be_read_only_in_a_namespace_are_judged_there(api: FakeApi, cluster: Cluster) -> None:
     quota = {"metadata": {"name": "q", "namespace": "team"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
     serve(api, [*_small(), _kind("ResourceQuota", quota)])
+    api.serve_mpi_jobs()
     api.answers |= {kind.path(): 403 for kind in JUDGED[1:-1]}
 
     written, content = _taken(cluster)
@@ -111,7 +161,8 @@ def test_kinds_that_may_be_read_only_in_a_namespace_are_judged_there(api: FakeAp
     assert report(*snapshot_file.examined(found, chart_job(), "team")).verdict == "impossible"
     other = report(*snapshot_file.examined(found, chart_job(), "other"))
     assert other.verdict == "fits"
-    assert other.unseen == ["Namespaces, ResourceQuotas, LimitRanges (who took the snapshot may not read them)"]
+    kinds = "Namespaces, ResourceQuotas, LimitRanges, PriorityClasses"
+    assert other.unseen == [f"{kinds} (who took the snapshot may not read them)"]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/pods"])
@@ -164,10 +215,20 @@ def test_encoded_pod_counts_as_before(decode: Callable[..., Sequence[CountedPod]
     assert list(map(_counted, after)) == list(map(_counted, before))
 
 
+# Fields of which only the sums count.
+SUMMED_UP = {"containers", "init_containers", "container_statuses", "init_container_statuses"}
+
+
 def _counted(pod: CountedPod) -> dict[str, Any]:
     """Return all that is counted of a pod."""
-    kind = {name: getattr(pod.kind, name) or None for name in pod.kind.__struct_fields__}
-    for statuses in ("container_statuses", "init_container_statuses"):
-        kind[statuses] = [each for each in kind[statuses] or () if each.resources is not None]
-    volumes = [replace(each, name="") for each in pod.volumes if each != kube.Volume(each.name)]
-    return {**kind, "of": (pod.namespace, pod.labels, pod.is_leaving, pod.node_name), "volumes": volumes}
+    names = set(pod.kind.__struct_fields__) - SUMMED_UP
+    kind = {name: getattr(pod.kind, name) or None for name in names}
+    kind |= {"held": held(pod.kind), "ports": host_ports(pod.kind)}
+    claims = [each.persistent_volume_claim for each in pod.volumes if each.persistent_volume_claim]
+    ephemeral = [(pod.name, each.name) for each in pod.volumes if each.ephemeral]
+    return {
+        **kind,
+        "of": (pod.namespace, pod.labels, pod.is_leaving, pod.node_name),
+        "claims": claims,
+        "ephemeral": ephemeral,
+    }

@@ -68,6 +68,26 @@ def test_kind_whose_pods_are_not_judged_is_refused_by_name(
     )
 
 
+def test_object_that_is_dropped_is_said(distrain: Run, cluster: FakeApi, manifest: str) -> None:
+    hook = "{name: db, annotations: {helm.sh/hook: pre-install}}"
+    with Path(manifest).open("a") as file:
+        file.write("\n---\n{apiVersion: kubeflow.org/v1, kind: Notebook, metadata: {name: web}}\n")
+        file.write("---\n{apiVersion: batch/v1beta1, kind: Job, metadata: {name: old}}\n")
+        file.write(f"---\n{{apiVersion: batch/v1, kind: Job, metadata: {hook}}}\n")
+        file.write("---\n{apiVersion: v1, kind: Service, metadata: {name: web}}\n")
+
+    outcome = distrain("check", "--manifest", manifest, "-o", "json")
+
+    assert (outcome.code, json.loads(outcome.out)["unseen"]) == (
+        0,
+        [
+            "Notebook web of kubeflow.org/v1, and pods that it may make",
+            "Job old of batch/v1beta1, and pods that it may make",
+            "Job db, a Helm hook",
+        ],
+    )
+
+
 def test_number_of_pods_below_zero_is_impossible(distrain: Run, cluster: FakeApi, tmp_path: Path) -> None:
     container = "{name: a, image: b}"
     job = f"{{parallelism: -3, template: {{spec: {{containers: [{container}]}}}}}}"
@@ -152,6 +172,7 @@ def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]
         monkeypatch.setattr(target, "OWN_NAMESPACE", tmp_path / "namespace")
         monkeypatch.delenv("HOME")
         _hold(api, [node("a", gpu="8")])
+        api.serve("v1", "MXJob")
         # The pod's ServiceAccount may list only nodes and pods.
         api.answers |= {f"/api/v1/namespaces/team/{plural}": 403 for plural in ("resourcequotas", "limitranges")}
         yield api

@@ -34,6 +34,24 @@ def test_pods_of_a_daemon_set_are_of_one_kind(decode: Encoding) -> None:
     assert [found.labels for found in (first, second)] == [{"of": "a"}, {"of": "b"}]
 
 
+def test_claims_of_a_pods_volumes_can_be_named(decode: Encoding) -> None:
+    claim: Object = {"persistentVolumeClaim": {"claimName": "data"}}
+    ephemeral: Object = {"ephemeral": {"volumeClaimTemplate": {}}}
+    usual = _pod("a")
+    volumes = [{"name": "one", **claim}, {"name": "two", **ephemeral}, {"name": "three", "emptyDir": {}}]
+
+    [found] = decode({**usual, "spec": {**usual["spec"], "volumes": volumes}})
+
+    assert found.name == "pod-a"
+    assert [
+        (each.name, each.persistent_volume_claim is not None, each.ephemeral is not None) for each in found.volumes
+    ] == [
+        ("one", True, False),
+        ("two", False, True),
+        ("three", False, False),
+    ]
+
+
 @pytest.mark.parametrize(
     ("part", "other"),
     [

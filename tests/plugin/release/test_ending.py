@@ -43,10 +43,13 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Fakes:
-    """A fake cluster and a fake Helm that record changes. The job disappears after a number of requests."""
+    """A fake cluster and a fake Helm that record changes. The job disappears after a number of requests.
 
-    def __init__(self, looks: int = 2, *, fails: bool = False, has_made: bool = True) -> None:
-        self.looks, self.fails, self._has_made = looks, fails, has_made
+    After Helm's failure the API server does not answer `away` requests for its version.
+    """
+
+    def __init__(self, looks: int = 2, *, fails: bool = False, has_made: bool = True, away: int = 0) -> None:
+        self.looks, self.fails, self._has_made, self._away = looks, fails, has_made, away
         self.changes: list[str] = []
         self.told: list[str] = []
 
@@ -64,7 +67,15 @@ class Fakes:
             raise HelmError("forbidden")
         return "notes"
 
+    def version(self) -> str:
+        self._away -= 1
+        if self._away >= 0:
+            raise UnreachableError("the API server is away")
+        return "v1.34.4"
+
     def has_made(self, *_: Any) -> bool:
+        if self._away > 0:
+            raise HelmError("kubernetes cluster unreachable")
         return self._has_made
 
     def rollback(self, *_: Any) -> None:
@@ -101,6 +112,27 @@ def test_job_that_was_ended_for_an_upgrade_that_fails_is_made_again(has_made: bo
 
     assert fakes.changes == changes
     assert failed.value.messages[1] == "run1: rolled back to revision 3"
+
+
+@pytest.mark.parametrize(
+    ("away", "told"),
+    [
+        pytest.param(1, "rolled back to revision 3", id="back-in-time"),
+        pytest.param(
+            2,
+            "could not go back to revision 3: the API server is away; its job is deleted; "
+            "try `helm rollback run1 3 --namespace team`",
+            id="away",
+        ),
+    ],
+)
+def test_api_server_is_waited_for_before_an_ended_job_is_made_again(away: int, told: str) -> None:
+    fakes = Fakes(fails=True, has_made=False, away=away)
+
+    with pytest.raises(HelmError) as failed:
+        fakes.run()
+
+    assert failed.value.messages[1] == f"run1: {told}"
 
 
 def test_signal_while_the_job_ends_has_it_made_again_once_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

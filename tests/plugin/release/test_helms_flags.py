@@ -22,8 +22,9 @@ case "$1" in
   install | upgrade)
     printf '%s\\n' "$*" >> {calls}
     case "$*" in *REFUSED*) echo "Error: the server says no" >&2; exit 1 ;; esac
+    touch {calls}-made
     echo '{{"info": {{"notes": "These are the notes."}}}}' ;;
-  list) echo '[]' ;;
+  list) if [ -e {calls}-made ]; then echo '[{{"name": "run1", "status": "deployed"}}]'; else echo '[]'; fi ;;
   *) exec {helm} "$@" ;;
 esac
 """
@@ -79,7 +80,7 @@ def test_refusal_by_the_server_is_one_line(run: Run, calls: Callable[[], list[st
     outcome = run("install", "run1", *SMALL, "--dry-run=server", "--set", "podLabels.a=REFUSED")
 
     assert (outcome.code, outcome.out) == (4, "")
-    assert outcome.err.endswith("distrain: the server says no\n")
+    assert outcome.err.endswith("distrain: the server says no\ndistrain: nothing was changed\n")
 
 
 def test_dry_run_of_the_client_changes_nothing(run: Run, calls: Callable[[], list[str]]) -> None:

@@ -47,6 +47,16 @@ def test_release_that_a_killed_helm_left_is_refused_with_the_way_out(run: Run, c
     )
 
 
+def test_namespace_that_is_not_there_is_refused_before_anything(run: Run, cluster: FakeApi) -> None:
+    cluster.answers |= {SECRETS: releases(), "/api/v1/namespaces/team": 404}
+
+    outcome = run("install", "run1")
+
+    words = 'distrain: --namespace: there is no namespace "team"; create it, or add --create-namespace\n'
+    assert outcome == Outcome(2, "", words)
+    assert wrote_nothing(cluster)
+
+
 @pytest.mark.parametrize(
     ("gpus", "code", "words"),
     [

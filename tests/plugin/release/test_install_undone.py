@@ -20,6 +20,7 @@ from distrain.errors import (
     StartError,
     StoppedError,
     UnreachableError,
+    UnsettledError,
 )
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
@@ -36,9 +37,14 @@ class FakeHelm:
     """A fake Helm. It has the release after an installation; `owner` names the operation that created the release."""
 
     def __init__(
-        self, *, fails: DistrainError | None = None, owner: str = "abc", uninstall_fails: bool = False
+        self,
+        *,
+        fails: DistrainError | None = None,
+        owner: str = "abc",
+        uninstall_fails: bool = False,
+        status: str | DistrainError = "deployed",
     ) -> None:
-        self.fails, self.owner, self.uninstall_fails = fails, owner, uninstall_fails
+        self.fails, self.owner, self.uninstall_fails, self._status = fails, owner, uninstall_fails, status
         self.during: Callable[[], None] = lambda: None
         self.uninstalled: list[str] = []
 
@@ -50,6 +56,11 @@ class FakeHelm:
 
     def has_made(self, _: str, operation: Operation, __: Target) -> bool:
         return operation.name == self.owner
+
+    def status_of(self, *_: Any) -> str:
+        if isinstance(self._status, DistrainError):
+            raise self._status
+        return self._status
 
     def uninstall(self, name: str, _: Target) -> None:
         if self.uninstall_fails:
@@ -63,6 +74,9 @@ class FakeCluster:
     def __init__(self, *objects: str) -> None:
         self.objects = objects
         self.deleted: list[str] = []
+
+    def version(self) -> str:
+        return "v1.34.4"
 
     def create_namespace(self, _: str, __: dict[str, str]) -> str:
         return "uid"
@@ -151,6 +165,28 @@ def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
     assert helm.uninstalled == []
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        pytest.param(
+            "pending-install",
+            "its status is pending-install; `helm rollback run1 1 --namespace team` settles it",
+            id="not-recorded",
+        ),
+        pytest.param(HelmError("refused"), "its status cannot be read: refused", id="unknown"),
+    ],
+)
+def test_release_that_helm_could_not_record_stays_and_is_no_success(status: str | DistrainError, told: str) -> None:
+    # Helm ends with 0 if it has created all objects but cannot record that.
+    helm = FakeHelm(status=status)
+
+    with pytest.raises(UnsettledError) as unsettled:
+        _install(helm)
+
+    assert unsettled.value.messages == (f"run1: Helm has installed it, but {told}", STAYS)
+    assert (unsettled.value.exit_code, helm.uninstalled) == (4, [])
+
+
 def test_internal_error_after_helms_success_undoes_nothing() -> None:
     helm, told = FakeHelm(), list[str]()
 
@@ -195,6 +231,18 @@ def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) ->
 
     assert helm.uninstalled == []
     assert refused.value.messages[-1] == "nothing was changed"
+
+
+def test_namespace_stays_if_the_release_in_it_may_stay() -> None:
+    cluster = FakeCluster()
+    helm = FakeHelm(fails=HelmError("no"), uninstall_fails=True)
+
+    with pytest.raises(HelmError) as refused:
+        _install(helm, cluster, create_namespace=True)
+
+    remove = "`kubectl delete namespace team` removes it and all that is in it"
+    assert refused.value.messages[-1] == f"namespace team: was made for this and stays; {remove}"
+    assert cluster.deleted == []
 
 
 def test_uninstall_that_fails_is_reported_with_what_remains() -> None:
@@ -245,6 +293,16 @@ def test_signal_while_the_start_is_followed_takes_effect_at_once() -> None:
         _install(FakeHelm(), start=start)
 
     assert reached == []
+
+
+def test_signal_while_the_status_is_read_takes_effect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    helm = FakeHelm()
+    monkeypatch.setattr(helm, "status_of", lambda *_: _signal())
+
+    with pytest.raises(StoppedError):
+        _install(helm)
+
+    assert helm.uninstalled == ["run1"]
 
 
 def test_failure_of_helm_that_a_signal_caused_is_an_interruption() -> None:

@@ -33,7 +33,7 @@ HELM = """\
 case "$1" in install | upgrade | uninstall | rollback) echo "$1" >> {calls} ;; esac
 case "$1" in
   install | upgrade) echo '{{"info": {{"notes": "These are the notes."}}}}' ;;
-  list) echo '[{{"name": "run1"}}]' ;;
+  list) echo '[{{"name": "run1", "status": "deployed"}}]' ;;
   uninstall | rollback) ;;
   *) exec {helm} "$@" ;;
 esac

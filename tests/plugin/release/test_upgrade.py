@@ -266,6 +266,16 @@ def test_run_of_argo_cd_is_found_without_a_release(run: Run, running: Running) -
     )
 
 
+@pytest.mark.parametrize("command", [("upgrade", "run1"), ("rescale", "run1", "--workers", "2")])
+def test_release_that_cannot_be_read_is_not_changed(run: Run, cluster: FakeApi, command: tuple[str, ...]) -> None:
+    cluster.answers[SECRETS] = 403
+
+    outcome = run(*command)
+
+    assert outcome.code == 4
+    assert outcome.err.splitlines()[-1] == "distrain: nothing was changed"
+
+
 def test_release_that_is_not_there_is_named(run: Run, cluster: FakeApi) -> None:
     cluster.answers[SECRETS] = releases()
 

@@ -17,7 +17,7 @@ from distrain.workload.manifest import from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 
-CASES = 400
+CASES = 600
 
 
 def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:

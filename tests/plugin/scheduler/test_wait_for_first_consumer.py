@@ -100,3 +100,15 @@ def test_nominated_pod_between_the_jobs_priorities_leaves_it_open(priority: int,
     assert judged(job, [node("a", gpu="8")], [_waiting(priority)], classes).verdict == verdict
     # A waiting pod gets a node or ends, unless it belongs to a DaemonSet.
     assert judged(job, [node("a", gpu="0")], [_waiting(priority)], classes).verdict == "impossible"
+
+
+@pytest.mark.parametrize("zones", [("1",), ("1", "2")])
+def test_quota_in_use_leaves_open_what_the_nodes_leave_open(zones: tuple[str, ...]) -> None:
+    volumes = [_volume(f"v{zone}", zones=(zone,), **LATE) for zone in zones]
+    metadata = {"name": "full", "namespace": "team"}
+    quota = {"kind": "ResourceQuota", "metadata": metadata, "status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
+
+    job = chart_job(workers=2, gpus=1, worker=_using("data"))
+    answer = judged(job, NODES, others=[_claim(**LATE), KEPT, quota, *volumes])
+
+    assert (answer.verdict, answer.undecided) == (("busy", False) if zones == ("1",) else ("depends", True))

@@ -60,6 +60,11 @@ func explore(simulator *simulator, objects []runtime.Object, asked request) (*ex
 	if err != nil {
 		return nil, err
 	}
+	for _, role := range roles {
+		if err := simulator.create(role.claims); err != nil {
+			return nil, err
+		}
+	}
 	e := &exploration{
 		simulator: simulator, roles: roles, budget: asked.Budget,
 		moves: map[string][]move{}, seen: map[string]bool{}, local: map[string]bool{},

@@ -23,10 +23,21 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/priority"
 )
 
-// role is pods that are alike. It has none where the API server refuses them.
+// role is pods that are alike, with the claims that controllers make for them. It has none where the API server
+// refuses them.
 type role struct {
 	pods    []*corev1.Pod
+	claims  []*corev1.PersistentVolumeClaim
 	refused bool
+}
+
+// wanted is what a workload asks its controller for: its pods' template with the labels that the controller adds, their
+// number, and the templates of their claims.
+type wanted struct {
+	meta     metav1.ObjectMeta
+	template corev1.PodTemplateSpec
+	count    int
+	claims   []corev1.PersistentVolumeClaim
 }
 
 // admission does to new pods what the API server does.
@@ -46,14 +57,14 @@ func newAdmission(factory informers.SharedInformerFactory) *admission {
 func (a *admission) roles(gang []json.RawMessage, namespace string) ([]role, error) {
 	made := []role{}
 	for _, item := range gang {
-		meta, template, count, err := workload(item)
+		asked, err := workload(item)
 		if err != nil {
 			return nil, err
 		}
-		if meta.Namespace == "" {
-			meta.Namespace = namespace
+		if asked.meta.Namespace == "" {
+			asked.meta.Namespace = namespace
 		}
-		one, err := a.role(meta, template, count)
+		one, err := a.role(asked)
 		if err != nil {
 			return nil, err
 		}
@@ -62,16 +73,16 @@ func (a *admission) roles(gang []json.RawMessage, namespace string) ([]role, err
 	return made, nil
 }
 
-// workload reads a Job or a StatefulSet: its pods' template with the labels that its controller adds, and their number.
-func workload(item json.RawMessage) (metav1.ObjectMeta, corev1.PodTemplateSpec, int, error) {
+// workload reads a Job or a StatefulSet.
+func workload(item json.RawMessage) (wanted, error) {
 	var header struct{ Kind string }
 	if err := json.Unmarshal(item, &header); err != nil {
-		return metav1.ObjectMeta{}, corev1.PodTemplateSpec{}, 0, err
+		return wanted{}, err
 	}
 	if header.Kind == "StatefulSet" {
 		var set appsv1.StatefulSet
 		err := json.Unmarshal(item, &set)
-		return set.ObjectMeta, set.Spec.Template, number(set.Spec.Replicas), err
+		return wanted{set.ObjectMeta, set.Spec.Template, number(set.Spec.Replicas), set.Spec.VolumeClaimTemplates}, err
 	}
 	var job batchv1.Job
 	err := json.Unmarshal(item, &job)
@@ -85,32 +96,36 @@ func workload(item json.RawMessage) (metav1.ObjectMeta, corev1.PodTemplateSpec, 
 	}
 	template.Labels[batchv1.JobNameLabel] = job.Name
 	template.Labels["job-name"] = job.Name
-	return job.ObjectMeta, template, count, err
+	return wanted{meta: job.ObjectMeta, template: template, count: count}, err
 }
 
-func number(wanted *int32) int {
-	if wanted == nil {
+func number(replicas *int32) int {
+	if replicas == nil {
 		return 1
 	}
-	return int(*wanted)
+	return int(*replicas)
 }
 
-func (a *admission) role(meta metav1.ObjectMeta, template corev1.PodTemplateSpec, count int) (role, error) {
+func (a *admission) role(asked wanted) (role, error) {
+	meta, template := asked.meta, asked.template
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.Name, pod.Namespace = meta.Name+"-0", meta.Namespace
+	asked.claim(pod)
 	defaults.SetObjectDefaults_Pod(pod)
 	admitted, err := a.admit(pod)
 	if err != nil {
 		return role{}, err
 	}
 	made := role{refused: admitted == nil}
-	for number := range count {
+	for number := range asked.count {
 		one := pod
 		if admitted != nil {
 			one = admitted.DeepCopy()
 		}
 		one.Name = fmt.Sprintf("%s-%d", meta.Name, number)
 		one.UID = types.UID("gang/" + one.Name)
+		made.claims = append(made.claims, asked.claim(one)...)
+		made.claims = append(made.claims, ephemeralClaims(one)...)
 		made.pods = append(made.pods, one)
 	}
 	return made, nil

@@ -24,6 +24,8 @@ type request struct {
 	Budget int `json:"budget"`
 	// Explain asks for the reasons of a stuck end.
 	Explain bool `json:"explain"`
+	// Created asks for admission as well; without a gang, for nothing else.
+	Created *created `json:"created"`
 }
 
 type list struct {
@@ -44,6 +46,8 @@ type answer struct {
 	// States counts the states looked at.
 	States int    `json:"states"`
 	Error  string `json:"error,omitempty"`
+	// Admitted answers Created.
+	Admitted *admitted `json:"admitted,omitempty"`
 }
 
 type placement struct {
@@ -85,6 +89,13 @@ func main() {
 
 // judge explores the cluster as it is and, where no order places all pods, the emptied one.
 func judge(simulator *simulator, asked request) (answer, error) {
+	var said *admitted
+	if asked.Created != nil {
+		var err error
+		if said, err = admit(*asked.Created); err != nil || len(asked.Gang) == 0 {
+			return answer{Admitted: said}, err
+		}
+	}
 	objects, err := parse(asked.Cluster.Items)
 	if err != nil {
 		return answer{}, err
@@ -95,7 +106,7 @@ func judge(simulator *simulator, asked request) (answer, error) {
 	}
 	told := answer{
 		Verdict: found.verdict(), Complete: found.complete, Witness: found.witness, States: len(found.seen),
-		Reasons: found.reasons,
+		Reasons: found.reasons, Admitted: said,
 	}
 	if _, success := found.witness[success]; success {
 		return told, nil

@@ -23,6 +23,7 @@ var kinds = map[string]func() runtime.Object{
 	"StorageClass":          func() runtime.Object { return &storagev1.StorageClass{} },
 	"CSINode":               func() runtime.Object { return &storagev1.CSINode{} },
 	"CSIDriver":             func() runtime.Object { return &storagev1.CSIDriver{} },
+	"VolumeAttachment":      func() runtime.Object { return &storagev1.VolumeAttachment{} },
 	"PriorityClass":         func() runtime.Object { return &schedulingv1.PriorityClass{} },
 }
 
@@ -69,8 +70,7 @@ func complete(object runtime.Object) error {
 		defaults.SetObjectDefaults_PersistentVolume(typed)
 		typed.ResourceVersion = "1"
 	case *corev1.PersistentVolumeClaim:
-		defaults.SetObjectDefaults_PersistentVolumeClaim(typed)
-		typed.ResourceVersion, typed.UID = "1", types.UID(typed.Namespace+"/"+typed.Name)
+		stored(typed)
 	case *storagev1.StorageClass:
 		storagedefaults.SetObjectDefaults_StorageClass(typed)
 	}
@@ -88,7 +88,8 @@ func store(pod *corev1.Pod) error {
 	return pod.Unmarshal(data)
 }
 
-// emptied returns the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned.
+// emptied returns the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned. Volumes
+// of pods that end are detached; those of pods that stay are counted with their pods.
 func emptied(objects []runtime.Object) []runtime.Object {
 	left := []runtime.Object{}
 	for _, object := range objects {
@@ -99,6 +100,7 @@ func emptied(objects []runtime.Object) []runtime.Object {
 			}
 		case *corev1.Node:
 			left = append(left, recovered(typed))
+		case *storagev1.VolumeAttachment:
 		default:
 			left = append(left, object)
 		}

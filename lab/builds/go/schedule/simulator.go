@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -112,10 +113,16 @@ type cycle struct {
 func (s *simulator) prefilter(pod *corev1.Pod) (*cycle, error) {
 	state := framework.NewCycleState()
 	nodes, status, _ := s.framework.RunPreFilterPlugins(s.ctx, state, pod)
-	if !status.IsSuccess() && !status.IsRejected() {
+	if !status.IsSuccess() && !status.IsRejected() && !waitsForClass(status) {
 		return nil, fmt.Errorf("PreFilter of %s: %s", pod.Name, status.Message())
 	}
 	return &cycle{s, state, pod, nodes, status}, nil
+}
+
+// waitsForClass tells an error that lasts until somebody creates the claim's storage class: the pod stays pending.
+func waitsForClass(status *fwk.Status) bool {
+	return strings.Contains(status.Message(), "storageclass.storage.k8s.io") &&
+		strings.Contains(status.Message(), "not found")
 }
 
 // local says whether only what is on a node itself decides, that is no pods or volumes elsewhere.

@@ -24,10 +24,7 @@ type reservation struct {
 func (s *simulator) waiting(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	found := []*corev1.PersistentVolumeClaim{}
 	for _, volume := range pod.Spec.Volumes {
-		if volume.PersistentVolumeClaim == nil {
-			continue
-		}
-		key := pod.Namespace + "/" + volume.PersistentVolumeClaim.ClaimName
+		key := pod.Namespace + "/" + claimName(pod, &volume)
 		known, exists, _ := s.of(&corev1.PersistentVolumeClaim{}).indexer.GetByKey(key)
 		if exists && known.(*corev1.PersistentVolumeClaim).Spec.VolumeName == "" {
 			found = append(found, known.(*corev1.PersistentVolumeClaim))
@@ -118,6 +115,8 @@ func (s *simulator) provision(claim *corev1.PersistentVolumeClaim, node string) 
 		}
 	}
 	volume := volumeFor(claim, expressions)
+	source := &corev1.CSIPersistentVolumeSource{Driver: s.class(claim).Provisioner, VolumeHandle: volume.Name}
+	volume.Spec.CSI = source
 	if err := s.of(volume).add(volume); err != nil {
 		return err
 	}

@@ -41,6 +41,17 @@ def test_check_gets_exactly_the_job_that_helm_would_create(helm: Path) -> None:
     assert job == only([one for one in found if not annotation(one, HOOK)], "MPIJob")
 
 
+@pytest.mark.parametrize("kind", ["MPIJob", "Plain"])
+def test_check_knows_the_accounts_that_the_release_makes(helm: Path, kind: str) -> None:
+    found = documents(helm, ON, f"job.kind={kind}")
+    checked = list(yaml.safe_load_all(only(hooks(found, EVENT), "ConfigMap")["data"]["job.yaml"]))
+
+    known = {account["metadata"]["name"] for account in of_kind(checked, "ServiceAccount")}
+
+    made = [one for one in found if not annotation(one, HOOK)]
+    assert known >= {account["metadata"]["name"] for account in of_kind(made, "ServiceAccount")}
+
+
 def test_check_is_told_the_release_and_the_namespace(helm: Path) -> None:
     pod = only(preflight(helm), "Pod")
     (container,) = pod["spec"]["containers"]

@@ -1,0 +1,48 @@
+"""Complete the pods of a file that was written by hand, with the defaults of the API server that a check reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from distrain.admission.priority import SYSTEM_PRIORITIES
+from distrain.kube.pods_json import JsonPod
+from distrain.kube.policy import PriorityClass
+
+
+def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
+    """Decode a pod; complete it if it was written by hand.
+
+    The API server sets a priority in every pod. kube/pod_requests.py handles requests that default to limits.
+    """
+    pod = msgspec.json.decode(text, type=JsonPod)
+    if pod.spec.priority is not None:
+        return pod
+    tree = msgspec.json.decode(text)
+    spec = tree["spec"] = tree.get("spec") or {}
+    spec["priority"] = _priority(spec.get("priorityClassName"), classes)
+    if spec.get("hostNetwork"):
+        _set_host_ports([*_list(spec.get("containers")), *_list(spec.get("initContainers"))])
+    return msgspec.json.decode(msgspec.json.encode(tree), type=JsonPod)
+
+
+def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
+    """Return the priority of the class with this name; without a name, that of the global default."""
+    if isinstance(name, str) and name in SYSTEM_PRIORITIES:
+        return SYSTEM_PRIORITIES[name]
+    found = (each.value for each in classes if (each.metadata.name == name if name else each.global_default))
+    return next(found, 0)
+
+
+def _set_host_ports(containers: Sequence[Any]) -> None:
+    """Set the host ports of containers in the node's network: they are the containers' ports."""
+    for container in containers:
+        for port in _list(container.get("ports")):
+            if isinstance(port, dict) and not port.get("hostPort"):
+                port["hostPort"] = port.get("containerPort")
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,230 @@
+"""Create random pods beside quotas, LimitRanges, PriorityClasses and other pods. The same seed gives the same case.
+
+Amounts are small and few, so that many pods barely fit into a limit or barely exceed it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.plugin.check.random_clusters import created_pods, replicas
+from tests.plugin.check.random_pods import cpu_of
+
+Object = dict[str, Any]
+
+NAMESPACES = ("team", "blue")
+OWN = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+GPU, HUGE = "nvidia.com/gpu", "hugepages-2Mi"
+CLASSES = ("high", "low", "standard")
+SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity", "PriorityClass")
+HARD = (
+    *("pods", "count/pods", "count/jobs.batch", "cpu", "memory", "ephemeral-storage", HUGE, f"requests.{GPU}"),
+    *(f"{kind}.{name}" for kind in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")),
+    *(f"requests.{HUGE}", "requests.example.com/nic"),
+)
+MEBIBYTES = (64, 128, 192, 256, 512)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The namespaces' objects, without the usage of the quotas, and the Jobs of a manifest."""
+
+    objects: list[Object]
+    jobs: list[Object]
+
+    def request(self) -> str:
+        """Return the case in the format of lab/builds/go/schedule."""
+        jobs = [{"kind": "Job", "metadata": {"namespace": NAMESPACES[0], **job["metadata"]}} for job in self.jobs]
+        new = [*jobs, *(pod for job in self.jobs for pod in created_pods(job, replicas(job), NAMESPACES[0]))]
+        # A pod with the same labels in another namespace belongs to another release.
+        objects = [
+            each if each["metadata"].get("namespace") == self.main else _unlabelled(each) for each in self.objects
+        ]
+        return json.dumps({"created": {"objects": objects, "own": OWN, "new": new}})
+
+    @property
+    def main(self) -> str:
+        """The namespace of the Job with the most pods."""
+        job = max(reversed(self.jobs), key=replicas)
+        return str(job["metadata"].get("namespace", NAMESPACES[0]))
+
+    @property
+    def pods(self) -> int:
+        """The number of new pods."""
+        return sum(map(replicas, self.jobs))
+
+
+def _unlabelled(item: Object) -> Object:
+    return {**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "labels"}}
+
+
+def random_case(seed: int) -> Case:
+    """Return the case of a seed."""
+    make = Maker(random.Random(seed))
+    classes = make.classes()
+    limits = [make.limit_range(f"l{number}") for number in range(make.random.choice([0, 0, 1, 1, 2]))]
+    quotas = [make.quota(f"q{number}") for number in range(make.random.choice([0, 1, 1, 2, 3]))]
+    there = [make.existing(f"p{number}") for number in range(make.random.choice([0, 0, 1, 3, 5]))]
+    jobs = [make.job(f"j{number}") for number in range(make.random.choice([1, 1, 2, 3]))]
+    return Case([*classes, *limits, *quotas, *there], jobs)
+
+
+class Maker:
+    """Random objects."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.random = chance
+
+    def classes(self) -> list[Object]:
+        """Return some of the PriorityClasses, and those that the API server creates."""
+        found = [self._class(name) for name in CLASSES if self.random.random() < 0.7]
+        system = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+        return [*found, *(_object("PriorityClass", name, "", value=value) for name, value in system.items())]
+
+    def _class(self, name: str) -> Object:
+        policy = self.random.choice(
+            [{}, {}, {"preemptionPolicy": "Never"}, {"preemptionPolicy": "PreemptLowerPriority"}]
+        )
+        value = CLASSES.index(name) * 10 - 5
+        return _object("PriorityClass", name, "", value=value, globalDefault=self._is(0.2), **policy)
+
+    def limit_range(self, name: str) -> Object:
+        """Return a LimitRange."""
+        limits = [self._limit(kind) for kind in self._some(("Container", "Pod", "PersistentVolumeClaim"))]
+        return _object("LimitRange", name, self._namespace(), spec={"limits": limits})
+
+    def _limit(self, kind: str) -> Object:
+        keys = ("min", "max", "default", "defaultRequest") if kind == "Container" else ("min", "max")
+        limit: Object = {"type": kind, **{key: self._amounts(0.3) for key in keys if self._is(0.4)}}
+        if self._is(0.3):
+            ratio = self.random.choice(["1", "2", "1.5", "3300m", "4"])
+            limit["maxLimitRequestRatio"] = dict.fromkeys(self._some(("cpu", "memory")), ratio)
+        return limit
+
+    def quota(self, name: str) -> Object:
+        """Return a quota without status."""
+        hard = {each: self._bound(each) for each in self._some(HARD, self.random.choice([1, 1, 2, 4]))}
+        spec: Object = {"hard": hard}
+        if self._is(0.3):
+            spec["scopes"] = self._some(SCOPES, 2)
+        if self._is(0.3):
+            spec["scopeSelector"] = {"matchExpressions": [self._scope() for _ in range(self.random.choice([1, 1, 2]))]}
+        return _object("ResourceQuota", name, self._namespace(), spec=spec)
+
+    def _bound(self, name: str) -> str:
+        if name.endswith("cpu"):
+            return cpu_of(self.random, self.random.choice([250, 500, 1000, 1500, 2000, 4000]))
+        if name.endswith(("memory", "storage")):
+            return self._bytes(self.random.choice([1, 2, 4]))
+        if name.endswith(HUGE):
+            return f"{self.random.randrange(5)}Mi"
+        return str(self.random.randrange(6))
+
+    def _scope(self) -> Object:
+        if self._is(0.4):
+            return {"scopeName": self.random.choice(SCOPES), "operator": "Exists"}
+        operator = self.random.choice(["In", "NotIn", "Exists", "DoesNotExist"])
+        values = {"values": self._some((*CLASSES, "gone"), 2) or ["high"]} if operator in ("In", "NotIn") else {}
+        return {"scopeName": "PriorityClass", "operator": operator, **values}
+
+    def existing(self, name: str) -> Object:
+        """Return a pod that is there already."""
+        labels = self.random.choice([OWN, {**OWN, "app.kubernetes.io/instance": "run2"}, {}])
+        spec, phase = (
+            self.spec(),
+            self.random.choice(["Running", "Running", "Running", "Pending", "Succeeded", "Failed"]),
+        )
+        pod = _object("Pod", name, self._namespace(), spec={**spec, "nodeName": "a"}, status={"phase": phase})
+        pod["metadata"]["labels"] = labels
+        if self._is(0.1):
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        return pod
+
+    def job(self, name: str) -> Object:
+        """Return a Job whose manifest names no namespace, or one of the two."""
+        metadata = {"name": name, **({"namespace": self._namespace()} if self._is(0.4) else {})}
+        pods = self.random.choice([0, 1, 1, 1, 2, 3])
+        spec = {"parallelism": pods, "template": {"spec": self.spec()}}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+    def spec(self) -> Object:
+        """Return the spec of a pod."""
+        containers = [self._container(f"c{number}") for number in range(self.random.choice([1, 1, 2]))]
+        init = [self._init_container(f"i{number}") for number in range(self.random.choice([0, 0, 0, 1, 2]))]
+        spec: Object = {"containers": containers, "initContainers": init}
+        classes = self.random.choice(["", *CLASSES, "system-node-critical", "gone"])
+        optional: Object = {
+            "priorityClassName": classes,
+            "priority": self.random.choice([0, 5, 15, -5]),
+            "preemptionPolicy": self.random.choice(["Never", "PreemptLowerPriority"]),
+            "activeDeadlineSeconds": self.random.choice([1, 60]),
+            "overhead": {"cpu": "100m", **self.random.choice([{}, {"memory": "64Mi"}])},
+            "affinity": self._affinity(),
+            "resources": self._pod_level(),
+        }
+        shares = dict(zip(optional, (0.4, 0.05, 0.05, 0.2, 0.1, 0.2, 0.1), strict=True))
+        return {**spec, **{key: value for key, value in optional.items() if self._is(shares[key])}}
+
+    def _affinity(self) -> Object:
+        term: Object = {"topologyKey": "zone", "labelSelector": {}}
+        term |= self.random.choice([{}, {"namespaces": ["blue"]}, {"namespaceSelector": {}}, {"namespaces": []}])
+        weighted = {"weight": 1, "podAffinityTerm": term}
+        during = "DuringSchedulingIgnoredDuringExecution"
+        rule = self.random.choice([{f"required{during}": [term]}, {f"preferred{during}": [weighted]}])
+        return {self.random.choice(["podAffinity", "podAntiAffinity"]): rule}
+
+    def _pod_level(self) -> Object:
+        """Return resources of a whole pod, which are mostly as large as those of its containers."""
+        amounts = {name: value for name, value in (("cpu", "8"), ("memory", "4Gi")) if self._is(0.7)}
+        return self.random.choice([{"requests": amounts}, {"limits": amounts}, {}])
+
+    def _container(self, name: str) -> Object:
+        resources = self._resources() if self._is(0.8) else {}
+        return {"name": name, "image": "a", "resources": resources}
+
+    def _init_container(self, name: str) -> Object:
+        return {**self._container(name), **({"restartPolicy": "Always"} if self._is(0.4) else {})}
+
+    def _resources(self) -> Object:
+        """Return resources whose requests are mostly not above the limits."""
+        amounts = self._amounts(0.5)
+        exact: Object = {GPU: self.random.choice(["1", "2", "0"])} if self._is(0.3) else {}
+        exact |= (
+            {HUGE: self.random.choice(["2Mi", "4Mi"])} if amounts.keys() & {"cpu", "memory"} and self._is(0.2) else {}
+        )
+        exact |= {"example.com/nic": "1"} if self._is(0.1) else {}
+        if self._is(0.4):
+            return {"requests": {**amounts, **exact}, "limits": exact}
+        more = self._amounts(0.5) if self._is(0.3) else {}
+        return {"limits": {**amounts, **exact}, **({"requests": {**more, **exact}} if more else {})}
+
+    def _amounts(self, share: float) -> Object:
+        found: Object = {}
+        if self._is(share + 0.2):
+            found["cpu"] = cpu_of(self.random, self.random.choice([0, 100, 250, 500, 1000, 1001]))
+        if self._is(share):
+            found["memory"] = self._bytes(1)
+        if self._is(share / 2):
+            found["ephemeral-storage"] = self._bytes(1)
+        return found
+
+    def _bytes(self, times: int) -> str:
+        amount = self.random.choice(MEBIBYTES) * times
+        return self.random.choice([f"{amount}Mi", f"{amount}M", str(amount * 2**20), f"{amount * 2**10}Ki", "0"])
+
+    def _namespace(self) -> str:
+        return self.random.choice([NAMESPACES[0], *NAMESPACES])
+
+    def _is(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def _some(self, choices: Sequence[str], most: int = 3) -> list[str]:
+        return self.random.sample(choices, self.random.randint(min(1, most), min(most, len(choices))))
+
+
+def _object(kind: str, name: str, namespace: str, **more: Any) -> Object:
+    return {"kind": kind, "metadata": {"name": name, **({"namespace": namespace} if namespace else {})}, **more}

@@ -1,0 +1,121 @@
+"""Test the PriorityClass that pods get, and the pods that contradict it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain.apiserver.cluster import connect
+from distrain.apiserver.target import Target
+from distrain.check.live_cluster import check
+from distrain.check.report import Report
+from tests.plugin.check.judging import chart_job, judged
+from tests.plugin.fake_api import PRIORITY_CLASSES, FakeApi
+from tests.plugin.objects import Object, namespace, node, pod
+
+ROOM = [node("a", gpu="8")]
+DEFAULT: dict[str, Any] = {
+    "kind": "PriorityClass",
+    "metadata": {"name": "standard"},
+    "value": 50,
+    "globalDefault": True,
+}
+
+
+def _class(name: str, value: int, **more: Any) -> Object:
+    return {**DEFAULT, "metadata": {"name": name}, "value": value, **more}
+
+
+def _quota(*classes: str) -> Object:
+    """Return a quota that admits one pod of these PriorityClasses."""
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": list(classes)}
+    spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [scope]}}
+    return {"kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "team"}, "spec": spec}
+
+
+def _job(**worker: Any) -> Any:
+    return chart_job(worker=worker, launcher=worker)
+
+
+@pytest.mark.parametrize(
+    ("classes", "counted", "verdict"),
+    [
+        pytest.param([DEFAULT], "standard", "impossible", id="default"),
+        pytest.param([DEFAULT], "high", "fits", id="another"),
+        pytest.param([_class("standard", 50, globalDefault=False)], "standard", "fits", id="no-default"),
+        pytest.param([DEFAULT, _class("low", 10)], "low", "impossible", id="lowest-of-two-defaults"),
+        pytest.param([DEFAULT, _class("low", 10)], "standard", "fits", id="not-the-highest-of-two-defaults"),
+    ],
+)
+def test_quota_counts_pods_that_get_the_global_default(classes: list[Object], counted: str, verdict: str) -> None:
+    assert judged(_job(), ROOM, others=[*classes, _quota(counted)]).verdict == verdict
+
+
+def _live(api: FakeApi, folder: Path, classes: list[Object] | int) -> Report:
+    """Check a job beside a pod of priority 10 that is nominated for the only node."""
+    waiting = pod("p", gpu="8", phase="Pending")
+    waiting["status"]["nominatedNodeName"] = "a"
+    waiting["spec"]["priority"] = 10
+    api.answers |= {"/api/v1/nodes": ROOM, "/api/v1/pods": [waiting], "/api/v1/namespaces/team": namespace("team")}
+    api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
+    api.answers[PRIORITY_CLASSES] = classes
+    api.serve_mpi_jobs()
+    return check(connect(Target(str(api.kubeconfig(folder)), "fake", "team")), _job(), "team")
+
+
+@pytest.mark.parametrize(("classes", "verdict"), [([DEFAULT], "fits"), ([], "busy")])
+def test_pod_of_the_global_default_goes_before_a_nominated_pod_of_less(
+    api: FakeApi, tmp_path: Path, classes: list[Object], verdict: str
+) -> None:
+    assert _live(api, tmp_path, classes).verdict == verdict
+
+
+def test_classes_that_may_not_be_read_are_named(api: FakeApi, tmp_path: Path) -> None:
+    assert "PriorityClasses (you may not read it)" in _live(api, tmp_path, 403).unseen
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        pytest.param(
+            {"priority": 5},
+            "the integer value of priority (5) must not be provided in pod spec; priority admission controller "
+            "computed 50 from the given PriorityClass name",
+            id="priority",
+        ),
+        pytest.param(
+            {"priorityClassName": "system-node-critical", "preemptionPolicy": "Never"},
+            "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission "
+            "controller computed PreemptLowerPriority from the given PriorityClass name",
+            id="preemption-policy",
+        ),
+        pytest.param({"priorityClassName": "high"}, "no PriorityClass with name high was found", id="missing"),
+    ],
+)
+def test_pod_that_contradicts_its_class_is_refused(spec: Object, words: str) -> None:
+    answer = judged(_job(**spec), ROOM, others=[DEFAULT])
+
+    assert answer.verdict == "impossible"
+    assert [reason.reason for reason in answer.reasons] == [words]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"priority": 50}, id="priority"),
+        pytest.param({"preemptionPolicy": "PreemptLowerPriority"}, id="preemption-policy"),
+        pytest.param({"priorityClassName": "system-node-critical", "priority": 2_000_001_000}, id="system-class"),
+    ],
+)
+def test_pod_that_repeats_its_class_fits(spec: Object) -> None:
+    assert judged(_job(**spec), ROOM, others=[DEFAULT]).verdict == "fits"
+
+
+def test_class_that_never_preempts_pushes_out_no_pod() -> None:
+    meek = _class("meek", 50, preemptionPolicy="Never")
+
+    answer = judged(_job(), ROOM, [pod("p", on="a", gpu="4")], [meek])
+
+    assert (answer.verdict, answer.assumed) == ("busy", [])
