@@ -74,4 +74,4 @@ bench-full: setup ## run the rest of each matrix of which the tests try one path
 	@FULL=1 $(PYTHON) -m pytest -m full $(PYTEST_ARGS)
 
 clean: ## stop and remove the embedded Kubernetes; caches stay
-	@if [ -x $(PYTHON) ]; then $(PYTHON) -m lab down; fi
+	@python3 -m lab.cluster.teardown

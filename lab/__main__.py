@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from lab.bench import suite
 from lab.builds import golang, images
-from lab.cluster import lifecycle, operators
+from lab.cluster import lifecycle, namespaces, operators
 from lab.cluster.operators import DEFAULT, Operators
 from lab.demo import story
 from lab.errors import LabError
-from lab.paths import CACHE_DIR, KUBECONFIG
+from lab.paths import KUBECONFIG
 
 
 def up(mpijob: str | None = None) -> None:
@@ -33,11 +34,6 @@ def up(mpijob: str | None = None) -> None:
 def status() -> None:
     for name, state in lifecycle.status():
         print(f"{name:25} {state}")
-
-
-def down() -> None:
-    lifecycle.down()
-    print(f"the cluster is gone; builds and images stay in {CACHE_DIR}")
 
 
 def build_images() -> None:
@@ -66,7 +62,6 @@ def _build_images_and_environments() -> None:
 COMMANDS = {
     "up": up,
     "status": status,
-    "down": down,
     "build": build,
     "images": build_images,
     "demo": story.main,
@@ -82,6 +77,10 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     command = COMMANDS[arguments.command]
+    # A start that is stopped by `kill` or a closed terminal is undone as after Ctrl-C.
+    for number in namespaces.STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and a shell's background jobs ignore some
+            signal.signal(number, signal.default_int_handler)
     try:
         command(arguments.mpijob) if command is up else command()
     except LabError as error:

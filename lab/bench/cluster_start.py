@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from lab.cluster import lifecycle
+from lab.cluster import lifecycle, teardown
 
 STARTS = 3
 
@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def _start() -> float:
-    lifecycle.down()
+    teardown.down()
     started = time.monotonic()
     lifecycle.up()
     return time.monotonic() - started

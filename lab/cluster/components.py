@@ -196,6 +196,7 @@ def kubelet(keys: Credentials) -> Command:
         "clusterDomain": "cluster.local",
         "resolvConf": str(resolv_conf),
         "podLogsDir": str(STATE_DIR / "pod-logs"),
+        "volumePluginDir": str(STATE_DIR / "volume-plugins"),
         # The disk belongs to the host. If the disk fills up, kubelet must not delete images, because no registry has
         # them.
         "imageGCHighThresholdPercent": 100,

@@ -1,8 +1,7 @@
-"""Start, describe and remove the embedded Kubernetes."""
+"""Start and describe the embedded Kubernetes."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import time
@@ -19,6 +18,7 @@ from lab.cluster import components, host, namespaces, operators
 from lab.cluster.client import apply, kubectl, load_image
 from lab.cluster.namespaces import NODE_ADDRESS
 from lab.cluster.operators import Operators
+from lab.cluster.teardown import lock
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, LOG_DIR, STATE_DIR
 from lab.s3.server import Server
@@ -42,7 +42,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
     if is_ready():
         return
     host.check_root()
-    with _lock():
+    with lock():
         namespaces.destroy()  # remove the remains of a start that was killed
         host.check()
         with _step("programs"):
@@ -50,9 +50,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
         try:
             _start(chosen)
         except BaseException:
-            shutil.copytree(LOG_DIR, FAILED_LOG_DIR, dirs_exist_ok=True)
-            namespaces.destroy()
-            print(f"\n  the start was undone; its logs are in {FAILED_LOG_DIR}")
+            _undo_start()
             raise
 
 
@@ -63,12 +61,6 @@ def is_ready() -> bool:
         and namespaces.exists()
         and all(map(namespaces.is_running, (*components.COMPONENTS, "versitygw")))
     )
-
-
-def down() -> None:
-    """Remove the cluster: its processes, mounts, namespaces, iptables rules and folder. The cache stays."""
-    with _lock():
-        namespaces.destroy()
 
 
 def status() -> list[tuple[str, str]]:
@@ -131,6 +123,16 @@ def _start(chosen: Operators) -> None:
     _READY.touch()
 
 
+def _undo_start() -> None:
+    try:
+        shutil.copytree(LOG_DIR, FAILED_LOG_DIR, dirs_exist_ok=True)
+        logs = f"its logs are in {FAILED_LOG_DIR}"
+    except (OSError, shutil.Error) as error:  # The disk may be full.
+        logs = f"its logs could not be kept: {error}"
+    namespaces.destroy()
+    print(f"\n  the start was undone; {logs}")
+
+
 def _launch(name: str, keys: components.Credentials) -> None:
     namespaces.start(name, components.COMPONENTS[name](keys))
 
@@ -180,17 +182,6 @@ def _link_tools() -> None:
     BIN_DIR.mkdir()
     for link, program in {"kubectl": "kubectl", "helm": "helm4", "helm3": "helm3", "helm4": "helm4"}.items():
         (BIN_DIR / link).symlink_to(binary(program))
-
-
-@contextmanager
-def _lock() -> Iterator[None]:
-    CACHE_DIR.mkdir(parents=True, exist_ok=True)
-    with (CACHE_DIR / "lab.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LabError("another `make cluster` or `make clean` is at work; wait for it to end") from None
-        yield
 
 
 @contextmanager

@@ -19,27 +19,40 @@ from lab.builds import golang
 from lab.errors import LabError
 from lab.paths import LOG_DIR, STATE_DIR
 
+# Signals that stop a command of the lab: Ctrl-C, `kill`, and a terminal that is closed.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HOST_ADDRESS = "10.213.0.1"
 NODE_ADDRESS = "10.213.0.2"
 LINK = "distrain0"
 CGROUP = "distrain"
-KUBELET_DIR = Path("/var/lib/kubelet")
+# Folders that programs of the cluster write to whatever their settings say. A kubelet or containerd of the host may use
+# them too, so in the lab's mount namespace each is a folder of the lab.
+OUTSIDE = tuple(map(Path, ("/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd")))
+# The values that kubelet gives to settings of the kernel that belong to no namespace (its `setupKernelTunables`). It
+# writes none that is right already, and in the lab's mount namespace it reads these.
+KERNEL_SETTINGS = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1_000_000,
+    "kernel/keys/root_maxbytes": 25_000_000,
+}
 
 _HOLDER = STATE_DIR / "holder.pid"
+# The folders of OUTSIDE, and their parents, that did not exist on the host.
+_MADE = STATE_DIR / "made.txt"
 _CGROUPS = Path("/sys/fs/cgroup")
+_SYSCTLS = Path("/proc/sys")
 
 
 def create() -> None:
     """Create the namespaces, the network link between them and the host, and the pods' cgroup."""
     LOG_DIR.mkdir(parents=True)
-    KUBELET_DIR.mkdir(exist_ok=True)
+    _make_mount_points()
     _start_holder()
     _make_cgroup()
-    # kubelet always keeps its device plugins' socket in KUBELET_DIR, and the host may run a kubelet too. So mount a
-    # separate folder there.
-    kubelet_dir = STATE_DIR / "kubelet"
-    kubelet_dir.mkdir()
-    run("mount", "--bind", str(kubelet_dir), str(KUBELET_DIR))
+    _cover_the_host()
     _connect_to_host()
 
 
@@ -49,17 +62,23 @@ def exists() -> bool:
 
 
 def destroy() -> None:
-    """End every process of the cluster, and with them the mounts, links and iptables rules. Then remove its folder."""
+    """End every process of the cluster, and with them the mounts, links and iptables rules. Then remove its folder.
+
+    Raises LabError, which names what is still there.
+    """
     pid = _holder_pid()
     if pid:
         os.kill(pid, signal.SIGKILL)
         _wait_until_gone(Path(f"/proc/{pid}"))
-        # The kernel removes a namespace's links some time after its last process has ended.
-        _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
+    # The kernel removes a namespace's links some time after its last process has ended.
+    _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
     _remove_cgroup()
-    with contextlib.suppress(OSError):  # A folder that is not empty belongs to the host.
-        KUBELET_DIR.rmdir()
-    shutil.rmtree(STATE_DIR, ignore_errors=True)
+    made = _MADE.read_text().split() if _MADE.exists() else []
+    for folder in reversed(made):
+        with contextlib.suppress(OSError):  # A program of the host uses it by now.
+            os.rmdir(folder)
+    if STATE_DIR.exists():
+        shutil.rmtree(STATE_DIR)
 
 
 def start(
@@ -121,13 +140,14 @@ def _start_holder() -> None:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C: a holder process without a recorded pid could never be stopped."""
+    """Delay the signals in STOPPING: a holder process without a recorded pid could never be stopped."""
     held: list[int] = []
-    previous = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    previous = {number: signal.signal(number, lambda number, _: held.append(number)) for number in STOPPING}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
         if held:
             raise KeyboardInterrupt
 
@@ -147,6 +167,27 @@ def _holder_pid() -> int | None:
 
 def _enter() -> list[str]:
     return ["nsenter", "--target", str(_holder_pid()), "--net", "--mount", "--pid", "--"]
+
+
+def _make_mount_points() -> None:
+    folders = [folder for path in OUTSIDE for folder in (*reversed(path.parents), path)]
+    made = [folder for folder in dict.fromkeys(folders) if not folder.exists()]
+    _MADE.write_text("".join(f"{folder}\n" for folder in made))
+    for folder in made:
+        folder.mkdir()
+
+
+def _cover_the_host() -> None:
+    """Mount the lab's own folders and files over those of the host, inside the lab's mount namespace."""
+    for path in OUTSIDE:
+        own = STATE_DIR / "outside" / path.relative_to("/")
+        own.mkdir(parents=True)
+        run("mount", "--bind", str(own), str(path))
+    for name, value in KERNEL_SETTINGS.items():
+        own = STATE_DIR / "sysctl" / name
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(f"{value}\n")
+        run("mount", "--bind", str(own), str(_SYSCTLS / name))
 
 
 def _connect_to_host() -> None:
@@ -207,5 +248,7 @@ def _alive(pid_file: Path) -> int | None:
 
 def _wait_until_gone(path: Path, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
-    while path.exists() and time.monotonic() < deadline:
+    while path.exists():
+        if time.monotonic() > deadline:
+            raise LabError(f"{path} is still there after {seconds:.0f} s; run `make clean` again once it is gone")
         time.sleep(0.02)

@@ -15,7 +15,7 @@ import pytest
 from pytest_helm_charts.clusters import Cluster
 
 from lab.builds import images
-from lab.cluster import client, lifecycle, operators
+from lab.cluster import client, lifecycle, operators, teardown
 from lab.datasets import digits
 from lab.paths import CACHE_DIR, KUBECONFIG
 from lab.waiting import wait_until
@@ -73,7 +73,7 @@ def lab() -> Iterator[None]:
         yield
         if not was_up:
             fcntl.flock(use, fcntl.LOCK_EX)
-            lifecycle.down()
+            teardown.down()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Test that the lab leaves nothing on the machine, and that an interrupted start does not affect the next start."""
+"""Test that the lab leaves nothing on the machine, also if its start is stopped."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lab.builds import golang
-from lab.cluster import lifecycle
+from lab.cluster import lifecycle, teardown
 from lab.cluster.namespaces import LINK
 from lab.paths import REPOSITORY, STATE_DIR
 from lab.waiting import wait_until
+from tests.cluster.lab import machine
 
 
 def _leftovers() -> list[str]:
@@ -43,13 +46,19 @@ def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
     lifecycle.up()
     assert _leftovers() != []  # The search must find a running cluster.
 
-    lifecycle.down()
+    # Without the environment that the cluster was started from.
+    environment = {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    subprocess.run(["make", "clean"], cwd=REPOSITORY, env=environment, check=True)
 
     assert _leftovers() == []
 
 
-def test_ctrl_c_during_the_start_leaves_nothing(restored_lab: None) -> None:
-    lifecycle.down()
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(one, marks=pytest.mark.full) for one in (signal.SIGINT, signal.SIGHUP))]
+)
+def test_start_that_is_stopped_leaves_the_machine_as_it_was(restored_lab: None, number: signal.Signals) -> None:
+    teardown.down()
+    before = machine.state()
     start = subprocess.Popen(
         [sys.executable, "-m", "lab", "up"],
         cwd=REPOSITORY,
@@ -59,10 +68,13 @@ def test_ctrl_c_during_the_start_leaves_nothing(restored_lab: None) -> None:
         # Where tests run in the background, their processes may ignore SIGINT.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
-    wait_until("the middle of the start", lambda: (STATE_DIR / "containerd.pid").exists())
-    os.killpg(start.pid, signal.SIGINT)
+    # By then each component has run, and kubelet has looked at the settings of the kernel.
+    wait_until("kubelet's first files", lambda: (STATE_DIR / "outside/var/lib/kubelet/cpu_manager_state").exists())
+    assert machine.state() != before
+    os.killpg(start.pid, number)
 
     output, _ = start.communicate(timeout=120)
 
     assert start.returncode == 130, output
     assert _leftovers() == []
+    assert machine.state() == before

@@ -1,0 +1,50 @@
+"""Remove the embedded Kubernetes: `python3 -m lab.cluster.teardown`.
+
+It needs nothing but Python's own library, so that `make clean` works whatever has become of the lab's environment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lab.cluster import namespaces
+from lab.errors import LabError
+from lab.paths import CACHE_DIR
+
+
+def down() -> None:
+    """Remove the cluster: its processes, mounts, namespaces, iptables rules and folder. The cache stays.
+
+    Raises LabError, which says what is still there.
+    """
+    with lock():
+        namespaces.destroy()
+
+
+@contextmanager
+def lock() -> Iterator[None]:
+    """Keep other starts and removals out. Raises LabError if one is at work."""
+    CACHE_DIR.mkdir(parents=True, exist_ok=True)
+    with (CACHE_DIR / "lab.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError("another `make cluster` or `make clean` is at work; wait for it to end") from None
+        yield
+
+
+def main() -> int:
+    try:
+        down()
+    except (LabError, OSError) as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    print(f"the cluster is gone; builds and images stay in {CACHE_DIR}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Describe what a program could leave on this machine, so that a test can compare the machine before and after."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+# Folders whose entries are compared. Programs that have nothing to do with the lab write to others, such as /tmp.
+FOLDERS = ("/", "/etc", "/opt", "/run", "/usr/libexec", "/var/lib", "/var/log", "/var/lib/cni", "/run/containerd")
+SETTINGS = ("vm", "kernel/keys", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward", "net/netfilter")
+# The kernel changes these by itself.
+COUNTERS = ("nf_conntrack_count", "stat_refresh", "drop_caches", "compact_memory", "nr_pdflush_threads")
+
+
+def state() -> set[str]:
+    """Return a line per mount, link, iptables rule, listening socket, cgroup, folder and setting of the kernel."""
+    sources = (_mounts, _links, _rules, _sockets, _cgroups, _entries, _settings)
+    return set(itertools.chain.from_iterable(source() for source in sources))
+
+
+def _output(*command: str) -> list[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def _mounts() -> Iterator[str]:
+    return (f"mount {line.split()[1]}" for line in Path("/proc/mounts").read_text().splitlines())
+
+
+def _links() -> Iterator[str]:
+    return (f"link {line.split()[1]}" for line in _output("ip", "-o", "link"))
+
+
+def _rules() -> Iterator[str]:
+    return (f"iptables rule {line}" for line in _output("iptables-save") if line.startswith("-A"))
+
+
+def _sockets() -> Iterator[str]:
+    # A program of another test may listen on loopback.
+    addresses = (line.split()[3] for line in _output("ss", "--no-header", "--listening", "--tcp", "--numeric"))
+    return (f"socket {address}" for address in addresses if not address.startswith(("127.", "[::1]")))
+
+
+def _cgroups() -> Iterator[str]:
+    return (f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob("*/distrain"))
+
+
+def _entries() -> Iterator[str]:
+    paths = (path for folder in map(Path, FOLDERS) if folder.is_dir() for path in folder.iterdir())
+    return (f"entry {path}" for path in paths)
+
+
+def _settings() -> Iterator[str]:
+    for root in (Path("/proc/sys") / name for name in SETTINGS):
+        for path in [root] if root.is_file() else root.rglob("*"):
+            if path.is_file() and path.name not in COUNTERS and path.stat().st_mode & 0o444:
+                yield f"setting {path} {path.read_text().strip()}"
