@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-chaos bench-client bench-full clean
+.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-chaos bench-client bench-full clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -75,3 +75,6 @@ bench-full: setup ## run the rest of each matrix of which the tests try one path
 
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown
+
+distclean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
+	@python3 -m lab.cluster.distclean

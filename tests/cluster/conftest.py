@@ -17,7 +17,8 @@ from pytest_helm_charts.clusters import Cluster
 from lab.builds import images
 from lab.cluster import client, lifecycle, operators, teardown
 from lab.datasets import digits
-from lab.paths import CACHE_DIR, KUBECONFIG
+from lab.errors import LabError
+from lab.paths import CACHE_DIR, KUBECONFIG, STATE_DIR
 from lab.waiting import wait_until
 from tests.cluster import made_pods
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
@@ -26,6 +27,8 @@ from tests.cluster.training import Say, remove_checkpoints, upgrade, wait_for_ch
 FOLDER = Path(__file__).parent
 # A test module with unusual operators names them by these names.
 OPERATORS = "OPERATORS"
+# Exists while a lab runs that the tests have started.
+STARTED_BY_TESTS = STATE_DIR / "started-by-tests"
 _numbers = itertools.count()
 
 
@@ -67,6 +70,8 @@ def lab() -> Iterator[None]:
         with locked("start"):
             was_up = lifecycle.is_ready()
             lifecycle.up()
+            if not was_up:
+                STARTED_BY_TESTS.touch()
         client.load_image(images.trainer_image("tensorflow"))
         os.environ["PATH"] = f"{lifecycle.BIN_DIR}:{os.environ['PATH']}"
         os.environ["KUBECONFIG"] = str(KUBECONFIG)
@@ -76,12 +81,20 @@ def lab() -> Iterator[None]:
             teardown.down()
 
 
+def check_own() -> None:
+    """Raise LabError if a user has started the lab, whose jobs and data a test would end."""
+    if not STARTED_BY_TESTS.exists():
+        raise LabError("this test would end what runs on the lab that was up before the tests: `make clean` first")
+
+
 @pytest.fixture(scope="module")
 def restored_lab(lab: None) -> Iterator[None]:
     """Lend the module a lab that the module may stop, because no other process uses the lab meanwhile."""
+    check_own()
     with locked("start"), locked("operators"):
         yield
         lifecycle.up()
+        STARTED_BY_TESTS.touch()
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +110,7 @@ def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operato
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if operators.installed() != wanted:
+                    check_own()
                     operators.switch(wanted)
             fcntl.flock(lock, fcntl.LOCK_UN)
             time.sleep(0.5)

@@ -1,0 +1,40 @@
+"""Remove the cluster and the cache of builds: `python3 -m lab.cluster.distclean`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from lab.cluster import teardown
+from lab.paths import CACHE_DIR
+
+# What the lab keeps in the cache. The folder may be the user's own, so nothing else in it is removed.
+FOLDERS = (
+    "bin",
+    "buildah",
+    "chaos",
+    "containerd",
+    "helm-data",
+    "images",
+    "logs",
+    "many-objects",
+    "plugin-venv",
+    "scanners",
+    "venvs",
+)
+
+
+def main() -> int:
+    code = teardown.main()
+    if code == 0:
+        for name in FOLDERS:
+            shutil.rmtree(CACHE_DIR / name, ignore_errors=True)
+        for lock in CACHE_DIR.glob("*.lock"):
+            lock.unlink()
+        left = sorted(path.name for path in CACHE_DIR.iterdir())
+        print(f"{CACHE_DIR}: " + (f"left: {', '.join(left)}" if left else "empty"))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
