@@ -22,7 +22,7 @@ for group in python "${groups[@]}"; do
   packages+=("${named[@]}")
 done
 
-# A Debian package of a server starts it when it is installed, unless this program forbids it.
+# A Debian package of a server starts it when it is installed, unless this program forbids it, and lets each boot start it.
 policy=/usr/sbin/policy-rc.d
 install_without_starting() {
   if [ ! -e "$policy" ]; then
@@ -32,6 +32,9 @@ install_without_starting() {
   fi
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  if command -v systemctl >/dev/null; then
+    dpkg -L "$@" | sed -n 's|^.*/systemd/system/\([^/]*[^@]\.service\)$|\1|p' | xargs --no-run-if-empty systemctl disable --quiet
+  fi
 }
 
 missing=()
