@@ -2,17 +2,25 @@
 
 5,000 nodes in three zones and 100 racks hold other pods of many sizes. The job is a gang of 1,024 workers and a
 launcher, with the scheduling rules that users set.
+
+Then come jobs that only the budget ends: nodes that are all unlike, with several rules or many roles. For these, the
+bench prints the memory, and fails if a verdict, which is up to two judgements, can take more than the limits.
 """
 
 from __future__ import annotations
 
 import random
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
-from distrain.solver.capacity import BUDGET, Judgement, judge
+from distrain.solver.budget import BUDGET, Budget
+from distrain.solver.capacity import Judgement, judge
 from distrain.solver.decide import decide
 from distrain.solver.node_classes import compact
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
@@ -20,12 +28,14 @@ from distrain.solver.reduce import reduced
 
 NODES, WORKERS, GPUS = 5_000, 1_024, 4
 ROUNDS = 5
+# Limits of one verdict.
+SECONDS, MEGABYTES = 15, 300
 ZONE, RACK, HOST = "topology.kubernetes.io/zone", "rack", "kubernetes.io/hostname"
 Job = list[Role]
 T = TypeVar("T")
 
 
-def main() -> None:
+def main() -> int:
     nodes = _nodes(random.Random(0))
     for shape, roles in _shapes(nodes).items():
         _, decided = _timed(_decided, nodes, roles)
@@ -34,12 +44,29 @@ def main() -> None:
             f"solver, {NODES} nodes, {WORKERS} workers, {shape}: {decided:.0f} ms ({_word(found)}); "
             f"with the largest size that fits {judged:.0f} ms"
         )
+    over = [_over_the_limits(name, roles) for name, roles in hard_jobs().items()]
+    return int(any(over))
+
+
+def _over_the_limits(name: str, job: tuple[list[Node], Job]) -> bool:
+    """Judge a job in a process of its own, print the figures, and tell whether they are over the limits."""
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        seconds, megabytes, word = pool.submit(_measured, *job).result()
+    print(f"solver, {name}: {seconds:.1f} s of processor, {megabytes:.0f} MB ({word})")
+    return 2 * seconds > SECONDS or megabytes > MEGABYTES
+
+
+def _measured(nodes: list[Node], roles: Job) -> tuple[float, float, str]:
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    found = judge(nodes, roles, roles[-1])
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return time.process_time() - started, (after - before) / 1000, _word(found)
 
 
 def _decided(nodes: list[Node], roles: Job) -> object:
     """Decide for the job at its full size, as `judge` does before it tries smaller sizes."""
     problem = compact(nodes, reduced(nodes, roles, roles[-1]))
-    return judge(nodes, roles, roles[-1]) if problem.free_of_rules else decide(problem, BUDGET)
+    return judge(nodes, roles, roles[-1]) if problem.free_of_rules else decide(problem, Budget(BUDGET))
 
 
 def _timed(work: Callable[..., T], *arguments: object) -> tuple[T, float]:
@@ -110,5 +137,62 @@ def _shapes(nodes: list[Node]) -> Mapping[str, Job]:
     }
 
 
+def hard_jobs() -> Mapping[str, tuple[list[Node], Job]]:
+    """Return jobs on nodes that are all unlike, so that neither sums nor a search decide them quickly."""
+    nodes = _unlike(250, pods=6)
+    names, many = frozenset(node.name for node in nodes), _unlike(2_000, pods=100)
+    workers, servers = frozenset({"worker"}), frozenset({"ps"})
+
+    def spread(key: str, roles: frozenset[str] = workers, skew: int = 1) -> TopologySpread:
+        return TopologySpread(key, skew, roles, names)
+
+    def role(name: str, count: int, cpu: int = 7, **rules: Any) -> Role:
+        return Role(name, count, {"pods": 1, "cpu": cpu, "memory": 3}, names, **rules)
+
+    two = (spread(ZONE), spread(RACK))
+    apart = AntiAffinity(RACK, servers)
+    return {
+        "250 unlike nodes, two spread constraints": (nodes, [role("launcher", 1, 1), role("worker", 200, spread=two)]),
+        "250 unlike nodes, spread with a skew of 3": (
+            nodes,
+            [role("worker", 250, spread=(spread(ZONE, skew=3), spread(RACK, skew=3)))],
+        ),
+        "250 unlike nodes, two roles spread together": (
+            nodes,
+            [
+                role("launcher", 1, 1),
+                role("ps", 12, 5, spread=(spread(ZONE, workers | servers),)),
+                role("worker", 100, spread=(spread(ZONE, workers | servers), spread(RACK))),
+            ],
+        ),
+        "250 unlike nodes, roles in racks apart": (
+            nodes,
+            [role("ps", 30, 4), role("worker", 100, anti_affinity=(apart,), spread=(spread(ZONE),))],
+        ),
+        "2,000 unlike nodes, five unlike roles": (many, _unlike_roles(5, 5_000, many)),
+        "2,000 unlike nodes, 60 unlike roles": (many, _unlike_roles(60, 4, many)),
+    }
+
+
+def _unlike(count: int, pods: int) -> list[Node]:
+    chance = random.Random(0)
+    return [
+        Node(
+            f"node-{number}",
+            {"pods": chance.randint(1, pods), **{each: chance.randint(1, 10 * pods) for each in ("cpu", "memory")}},
+            {ZONE: f"zone-{number % 3}", RACK: f"rack-{chance.randrange(10)}"},
+        )
+        for number in range(count)
+    ]
+
+
+def _unlike_roles(number: int, count: int, nodes: list[Node]) -> Job:
+    chance, names = random.Random(1), frozenset(node.name for node in nodes)
+    return [
+        Role(f"role-{each}", count, {"pods": 1, "cpu": chance.randint(1, 14), "memory": 1 + each}, names)
+        for each in range(number)
+    ]
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

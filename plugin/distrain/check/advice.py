@@ -25,6 +25,7 @@ from distrain.scheduler.messages import (
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.scheduler.taint_toleration import untolerated
 from distrain.solver import capacity
+from distrain.solver.budget import BUDGET
 from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
@@ -58,7 +59,7 @@ def next_step(
     if verdict == Verdict.FITS:
         return ""
     if verdict == Verdict.DEPENDS:
-        return _depends(say, now) if now.possible and not now.undecided else _undecided(say)
+        return _undecided(say, now) if now.undecided or not now.possible else _depends(say, now)
     if verdict == Verdict.BUSY:
         return _busy(say, now)
     empty = state.emptied()
@@ -74,12 +75,17 @@ def _depends(say: Wording, now: Judgement) -> str:
     return f"{head}: {say.all_pods()} fit, but not in every order and place that the scheduler may choose. {sure}."
 
 
-def _undecided(say: Wording) -> str:
+def _undecided(say: Wording, now: Judgement) -> str:
+    """Say what was not searched to the end: orders of the pods, placements now, or placements on empty nodes."""
     head, size = say.size(say.job.main)
-    return (
-        f"{head}: undecided whether {say.all_pods()} fit: the search among their placements ended after "
-        f"{capacity.BUDGET} steps. Free some room, or lower {size}, to be sure."
-    )
+    if now.possible:
+        words = f"{say.all_pods()} fit in one placement; undecided whether in every order: the search of the orders"
+    elif now.undecided:
+        words = f"undecided whether {say.all_pods()} fit: no placement is found, and the search of the placements"
+    else:
+        words = f"{say.all_pods()} do not fit now; undecided whether on empty nodes: the search of the placements there"
+    lower = f"{size} to {say.size_of(now.sure)}" if now.sure else size
+    return f"{head}: {words} ended after {BUDGET} steps. Free some room, or lower {lower}, to be sure."
 
 
 def _busy(say: Wording, now: Judgement) -> str:

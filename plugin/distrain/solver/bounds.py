@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from distrain.solver.budget import Budget, ExhaustedError
 from distrain.solver.closed_form import Slot, less, packed, shutting_out
 from distrain.solver.node_classes import MANY, NOWHERE, AffinityRule, NodeClass, Problem, Rules, SpreadRule
+from distrain.solver.pareto import Vector
 
 
 class Decision(Struct, frozen=True):
@@ -26,12 +27,12 @@ class Decision(Struct, frozen=True):
     possible: bool | None = None
 
 
-def decide(problem: Problem, budget: int) -> Decision:
-    """Decide as much as possible without a search; each of the four checks may use the whole budget."""
+def decide(problem: Problem, budget: Budget) -> Decision:
+    """Decide as much as possible without a search; each of the four checks may use a third of the budget."""
 
     def holds(answer: Callable[[_Bounds], bool]) -> bool:
         try:
-            return answer(_Bounds(problem, Budget(budget)))
+            return answer(_Bounds(problem, budget.part(3)))
         except ExhaustedError:
             return False
 
@@ -101,6 +102,7 @@ class _Bounds:
         return spread is not None and not self._spread_in_turn(spread, worst=True)
 
     def _finds_places(self, role: int, proven: set[int]) -> bool:
+        self._budget.spend(len(self._problem.kinds))
         rules = self._problem.rules[role]
         if rules.anti_affinity or len(rules.spread) > 1 or (rules.affinity and rules.spread):
             return False
@@ -318,22 +320,30 @@ class _Bounds:
         """Return an upper bound for the role's places that other pods use: one by one, or all on one node."""
         others = [other for other in self._roles if other != role]
         pods = sum(self._problem.counts[other] for other in others)
-        at_once = max((self._taken(slot, role, others) for slot in self._case.slots), default=0)
+        if not pods:
+            return 0
+        self._budget.spend(2 * len(self._case.slots))
+        requests = {admits: self._requested(others, admits) for admits in {slot.admits for slot in self._case.slots}}
+        at_once = max((self._taken(slot, role, requests[slot.admits]) for slot in self._case.slots), default=0)
         if pods <= 1 or not at_once:
             return at_once
-        return sum(self._taken_by_one(role, other) * self._problem.counts[other] for other in others)
+        most = max((self._case.room(slot.free, slot, role) for slot in self._case.slots), default=0)
+        return sum(min(self._taken_by_one(role, other), most) * self._problem.counts[other] for other in others)
 
-    def _taken(self, slot: Slot, role: int, others: Sequence[int]) -> int:
-        """Return how many of the role's places on this node the pods of all other roles would use together."""
-        free = slot.free
-        for other in others:
-            free = less(free, self._problem.requests[other], self._problem.counts[other] * slot.admits[other])
+    def _requested(self, roles: Sequence[int], admits: Sequence[bool]) -> Vector:
+        """Return the sum of the requests of all pods of those roles that a node admits."""
+        counts = [self._problem.counts[role] * admits[role] for role in roles]
+        requests = [self._problem.requests[role] for role in roles]
+        return tuple(sum(map(int.__mul__, counts, amounts)) for amounts in zip(*requests, strict=True))
+
+    def _taken(self, slot: Slot, role: int, request: Vector) -> int:
+        """Return how many of the role's places on this node the pods with this sum of requests would use together."""
+        free = less(slot.free, request)
         return self._case.room(slot.free, slot, role) - max(0, self._case.room(free, slot, role))
 
     def _taken_by_one(self, role: int, other: int) -> int:
         pairs = zip(self._problem.requests[role], self._problem.requests[other], strict=True)
-        taken = max(-(-theirs // ours) for ours, theirs in pairs if ours)
-        return min(taken, max((self._case.room(slot.free, slot, role) for slot in self._case.slots), default=0))
+        return max(-(-theirs // ours) for ours, theirs in pairs if ours)
 
     def _spread_in_turn(self, role: int, *, worst: bool) -> bool:
         """Tell whether all pods of the role are placed if at most one other pod is in the worst or best place.

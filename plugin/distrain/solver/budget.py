@@ -1,20 +1,41 @@
-"""Limit the steps of a search, so that it ends within seconds, with or without an answer."""
+"""Limit the work of one judgement, so that it ends within seconds, with or without an answer.
+
+The work is counted and not timed: the same job on the same nodes gets the same answer on a slow machine. A step takes
+less than a microsecond. The steps also limit the memory, because each stored result costs steps.
+"""
 
 from __future__ import annotations
 
+# The steps of one judgement.
+BUDGET = 10_000_000
+# More numbers are not stored at once, because they would take more than 150 MB.
+MOST_STORED = 4_000_000
+
 
 class ExhaustedError(Exception):
-    """The search has used up its budget."""
+    """The computation has used up its budget."""
 
 
 class Budget:
-    """The steps that a search may still take."""
+    """The steps that a computation may still take. A part of a budget also spends the steps of the whole."""
 
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
+    def __init__(self, steps: int, whole: Budget | None = None) -> None:
+        self._steps, self._left, self._whole = steps, steps, whole
+
+    def part(self, divisor: int) -> Budget:
+        """Return a budget for one of several computations: at most this fraction of the whole."""
+        return Budget(self._steps // divisor, self)
 
     def spend(self, steps: int) -> None:
         """Take steps from the budget; raise ExhaustedError if too few are left."""
-        self._steps -= steps
-        if self._steps < 0:
+        self._left -= steps
+        if self._whole:
+            self._whole.spend(steps)
+        if self._left < 0:
             raise ExhaustedError
+
+    def store(self, results: int, numbers: int) -> None:
+        """Take the steps for computing and storing this many results, each of this many numbers."""
+        if results * (4 + numbers) > MOST_STORED:
+            raise ExhaustedError
+        self.spend(results * (1 + numbers // 4))

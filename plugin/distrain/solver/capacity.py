@@ -8,7 +8,7 @@ equal nodes, are not specified. So there are two answers: whether some placement
 placement that the scheduler can reach has all pods. A job has few roles with many equal pods each; one role is the main
 role.
 
-Both answers are exact. If the search uses up its budget, the answer is `undecided`.
+Both answers are exact. If the computation uses up its budget, the answer is `undecided`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.solver.budget import Budget, ExhaustedError
+from distrain.solver.budget import BUDGET, Budget, ExhaustedError
 from distrain.solver.closed_form import Case, packed, sure
 from distrain.solver.decide import decide
 from distrain.solver.node_classes import Problem, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
-# The number of steps of one search; they take some seconds.
-BUDGET = 1_000_000
 # Each of several smaller sizes is tried with this fraction of the budget.
-TRIES = 16
+TRIES = 32
 
 
 class Judgement(Struct, frozen=True):
@@ -59,24 +57,24 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
     """Count the main pods that fit together with all other pods, in the worst and in the best case."""
     groups = reduced(nodes, roles, main)
     problem = compact(nodes, groups)
-    alike = groups[-1].count - main.count
+    alike, whole = groups[-1].count - main.count, Budget(budget)
     if not problem.free_of_rules:
-        return _searched(problem, alike, budget)
-    found = _counted(problem.case(), nodes, groups, alike, budget)
+        return _searched(problem, alike, whole)
+    found = _counted(problem.case(), nodes, groups, alike, whole)
     if found.most and any(role.affinity or role.anti_affinity or role.spread for role in roles):
         # The rules were dropped because they have no effect at this count. They could have an effect at a larger count.
         return replace(found, most=min(found.most, main.count))
     return found
 
 
-def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: int, budget: int) -> Judgement:
+def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: int, budget: Budget) -> Judgement:
     """Judge a job without rules: pods affect each other only by the resources that they use."""
     count, (*others, group) = groups[-1].count, groups
     most, complete = _most(case, nodes, others, group, budget)
     if complete and (most is None or most < count):
         return Judgement(count - alike, 0, _less(most, alike))
     try:
-        surely = sure(case, Budget(budget))
+        surely = sure(case, budget.part(3))
     except ExhaustedError:
         return Judgement(count - alike, 0, _less(most, alike), undecided=True)
     if surely >= count:
@@ -86,14 +84,14 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)
 
 
-def _searched(problem: Problem, alike: int, budget: int) -> Judgement:
+def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
     """Judge a job with rules: at its own count and, if that is not sure, at smaller counts."""
     count = problem.counts[-1]
     found = decide(problem, budget)
     undecided = found.possible is None or found.certain is None
     if found.certain:
         return Judgement(count - alike, count - alike, count - alike)
-    smaller = cache(lambda size: decide(problem.sized(size), budget // TRIES))
+    smaller = cache(lambda size: decide(problem.sized(size), budget.part(TRIES)))
     most = count if found.possible else _largest(alike, count, lambda size: smaller(size).possible)
     surely = _largest(alike, count, lambda size: smaller(size).certain) or 0
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)
@@ -161,14 +159,14 @@ def _cost(node: Node, role: Role, main: Role) -> int:
 
 
 def _most(
-    case: Case, nodes: Sequence[Node], others: Sequence[Role], main: Role, budget: int
+    case: Case, nodes: Sequence[Node], others: Sequence[Role], main: Role, budget: Budget
 ) -> tuple[int | None, bool]:
     """Return the largest number of main pods together with all other pods, and whether the search was complete.
 
     The number is None if the other pods alone do not fit, or if the search found no placement.
     """
     try:
-        return packed(case, Budget(budget)), True
+        return packed(case, budget.part(3)), True
     except ExhaustedError:
         left, unplaced = beside(nodes, others, main)
         ruled = main.anti_affinity or any(role.anti_affinity for role in others)

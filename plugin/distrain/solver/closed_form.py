@@ -65,7 +65,9 @@ def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budge
     # The pod without a node is not one of the placed pods.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
     open_slots = [(slot, number) for slot, number in slots.items() if case.room(slot.free, slot, role)]
-    if sum(_pods_to_close(case, slot, role) * number for slot, number in open_slots) > sum(limits):
+    budget.spend(len(slots))
+    largest = [max(amounts) for amounts in zip(*case.requests, strict=True)]
+    if sum(_pods_to_close(case, slot, role, largest) * number for slot, number in open_slots) > sum(limits):
         return None
     closings = ((_closings(case, slot, role, budget), number) for slot, number in open_slots)
     return fewest(closings, limits[:-1], limits[-1], budget)
@@ -75,9 +77,8 @@ def less(free: Vector, request: Vector, number: int = 1) -> Vector:
     return tuple(amount - number * asked for amount, asked in zip(free, request, strict=True))
 
 
-def _pods_to_close(case: Case, slot: Slot, role: int) -> int:
-    """Return a lower bound for the number of pods that fill a node of this slot for the role."""
-    largest: list[int] = [max(amounts) for amounts in zip(*case.requests, strict=True)]
+def _pods_to_close(case: Case, slot: Slot, role: int, largest: Sequence[int]) -> int:
+    """Return a lower bound for the number of pods, of at most the size `largest`, that fill a node for the role."""
     asked = zip(slot.free, case.requests[role], largest, strict=True)
     return min((free - amount) // most_taken + 1 for free, amount, most_taken in asked if amount)
 
@@ -107,10 +108,11 @@ def _fillings(case: Case, slot: Slot, budget: Budget) -> Iterator[tuple[Vector, 
     """Yield each number of other pods that fit on a node of this slot, and the remaining free amounts."""
     partial: list[tuple[Vector, Vector]] = [((), slot.free)]
     for role, count in enumerate(case.counts[:-1]):
+        rooms = [min(count, case.room(free, slot, role)) for _, free in partial]
+        budget.store(sum(rooms) + len(rooms), len(case.counts) + len(slot.free))
         partial = [
             ((*numbers, number), less(free, case.requests[role], number))
-            for numbers, free in partial
-            for number in range(min(count, case.room(free, slot, role)) + 1)
+            for (numbers, free), room in zip(partial, rooms, strict=True)
+            for number in range(room + 1)
         ]
-        budget.spend(len(partial))
     yield from partial

@@ -13,11 +13,11 @@ from distrain.solver.node_classes import Problem
 from distrain.solver.pareto import Vector
 from distrain.solver.search import Search
 
-# The search for a part of the job gets this fraction of the budget.
-PARTS = 4
+# The fractions of the budget: for the search with all pods, and for a search with the pods of some roles.
+ALL, PARTS = 3, 12
 
 
-def decide(problem: Problem, budget: int) -> Decision:
+def decide(problem: Problem, budget: Budget) -> Decision:
     """Decide by bounds; search only what the bounds leave undecided."""
     found = bounds.decide(problem, budget)
     if found.certain is not None and found.possible is not None:
@@ -28,8 +28,8 @@ def decide(problem: Problem, budget: int) -> Decision:
         return found
 
 
-def _searched(problem: Problem, found: Decision, budget: int) -> Decision:
-    search = Search(problem, Budget(budget))
+def _searched(problem: Problem, found: Decision, budget: Budget) -> Decision:
+    search = Search(problem, budget.part(ALL))
     ends = search.walks()
     stuck = found.certain is False or True in ends
     complete = found.possible or False in ends
@@ -38,9 +38,9 @@ def _searched(problem: Problem, found: Decision, budget: int) -> Decision:
     return Decision(not (stuck or search.reaches(stuck=True)), complete or search.reaches(stuck=False))
 
 
-def _impossible(problem: Problem, budget: int) -> bool:
+def _impossible(problem: Problem, budget: Budget) -> bool:
     try:
-        search = Search(problem, Budget(budget // PARTS))
+        search = Search(problem, budget.part(PARTS))
         return False not in search.walks() and not search.reaches(stuck=False)
     except ExhaustedError:
         return False

@@ -10,15 +10,22 @@ from functools import cache
 from itertools import product
 from math import prod
 
+from distrain.solver.budget import Budget, ExhaustedError
+from distrain.solver.closed_form import less
 from distrain.solver.node_classes import MANY, NodeClass, Problem
 from distrain.solver.pareto import Vector
+
+# Larger sets of vectors are not stored, because each node has a set.
+LARGEST = 1 << 12
 
 
 class Vectors:
     """The vectors of one problem, and cached answers about sets of vectors."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        if prod(count + 1 for count in problem.counts) > LARGEST:
+            raise ExhaustedError
+        self._problem, self._case, self._budget = problem, problem.case(), budget
         self.strides = [prod(count + 1 for count in problem.counts[:role]) for role in range(len(problem.counts))]
         self._sizes = self._pods_of_vectors()
         self.box = cache(self._boxed)
@@ -27,14 +34,23 @@ class Vectors:
 
     def takes(self, kind: NodeClass) -> int:
         """Return the vectors of pods that fit together on a node of this class, as a bit set."""
-        counts = self._problem.counts
-        ranges = [range(count * admits + 1) for count, admits in zip(counts, kind.slot.admits, strict=True)]
-        columns = list(zip(kind.slot.free, zip(*self._problem.requests, strict=True), strict=True))
-        bits = 0
-        for vector in product(*ranges):
-            if all(sum(map(int.__mul__, vector, asked)) <= free for free, asked in columns):
-                bits |= 1 << sum(map(int.__mul__, vector, self.strides))
-        return bits
+        counts, slot = self._problem.counts, kind.slot
+        # For each number of the other pods, the pods of one role are a run of bits from zero to the node's room.
+        run = counts.index(max(counts))
+        partial = [(0, slot.free)]
+        for role, request in enumerate(self._problem.requests):
+            if role != run:
+                partial = [
+                    (bits + number * self.strides[role], less(free, request, number))
+                    for bits, free in partial
+                    for number in range(min(counts[role], self._case.room(free, slot, role)) + 1)
+                ]
+        self._budget.spend(len(partial) * len(slot.free))
+        rooms = ((bits, min(counts[run], self._case.room(free, slot, run))) for bits, free in partial)
+        return sum(self.box(self._only(run, room)) << bits for bits, room in rooms)
+
+    def _only(self, role: int, count: int) -> Vector:
+        return tuple(count * (role == other) for other in range(len(self._problem.counts)))
 
     def within(self, takes: int, left: Vector, roles: Collection[int]) -> int:
         """Return the vectors of pods that are left to place and have one of these roles."""
@@ -59,11 +75,13 @@ class Vectors:
             return 0
         one_less = self.box((*left[:role], left[role] - 1, *left[role + 1 :]))
         closed = takes & ~(takes >> self.strides[role]) & one_less
+        self._budget.spend(10 + closed.bit_count())
         return min((self._sizes[vector] for vector in _members(closed)), default=MANY)
 
     def _most_of(self, takes: int, role: int | None) -> int:
         """Return the largest number of pods that fit on the node, of one role or, for None, of all roles."""
         if role is None:
+            self._budget.spend(takes.bit_count())
             return max(self._sizes[vector] for vector in _members(takes))
         number = 0
         while takes >> (number + 1) * self.strides[role] & 1:

@@ -22,7 +22,7 @@ def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
     """Return the largest number of main pods together with `counts` other pods; None if the other pods do not fit."""
 
     def add(first: Options, second: Options) -> Options:
-        budget.spend(len(first) * len(second))
+        budget.store(len(first) * len(second), 1 + len(counts))
         total: Options = {}
         for these, more in first.items():
             for those, still_more in second.items():
@@ -37,7 +37,7 @@ def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int 
     """Return the fewest main pods, at most `limit`, with at most `limits` pods of the other roles, or None."""
 
     def add(first: Options, second: Options) -> Options:
-        budget.spend(len(first) * len(second))
+        budget.store(len(first) * len(second), 1 + len(limits))
         total: Options = {}
         for these, more in first.items():
             for those, still_more in second.items():

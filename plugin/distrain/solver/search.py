@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import random
-from math import prod
 
-from distrain.solver.budget import Budget, ExhaustedError
+from distrain.solver.budget import Budget
 from distrain.solver.node_classes import Problem
 from distrain.solver.prune import Pruning
-from distrain.solver.states import State, States
+from distrain.solver.states import Move, State, States
 
 WALKS = 24
-# Larger problems are not searched, because every step visits all node classes and each vector of each node.
-LARGEST_VECTORS = 1 << 12
-LARGEST_KINDS = 1 << 8
 
 
 class Search:
     def __init__(self, problem: Problem, budget: Budget) -> None:
-        if prod(count + 1 for count in problem.counts) > LARGEST_VECTORS or len(problem.kinds) > LARGEST_KINDS:
-            raise ExhaustedError
-        self._budget, self._states = budget, States(problem)
+        self._budget, self._states = budget, States(problem, budget)
         self._pruning = Pruning(self._states)
+        self._facts = 1 + len(problem.censuses)
 
     def walks(self) -> set[bool]:
         """Place the pods at random several times; return the outcomes: True for stuck, False for all placed."""
@@ -29,15 +24,14 @@ class Search:
         found: set[bool] = set()
         for seed in range(WALKS):
             found.add(self._walk(start, random.Random(seed)))
-            if len(found) > 1 or self._pruning.end(start) is not None:
+            if len(found) > 1 or self._end(start) is not None:
                 break
         return found
 
     def _walk(self, state: State, chance: random.Random) -> bool:
         """Place pods at random until no further pod can be placed; return whether a pod is left over."""
-        while moves := self._states.moves(state):
-            self._budget.spend(len(moves))
-            state = self._states.placed(state, chance.choice(moves))
+        while moves := self._moves(state):
+            state = self._placed(state, chance.choice(moves))
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
@@ -47,14 +41,29 @@ class Search:
         todo = [start]
         while todo:
             state = todo.pop()
-            end = self._pruning.end(state)
-            moves = self._states.moves(state) if end is None else []
+            end = self._end(state)
+            moves = self._moves(state) if end is None else []
             if end == stuck or (end is None and stuck and not moves):
                 return True
             for move in moves:
-                self._budget.spend(10)
-                following = self._states.placed(state, move)
+                following = self._placed(state, move)
                 if following not in seen:
                     seen.add(following)
                     todo.append(following)
         return False
+
+    # Each of these three visits every kind of node of the state, with its count for each rule.
+    def _end(self, state: State) -> bool | None:
+        self._budget.spend(self._visited(state) * (1 + sum(map(bool, state.left))))
+        return self._pruning.end(state)
+
+    def _moves(self, state: State) -> list[Move]:
+        self._budget.spend(self._visited(state))
+        return self._states.moves(state)
+
+    def _placed(self, state: State, move: Move) -> State:
+        self._budget.spend(10 + self._visited(state))
+        return self._states.placed(state, move)
+
+    def _visited(self, state: State) -> int:
+        return sum(map(len, state.cells)) * self._facts

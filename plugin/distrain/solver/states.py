@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from distrain.solver.budget import Budget
 from distrain.solver.node_classes import NOWHERE, Problem, Rules
 from distrain.solver.packing import Vectors
 from distrain.solver.pareto import Vector
@@ -25,6 +26,7 @@ class Spot(NamedTuple):
 
 
 Cell = tuple[tuple[Spot, int], ...]
+Part = TypeVar("Part", Cell, tuple[Spot, int])
 
 
 class State(NamedTuple):
@@ -55,8 +57,8 @@ class Move(NamedTuple):
 
 
 class States:
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self.vectors = problem, Vectors(problem)
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        self.problem, self.vectors = problem, Vectors(problem, budget)
         self._statics = sorted({kind.counted for kind in problem.kinds})
         self.keys = [
             problem.shared.index(census.key) if census.key in problem.shared else None for census in problem.censuses
@@ -66,6 +68,7 @@ class States:
             self._domains = [(domain,) for domain in range(-1, len(problem.domains[0]))]
         self._twins = self._interchangeable()
         self._used = cache(self._used_by)
+        self._parts: dict[Any, Any] = {}
 
     def start(self) -> State:
         problem = self.problem
@@ -167,8 +170,16 @@ class States:
             for cell in kept:
                 together.update(cell)
             kept = [together, *(Counter[Spot]() for _ in kept[1:])]
-        tuples = [tuple(sorted((spot, min(number, total + 1)) for spot, number in cell.items())) for cell in kept]
+        tuples = [
+            self._known(tuple(sorted(self._known((spot, min(number, total + 1))) for spot, number in cell.items())))
+            for cell in kept
+        ]
         return self._ordered(State(left, tuple(shared), tuple(tuples)))
+
+    def _known(self, part: Part) -> Part:
+        """Return the equal part of an earlier state, so that thousands of stored states share their memory."""
+        known: Part = self._parts.setdefault(part, part)
+        return known
 
     def _spots(
         self, cell: Counter[Spot], box: int, used: Sequence[bool], least: Sequence[int], total: int

@@ -183,23 +183,37 @@ FULL = Judgement(2, sure=0, most=1)
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("found", "words"),
     [
-        pytest.param([Judgement(2, sure=0, most=2, undecided=True)], id="order"),
-        pytest.param([Judgement(2, sure=0, most=None, undecided=True), FULL], id="now"),
-        pytest.param([FULL, Judgement(2, sure=0, most=1, undecided=True)], id="emptied"),
+        pytest.param(
+            [Judgement(2, sure=1, most=2, undecided=True)],
+            "2 workers, 2 servers and the scheduler fit in one placement; undecided whether in every order: the search "
+            "of the orders ended after 10000000 steps. Free some room, or lower workers.replicas to 1, to be sure.",
+            id="order",
+        ),
+        pytest.param(
+            [Judgement(2, sure=0, most=None, undecided=True), FULL],
+            "undecided whether 2 workers, 2 servers and the scheduler fit: no placement is found, and the search of "
+            "the placements ended after 10000000 steps. Free some room, or lower workers.replicas, to be sure.",
+            id="now",
+        ),
+        pytest.param(
+            [FULL, Judgement(2, sure=0, most=1, undecided=True)],
+            "2 workers, 2 servers and the scheduler do not fit now; undecided whether on empty nodes: the search of "
+            "the placements there ended after 10000000 steps. Free some room, or lower workers.replicas, to be sure.",
+            id="emptied",
+        ),
     ],
 )
-def test_search_that_was_cut_short_is_reported(monkeypatch: pytest.MonkeyPatch, found: list[Judgement]) -> None:
+def test_search_that_was_cut_short_is_reported(
+    monkeypatch: pytest.MonkeyPatch, found: list[Judgement], words: str
+) -> None:
     monkeypatch.setattr("distrain.check.cluster_state.capacity.judge", lambda *_: found.pop(0))
 
     answer = judged(job_of(mx_job(servers=2, workers=2)), [node("a", gpu="8")])
 
     assert (answer.verdict, answer.verdict.exit_code) == ("depends", 12)
-    assert answer.next == (
-        "workers.replicas: undecided whether 2 workers, 2 servers and the scheduler fit: the search among their "
-        "placements ended after 1000000 steps. Free some room, or lower workers.replicas, to be sure."
-    )
+    assert answer.next == f"workers.replicas: {words}"
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from distrain.scheduler.node_resources_fit import insufficient
-from distrain.solver.capacity import BUDGET, Judgement, beside, copies, judge, room, with_pod
+from distrain.solver.budget import BUDGET
+from distrain.solver.capacity import Judgement, beside, copies, judge, room, with_pod
 from distrain.solver.problem import Node, Role
 
 LAUNCHER = {"pods": 1, "cpu": 1}
@@ -193,6 +196,19 @@ def test_search_that_runs_out_of_steps_claims_nothing() -> None:
     assert _judge(SERVERS, *_large(390, 88), budget=50) == Judgement(390, sure=0, most=400, undecided=True)
     # The search must not change an answer that simple counting has decided.
     assert _judge(SERVERS, *_large(401), budget=50) == Judgement(401, sure=0, most=400)
+
+
+def test_many_unlike_roles_are_judged_within_the_budget() -> None:
+    roles = [Role(f"r{number}", 1, {"pods": 1, "cpu": 1 + number}, ALL) for number in range(60)]
+    nodes = [Node(f"n{number}", {"pods": 20, "cpu": 60 + number}) for number in range(100)]
+
+    tracemalloc.start()
+    judgement = _judge(nodes, *roles, budget=100_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert judgement.certain
+    assert peak < 5_000_000
 
 
 amounts = st.integers(min_value=0, max_value=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 from msgspec.structs import replace
@@ -11,9 +12,11 @@ from distrain.solver import bounds
 from distrain.solver.budget import Budget
 from distrain.solver.capacity import Judgement, judge
 from distrain.solver.node_classes import compact
+from distrain.solver.pareto import Vector
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 from distrain.solver.reduce import reduced
 from distrain.solver.search import Search
+from distrain.solver.states import Spot, State, States
 from tests.plugin.solver.scheduling import outcomes, play, question
 
 WORKERS = frozenset({"worker"})
@@ -251,7 +254,7 @@ def test_what_is_decided_without_a_search_holds() -> None:
         nodes, roles = question(random.Random(seed), nodes=4, pods=5)
         asked = compact(nodes, reduced(nodes, roles, roles[-1]))
 
-        found = bounds.decide(asked, 100_000)
+        found = bounds.decide(asked, Budget(300_000))
 
         ends = outcomes(nodes, roles)
         assert ends
@@ -287,6 +290,40 @@ def test_larger_questions_hold_against_random_schedules() -> None:
         ends = {play(nodes, roles, chance) for _ in range(5)}
         assert not judgement.certain or ends == {True}, seed
         assert judgement.possible or judgement.undecided or ends == {False}, seed
+
+
+def _unlike(count: int, seed: int) -> list[Node]:
+    """Return nodes with different free amounts in three zones and ten racks."""
+    chance = random.Random(seed)
+    return [
+        Node(
+            f"n{number}",
+            {"pods": chance.randint(1, 6), "cpu": chance.randint(1, 60), "memory": chance.randint(1, 60)},
+            {"zone": f"z{number % 3}", "rack": f"r{chance.randrange(10)}"},
+        )
+        for number in range(count)
+    ]
+
+
+def test_budget_bounds_the_places_visited_by_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = _unlike(250, seed=0)
+    names = frozenset(node.name for node in nodes)
+    spread = tuple(TopologySpread(key, 1, WORKERS, names) for key in ("zone", "rack"))
+    workers = Role("worker", 200, {"pods": 1, "cpu": 7, "memory": 3}, names, spread=spread)
+    visited = 0
+    canonical = States._canonical
+
+    def counted(states: States, left: Vector, counts: list[Vector], cells: list[Counter[Spot]]) -> State:
+        nonlocal visited
+        visited += sum(map(len, cells))
+        return canonical(states, left, counts, cells)
+
+    monkeypatch.setattr(States, "_canonical", counted)
+
+    judgement = judge(nodes, [workers], workers, budget=300_000)
+
+    assert judgement.undecided
+    assert visited < 300_000
 
 
 HOSTS = 600
