@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from pathlib import Path
 
 from distrain.errors import UnwrittenError, unwritten
-from distrain.redact import redact
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from typing import IO
 
 # kubelet reads a container's termination message from this file.
-TERMINATION_LOG = Path("/dev/termination-log")
+TERMINATION_LOG = "/dev/termination-log"
 # The size of the parts in which `copy` copies a file.
 COPIED = 2**20
 # Errors from `tell`; `finish` raises the first one.
@@ -82,7 +79,7 @@ def say(line: str) -> None:
         # print(file=None) would print to stdout.
         return
     try:
-        print(f"distrain: {redact(line)}", file=sys.stderr, flush=True)
+        print(f"distrain: {_redacted(line)}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # stderr is closed or full; the command goes on without the line.
         return
@@ -90,10 +87,20 @@ def say(line: str) -> None:
 
 def leave(line: str) -> None:
     """Write a line as the termination message of the pod that this program runs in."""
-    # The file is not created: outside Kubernetes it does not exist.
-    with contextlib.suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as log:
-        log.write(line)
-        log.truncate()
+    try:
+        # The file is not created: outside Kubernetes it does not exist.
+        with open(TERMINATION_LOG, "r+", encoding="utf-8") as log:
+            log.write(line)
+            log.truncate()
+    except OSError:
+        return
+
+
+def _redacted(line: str) -> str:
+    # Imported here, because --help says nothing that needs its regular expressions.
+    from distrain.redact import redact
+
+    return redact(line)
 
 
 def can_ask() -> bool:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import errno
 
-from distrain.redact import redact
-
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +18,9 @@ class DistrainError(Exception):
     exit_code = 1
 
     def __init__(self, *messages: str) -> None:
+        # Imported here, because --help raises no error.
+        from distrain.redact import redact
+
         self.messages: Sequence[str] = tuple(map(redact, messages))
         super().__init__("\n".join(self.messages))
 
