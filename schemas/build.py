@@ -6,6 +6,7 @@ Helm reads only charts/distrain/values.schema.json. People read and change schem
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,41 @@ KUBERNETES = Path(__file__).with_name("kubernetes.json")
 TARGET = SOURCE.parent.parent / "charts" / "distrain" / "values.schema.json"
 
 Schema = dict[str, Any]
+# Keywords that refuse no value. Draft 7 ignores every other keyword beside a $ref.
+NOTES = {"$ref", "description", "default", "examples"}
 
 
 def read() -> Schema:
     """Return the YAML schema merged with Kubernetes' definitions."""
     text = SOURCE.read_text(encoding="utf-8").replace(f"{KUBERNETES.name}#", "#")
     schema: Schema = yaml.safe_load(text)
-    schema["$defs"].update(json.loads(KUBERNETES.read_text(encoding="utf-8"))["$defs"])
+    schema["definitions"].update(json.loads(KUBERNETES.read_text(encoding="utf-8"))["definitions"])
     return schema
 
 
 def build() -> str:
     """Return the text of the JSON schema. The same YAML gives the same bytes."""
     schema = read()
-    return json.dumps(with_required(schema, schema["$defs"]), indent=1, ensure_ascii=False) + "\n"
+    complete = without_unused(merged(with_required(schema, schema["definitions"]), schema["definitions"]))
+    return json.dumps(complete, indent=1, ensure_ascii=False) + "\n"
+
+
+def merged(entry: Any, definitions: Schema) -> Any:
+    """Return the schema without rules beside a $ref: such an entry is merged with its definition."""
+    if isinstance(entry, list):
+        return [merged(each, definitions) for each in entry]
+    if not isinstance(entry, dict):
+        return entry
+    if "$ref" in entry and entry.keys() - NOTES:
+        entry = resolved(entry, definitions)
+    return {key: merged(value, definitions) for key, value in entry.items()}
+
+
+def without_unused(schema: Schema) -> Schema:
+    """Remove the definitions that nothing refers to any more. Helm would check them at every run."""
+    used = set(re.findall(r'"#/definitions/(\w+)"', json.dumps(schema)))
+    kept = {name: entry for name, entry in schema["definitions"].items() if name in used}
+    return schema if len(kept) == len(schema["definitions"]) else without_unused({**schema, "definitions": kept})
 
 
 def resolved(entry: Schema, definitions: Schema) -> Schema:
@@ -38,9 +60,11 @@ def resolved(entry: Schema, definitions: Schema) -> Schema:
         return entry
     shared = resolved(definitions[entry["$ref"].rpartition("/")[2]], definitions)
     own = {key: value for key, value in entry.items() if key != "$ref"}
+    fields: Schema = shared.get("properties", {})
+    limits: Schema = own.get("properties", {})
     both = {
-        "properties": {**shared.get("properties", {}), **own.get("properties", {})},
-        "required": [*shared.get("required", []), *own.get("required", [])],
+        "properties": {**fields, **{name: {**fields.get(name, {}), **limit} for name, limit in limits.items()}},
+        "required": list(dict.fromkeys([*shared.get("required", []), *own.get("required", [])])),
     }
     return {**shared, **own, **{key: value for key, value in both.items() if value}}
 

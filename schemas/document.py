@@ -23,7 +23,7 @@ COLUMNS = ("value", "type and limits", "default", "what it does", "examples")
 def document() -> str:
     """Return the text of docs/values.md."""
     schema = read()
-    definitions = schema["$defs"]
+    definitions = schema["definitions"]
     own = {name: entry for name, entry in schema["properties"].items() if _is_leaf(entry) or "default" in entry}
     groups = {name: entry for name, entry in schema["properties"].items() if name not in own}
     parts = [HEAD, _table(_rows({"properties": own}, "", definitions))]

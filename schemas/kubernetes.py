@@ -80,7 +80,7 @@ def extract() -> str:
             if name not in SPECIAL:
                 wanted += re.findall(r'"#/definitions/([^"]+)"', json.dumps(entry))
     lines = ",\n".join(f'"{name}": {json.dumps(found[name], separators=(",", ":"))}' for name in sorted(found))
-    return f'{{"$defs": {{\n{lines}\n}}}}\n'
+    return f'{{"definitions": {{\n{lines}\n}}}}\n'
 
 
 def _without_omitted(name: str, described: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _closed(name: str, described: dict[str, Any]) -> dict[str, Any]:
 
 def _field(path: str, described: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in described:
-        return {"$ref": f"#/$defs/{_short(described['$ref'])}"}
+        return {"$ref": f"#/definitions/{_short(described['$ref'])}"}
     kept: dict[str, Any] = {"type": described["type"]}
     if path in CHOICES:
         kept["enum"] = list(CHOICES[path])

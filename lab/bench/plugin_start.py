@@ -6,6 +6,7 @@ run in turns, so that other load on the machine slows all of them down equally.
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -14,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from lab.builds.golang import binary
 from lab.builds.installed import installed
@@ -21,7 +23,9 @@ from lab.paths import REPOSITORY
 
 ROUNDS = 20
 # The limit of each command, in starts of Python.
-LIMITS = {"--help": 4, "completion": 4, "derive": 15}
+LIMITS = {"--help": 3, "completion": 4, "derive": 13, "check": 25}
+# The nodes of the snapshot that `check` reads; each runs four pods.
+NODES = 500
 GIVEN = REPOSITORY / "tests" / "plugin" / "golden" / "given.yaml"
 PYTHON = "python -I -c pass"
 
@@ -33,7 +37,8 @@ def main() -> int:
     slow = False
     for helm in ("helm3", "helm4"):
         with TemporaryDirectory(prefix="bench-") as folder:
-            seconds = measure(_commands(installed(Path(folder))), _environment(helm))
+            snapshot = _snapshot(Path(folder, "snapshot.json"))
+            seconds = measure(_commands(installed(Path(folder)), snapshot), _environment(helm))
         start = seconds.pop(PYTHON)
         for name, median in seconds.items():
             ratio = median / start
@@ -55,14 +60,37 @@ def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> 
     return {name: statistics.median(each[1:]) for name, each in seconds.items()}
 
 
-def _commands(plugin: Path) -> dict[str, Command]:
+def _commands(plugin: Path, snapshot: Path) -> dict[str, Command]:
     program = str(plugin / "bin" / "distrain")
     return {
         PYTHON: [str(plugin / ".venv" / "bin" / "python"), "-I", "-c", "pass"],
         "--help": [program, "--help"],
         "derive": [program, "derive", "--node-gpus", "8", "-f", str(GIVEN)],
+        "check": [program, "check", "-f", str(GIVEN), "--snapshot", str(snapshot)],
         "completion": [str(plugin / "plugin.complete"), "check", "--"],
     }
+
+
+def _snapshot(path: Path) -> Path:
+    """Write what `kubectl get nodes,pods -A -o json` prints for the nodes and their pods."""
+    items = [each for number in range(NODES) for each in (_node(number), *(_pod(number, pod) for pod in range(4)))]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    return path
+
+
+def _node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
+    allocatable = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    status = {"allocatable": allocatable, "capacity": allocatable}
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % 3}"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def _pod(node: int, number: int) -> dict[str, Any]:
+    container = {"name": "main", "resources": {"requests": {"cpu": f"{1 + number}", "memory": "4Gi"}}}
+    spec = {"nodeName": f"node-{node}", "containers": [container]}
+    metadata = {"name": f"pod-{node}-{number}", "namespace": "other"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 
 def _environment(helm: str) -> dict[str, str]:

@@ -1,10 +1,15 @@
-"""Measure how long `helm template` takes for a job, compared with a chart of one ConfigMap."""
+"""Measure how long `helm template` takes for a job.
+
+It is compared with a chart of one ConfigMap, and with the same chart when its schema allows everything.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,23 +18,43 @@ from lab.builds.golang import binary
 from lab.paths import CHART, REPOSITORY
 
 PAIRS = 20
+# The limit of the schema's part: the time with the schema, compared with the time without.
+LIMIT = 1.15
 EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
+VALUES = REPOSITORY / "values" / "vgg16.yaml"
 
 
-def main() -> None:
-    for helm in ("helm3", "helm4"):
-        print(f"{helm} template: {_ratio(helm):.2f} x a chart of one ConfigMap (median of {PAIRS} pairs)")
-
-
-def _ratio(helm: str) -> float:
-    """Return the median ratio of two times of `helm template`: for a job, and for a chart of one ConfigMap."""
+def main() -> int:
+    slow = False
     with tempfile.TemporaryDirectory() as folder:
-        templates = Path(folder) / "templates"
-        templates.mkdir()
-        (templates / "map.yaml").write_text(EMPTY_MAP, encoding="utf-8")
-        (Path(folder) / "Chart.yaml").write_text("{apiVersion: v2, name: small, version: 0.1.0}\n", encoding="utf-8")
-        ours = [str(CHART), "--values", str(REPOSITORY / "values" / "vgg16.yaml")]
-        return statistics.median(_seconds(helm, *ours) / _seconds(helm, folder) for _ in range(PAIRS))
+        small, without = _small(Path(folder, "small")), _without_schema(Path(folder, "distrain"))
+        for helm in ("helm3", "helm4"):
+            to_small, to_without = _ratio(helm, small), _ratio(helm, without, "--values", str(VALUES))
+            print(
+                f"{helm} template: {to_small:.2f} x a chart of one ConfigMap, {to_without:.2f} x the chart with an "
+                f"empty schema; at most {LIMIT} x (medians of {PAIRS} pairs)"
+            )
+            slow |= to_without > LIMIT
+    return int(slow)
+
+
+def _small(chart: Path) -> Path:
+    (chart / "templates").mkdir(parents=True)
+    (chart / "templates" / "map.yaml").write_text(EMPTY_MAP, encoding="utf-8")
+    (chart / "Chart.yaml").write_text("{apiVersion: v2, name: small, version: 0.1.0}\n", encoding="utf-8")
+    return chart
+
+
+def _without_schema(chart: Path) -> Path:
+    shutil.copytree(CHART, chart)
+    (chart / "values.schema.json").write_text("{}", encoding="utf-8")
+    return chart
+
+
+def _ratio(helm: str, other: Path, *flags: str) -> float:
+    """Return the median ratio of two times of `helm template`: for a job, and for the other chart."""
+    ours = [str(CHART), "--values", str(VALUES)]
+    return statistics.median(_seconds(helm, *ours) / _seconds(helm, str(other), *flags) for _ in range(PAIRS))
 
 
 def _seconds(helm: str, *chart: str) -> float:
@@ -38,3 +63,7 @@ def _seconds(helm: str, *chart: str) -> float:
     command = [str(binary(helm)), "template", "run", *chart]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.monotonic() - started
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -57,7 +57,7 @@ def pointer(path: Path) -> str:
 
 
 def resolved(schema: Schema) -> Schema:
-    return build.resolved(schema, SCHEMA["$defs"])
+    return build.resolved(schema, SCHEMA["definitions"])
 
 
 def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Schema]]:
@@ -226,7 +226,7 @@ def required_paths(schema: Schema, path: Path = ()) -> Iterator[Path]:
         yield from required_paths(entry, (*path, name))
 
 
-REQUIRED = set(required_paths(build.with_required(SCHEMA, SCHEMA["$defs"])))
+REQUIRED = set(required_paths(build.with_required(SCHEMA, SCHEMA["definitions"])))
 
 MUTATORS: dict[str, Callable[[dict[str, Any], Place], Iterator[Broken]]] = {
     "wrong type": wrong_types,

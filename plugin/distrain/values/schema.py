@@ -77,7 +77,7 @@ def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
             if "$ref" not in at:
                 return {}
             notes = {**{key: at[key] for key in ("description", "examples", "default") if key in at}, **notes}
-            at = schema["$defs"][at["$ref"].rpartition("/")[2]]
+            at = schema["definitions"][at["$ref"].rpartition("/")[2]]
         if part == error.validator:
             return notes
         notes, at = {}, at[part]

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import jsonschema_specifications
 import pytest
 import yaml
-from referencing import Registry, Resource
 
 from schemas import build
 from tests.chart.rendering import CHART, refusal, render
@@ -37,13 +35,13 @@ ORDER = [
 
 def resolved(entry: Schema) -> Schema:
     """Return the entry merged with the shared definitions that it refers to."""
-    return build.resolved(entry, SOURCE["$defs"])
+    return build.resolved(entry, SOURCE["definitions"])
 
 
 def with_our_limits(entry: Schema) -> Schema:
     """Return the entry merged with distrain's own shared definitions. Those of Kubernetes begin with a capital."""
     name = entry.get("$ref", "/A").rpartition("/")[2]
-    return entry if name[0].isupper() else with_our_limits({**SOURCE["$defs"][name], **without_ref(entry)})
+    return entry if name[0].isupper() else with_our_limits({**SOURCE["definitions"][name], **without_ref(entry)})
 
 
 def without_ref(entry: Schema) -> Schema:
@@ -63,7 +61,7 @@ def values_with(path: str, value: object) -> dict[str, Any]:
 
 def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
     """Return (path of the value, keyword) for each limit that the value breaks."""
-    errors = jsonschema.Draft202012Validator(SCHEMA).iter_errors(values_with(path, value))
+    errors = jsonschema.Draft7Validator(SCHEMA).iter_errors(values_with(path, value))
     return {(path, keyword_of(error)) for error in errors}
 
 
@@ -75,19 +73,11 @@ def keyword_of(error: jsonschema.ValidationError) -> str:
     return str(error.validator)
 
 
-def strict_metaschema() -> jsonschema.Draft202012Validator:
+def strict_metaschema() -> jsonschema.Draft7Validator:
     """Return a validator for schemas that refuses unknown keywords at every depth."""
-    strict = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "https://distrain.invalid/strict",
-        "$dynamicAnchor": "meta",
-        "$ref": "https://json-schema.org/draft/2020-12/schema",
-        "unevaluatedProperties": False,
-    }
-    registry = jsonschema_specifications.REGISTRY.combine(Registry()).with_resource(
-        "https://distrain.invalid/strict", Resource.from_contents(strict)
-    )
-    return jsonschema.Draft202012Validator(strict, registry=registry)
+    # The draft's own schema refers to itself as "#"; without its $id, that is the strict one.
+    own = {key: value for key, value in jsonschema.Draft7Validator.META_SCHEMA.items() if key != "$id"}
+    return jsonschema.Draft7Validator({**own, "additionalProperties": False})
 
 
 def test_schema_has_only_keywords_that_json_schema_knows() -> None:
@@ -96,12 +86,26 @@ def test_schema_has_only_keywords_that_json_schema_knows() -> None:
     assert errors == []
 
 
+def test_no_rule_stands_beside_a_reference_where_draft_7_ignores_it() -> None:
+    entries = [each for each in _blocks(SCHEMA) if isinstance(each.get("$ref"), str)]
+
+    assert entries
+    assert [entry for entry in entries if entry.keys() - build.NOTES] == []
+
+
+def _blocks(schema: Any) -> Iterator[Schema]:
+    if isinstance(schema, dict):
+        yield schema
+    for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _blocks(each)
+
+
 @pytest.mark.parametrize(
     "place",
     [
         pytest.param(("properties", "workers", "properties", "gpus"), id="in-an-entry"),
         pytest.param(("properties", "env", "items"), id="in-a-list"),
-        pytest.param(("$defs", "cpu"), id="in-a-shared-part"),
+        pytest.param(("definitions", "cpu"), id="in-a-shared-part"),
     ],
 )
 def test_misspelt_keyword_is_found(place: tuple[str, ...]) -> None:
@@ -315,7 +319,7 @@ def values_without(path: str) -> dict[str, Any]:
 def test_only_a_value_for_which_null_means_none_or_empty_can_be_removed(path: str, entry: Schema) -> None:
     means_none = "null" in resolved(entry)["type"] or isinstance(entry.get("default"), (list, dict))
 
-    accepted = jsonschema.Draft202012Validator(SCHEMA).is_valid(values_without(path))
+    accepted = jsonschema.Draft7Validator(SCHEMA).is_valid(values_without(path))
 
     assert accepted == means_none
 
