@@ -167,7 +167,8 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
 
 def _look(pod: JsonPod) -> None:
     """Decode now the parts of a pod that are usually decoded at their first use."""
-    held(pod.kind), host_ports(pod.kind), pod.labels, pod.volumes
+    kind = pod.kind
+    held(kind), host_ports(kind), pod.labels, pod.volumes
 
 
 def _dependencies(found: Contents, job: Job, namespace: str, release: str | None) -> Dependencies:

@@ -85,6 +85,18 @@ def test_values_may_come_from_stdin(
     assert json.loads(outcome.out)["gpus"]["needed"] == 6
 
 
+def test_snapshot_from_stdin_is_read_once_for_the_split_and_for_the_verdict(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(json.dumps({"items": [{"kind": "Node", **node("a", gpu="8")}]}))
+    with snapshot.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        outcome = run("check", "-o", "json", "--set", "gpus=8", "--snapshot", "-")
+
+    assert (outcome.code, json.loads(outcome.out)["gpus"]["needed"]) == (0, 8)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
