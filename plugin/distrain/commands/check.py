@@ -1,6 +1,6 @@
 """Run the command `check`.
 
-The modules that judge a job are imported late, while the API server answers the first request.
+The modules that judge a job are imported while Helm merges the values, or while the API server answers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from distrain.errors import ValuesError
 
 def run(options: argparse.Namespace) -> int:
     _refuse_contradictions(options)
-    import_msgspec()
     request, manifest = Request(options), None
+    if not options.manifest:
+        request.helm.begin_values(request.source)
+    import_msgspec()
     if options.manifest:
         stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
         manifest = text_of("--manifest", options.manifest, stdin)
