@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 TERMINATION_LOG = "/dev/termination-log"
 # The size of the parts in which `copy` copies a file.
 COPIED = 2**20
+# A longer line repeats a long text of the user.
+LONGEST = 1000
 # Errors from `tell`; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
 
@@ -29,6 +31,9 @@ def open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdin is None:
+        # A command that reads stdin finds it empty.
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def answer(text: str) -> None:
@@ -79,10 +84,18 @@ def say(line: str) -> None:
         # print(file=None) would print to stdout.
         return
     try:
-        print(f"distrain: {_redacted(line)}", file=sys.stderr, flush=True)
+        print(f"distrain: {_printable(_redacted(line))}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # stderr is closed or full; the command goes on without the line.
         return
+
+
+def _printable(line: str) -> str:
+    """Escape line breaks and control characters, which would change the terminal, and shorten a very long line."""
+    shown = line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
+    if shown.isprintable():
+        return shown
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)
 
 
 def leave(line: str) -> None:

@@ -11,6 +11,9 @@ TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# A file of another kind has a mistake in every line.
+MOST_MESSAGES = 10
+
 
 class DistrainError(Exception):
     """An error that the user can fix. Each message is printed as one line, without a traceback."""
@@ -21,6 +24,8 @@ class DistrainError(Exception):
         # Imported here, because --help raises no error.
         from distrain.redact import redact
 
+        if (more := len(messages) - MOST_MESSAGES) > 0:
+            messages = (*messages[: MOST_MESSAGES - 1], f"and {more + 1} more mistakes; correct these first")
         self.messages: Sequence[str] = tuple(map(redact, messages))
         super().__init__("\n".join(self.messages))
 
@@ -113,6 +118,8 @@ class PipeClosedError(UnwrittenError):
 
 def reason(error: object) -> str:
     """Return an error's cause in one line: the operating system's message if the error has one."""
+    if isinstance(error, UnicodeError):
+        return "it is no UTF-8 text"
     return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 

@@ -19,13 +19,15 @@ from distrain import console, kube
 from distrain.apiserver import paths
 from distrain.apiserver.access import access
 from distrain.apiserver.capabilities import Capabilities
-from distrain.apiserver.connection import CONNECTIONS, JSON, Answer, Connection
+from distrain.apiserver.connection import CONNECTIONS, JSON, NEXT_STEP, Answer, Connection
 from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
 from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version, decoded, refusal
 from distrain.apiserver.target import Target
-from distrain.errors import ForbiddenError, NotFoundError
+from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
+from distrain.kube import form
 from distrain.kube.pods import CountedPod
 from distrain.kube.pods_json import JsonPod
+from distrain.kube.quantities import QuantityError, allocatable
 from distrain.kube.resource import Resource
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -33,6 +35,7 @@ ANY = "*/*"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Cluster:
@@ -108,9 +111,10 @@ class Cluster:
         cluster, a second process handles a part of the pods, and the sum of both results is returned. If a list expires
         while it is read, reading starts again and `use` is called again, so no pod counts twice.
         """
+        use_all = partial(self._understood, "pods of all namespaces", use)
         if nodes is not None:
-            return again(lambda: use(chain(self._pods_on(nodes), self._pods_elsewhere(namespace, nodes))))
-        return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use))
+            return again(lambda: use_all(chain(self._pods_on(nodes), self._pods_elsewhere(namespace, nodes))))
+        return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use_all))
 
     def pods(self) -> Iterator[CountedPod]:
         """Yield the pods that `over_pods` passes on; raise ExpiredError if the list expires before its end."""
@@ -267,7 +271,17 @@ class Cluster:
         return self._connection.ask(path, json.dumps(body).encode(), method=method)
 
     def _read(self, connection: Connection, path: str, item: type[T], what: str, query: dict[str, str]) -> list[T]:
-        return again(lambda: list(Listing(self.server, path, item, what, query).items(connection)))
+        found = again(lambda: list(Listing(self.server, path, item, what, query).items(connection)))
+        self._understood(what, _look_at_nodes if item is kube.Node else form.refuse_odd_amounts, found)
+        return found
+
+    def _understood(self, what: str, use: Callable[[T], U], found: T) -> U:
+        """Return the result of `use`; raise UnreachableError if a part, which is decoded late, is of another form."""
+        try:
+            return use(found)
+        except (msgspec.DecodeError, QuantityError) as error:
+            words = f"{self.server} answers like no Kubernetes: {what}: {form.why(error)}; {NEXT_STEP}"
+            raise UnreachableError(words) from error
 
     def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> ReviewStatus:
         """Post a review of the user's identity or rights; the API server stores nothing."""
@@ -285,6 +299,11 @@ def or_none(read: Callable[[], T]) -> T | None:
         return read()
     except NotFoundError:
         return None
+
+
+def _look_at_nodes(nodes: Sequence[Any]) -> None:
+    for node in nodes:
+        allocatable(node)
 
 
 def _path(resource: Resource, namespace: str) -> str:

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-import yaml
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain.errors import UnreachableError, reason
-from distrain.kube.yaml_loader import LOADER
+from distrain.kube import form, yaml_loader
 
 
 class Part(Struct, rename="kebab"):
@@ -127,7 +125,7 @@ def load(paths: str) -> Kubeconfig | None:
 
     Raises UnreachableError for a file that is no kubeconfig.
     """
-    files = [_read(path) for part in paths.split(os.pathsep) if (path := Path(part).expanduser()).is_file()]
+    files = [_read(path) for part in paths.split(os.pathsep) if os.path.isfile(path := Path(part).expanduser())]
     if not files:
         return None
     # In reverse, because the last entry of a name wins in a dict.
@@ -149,10 +147,13 @@ def decoded(data: str, what: str) -> bytes:
 
 def _read(path: Path) -> File:
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
-        file = msgspec.convert({} if document is None else document, File)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {_why(error)}") from error
+        document = yaml_loader.load(path.read_text(encoding="utf-8"))
+        file = form.converted({} if document is None else document, File)
+    except form.FormError as error:
+        words = (f"KUBECONFIG: {path}: {mistake}; correct the file" for mistake in error.mistakes)
+        raise UnreachableError(*words) from error
+    except (OSError, ValueError) as error:
+        raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {reason(error)}; correct the file") from error
     # The path must be absolute: a program beside the kubeconfig would otherwise become a bare name, which is looked up
     # on PATH.
     folder = path.parent.absolute()
@@ -161,15 +162,6 @@ def _read(path: Path) -> File:
         clusters=[replace(it, cluster=_beside(folder, it.cluster, CLUSTER_PATHS)) for it in file.clusters or ()],
         users=[replace(it, user=_program_beside(folder, it.user)) for it in file.users or ()],
     )
-
-
-def _why(error: Exception) -> str:
-    """Return the reason without yaml's quotes from the file, which may contain a token or a password."""
-    if isinstance(error, OSError | UnicodeDecodeError | msgspec.ValidationError):
-        return reason(error)
-    mark = getattr(error, "problem_mark", None)
-    where = f"line {mark.line + 1} is" if mark else "it is"
-    return f"{where} no YAML; put a value that begins with a sign into quotes"
 
 
 def _beside(folder: Path, part: PartType | None, fields: Sequence[str]) -> PartType | None:

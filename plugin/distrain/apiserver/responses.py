@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from distrain.apiserver.connection import NEXT_STEP, Answer
 from distrain.errors import DistrainError, ForbiddenError, NotFoundError, UnreachableError
+from distrain.kube import form
 from distrain.kube.objects import Kube
 
 T = TypeVar("T")
@@ -81,7 +82,9 @@ def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server
     try:
         return decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreachableError(f"{server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
+        raise UnreachableError(
+            f"{server} answers like no Kubernetes: {what}: {form.why(error)}; {NEXT_STEP}"
+        ) from error
 
 
 def refusal(answer: Answer, what: str, server: str) -> DistrainError:
@@ -99,5 +102,5 @@ def _message(body: bytes) -> str:
     """Return the message of a Kubernetes Status, or the first 200 bytes of any other body, for example a proxy's."""
     try:
         return msgspec.json.decode(body, type=Status).message or "no reason given"
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return " ".join(body[:200].decode(errors="replace").split())

@@ -125,7 +125,7 @@ def _only_in_cluster(path: str) -> bool:
     """Tell whether a pod's ServiceAccount is the only source of a target."""
     if any(os.environ.get(name) for name in ("KUBECONFIG", "HELM_KUBECONTEXT", "HELM_KUBEAPISERVER")):
         return False
-    return SERVICE_HOST in os.environ and TOKEN.is_file() and not Path(path).is_file()
+    return SERVICE_HOST in os.environ and TOKEN.is_file() and not os.path.isfile(path)
 
 
 def _own_namespace() -> str:

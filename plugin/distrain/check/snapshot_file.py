@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from distrain import kube
 from distrain.apiserver.capabilities import Capabilities
-from distrain.check import written_pods
+from distrain.check import snapshot_mistakes, written_pods
 from distrain.check.cluster_state import ClusterState, over, take
 from distrain.check.dependencies import (
     ApiKind,
@@ -35,6 +35,7 @@ from distrain.check.dependencies import (
 from distrain.check.judged_kinds import FORMS, Snapshot
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.errors import ValuesError, reason
+from distrain.kube import form
 from distrain.kube.pod_requests import held
 from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
@@ -139,12 +140,17 @@ def contents(cluster: bytes) -> Contents:
 def read_file(path: str) -> Contents:
     """Read a file, or stdin for "-"; raise ValuesError unless it lists objects with at least one node."""
     flag = f"--snapshot: {path}"
+    content = b""
     try:
-        found = contents(_unpacked(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()))
+        content = _unpacked(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
+        found = contents(content)
     except OSError as error:
         raise ValuesError(f"{flag} cannot be read: {reason(error)}; {EXPECTED}") from error
-    except (msgspec.DecodeError, ValueError, EOFError, zlib.error) as error:
-        raise ValuesError(f"{flag} is no list of nodes and pods ({error}); {EXPECTED}") from error
+    except (EOFError, zlib.error) as error:
+        raise ValuesError(f"{flag} is cut off or damaged: {error}; {EXPECTED}") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        mistakes = snapshot_mistakes.of_list(content, FORMS) or [form.why(error)]
+        raise ValuesError(*(f"{flag}: {mistake}; {EXPECTED}" for mistake in mistakes)) from error
     if not found.nodes:
         raise ValuesError(f"{flag} holds no node; {EXPECTED}")
     _refuse_odd_objects(found, flag)
@@ -156,19 +162,25 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _refuse_odd_objects(found: Contents, flag: str) -> None:
-    """Raise ValuesError for an object that no API server would accept; the user may have edited the file."""
-    for kind, look in (("Node", allocatable), ("Pod", _look)):
-        for item in found.by_kind.get(kind, ()):
-            try:
-                look(item)
-            except (msgspec.DecodeError, ValueError) as error:
-                raise ValuesError(f"{flag}: {kind} {item.metadata.name}: {error}; {EXPECTED}") from error
+    """Raise ValuesError for objects that no API server would accept; the user may have edited the file."""
+    mistakes = [
+        f"{flag}: {kind} {item.metadata.name or 'without a name'}: {form.why(error)}; {EXPECTED}"
+        for kind, items in found.by_kind.items()
+        for item in items
+        if (error := snapshot_mistakes.error_of(LOOKS.get(kind, form.refuse_odd_amounts), item))
+    ]
+    if mistakes:
+        raise ValuesError(*mistakes)
 
 
 def _look(pod: JsonPod) -> None:
     """Decode now the parts of a pod that are usually decoded at their first use."""
     kind = pod.kind
     held(kind), host_ports(kind), pod.labels, pod.volumes
+
+
+# How to look at the many objects of a snapshot faster than at every field.
+LOOKS: Mapping[str, Callable[[Any], object]] = {"Node": allocatable, "Pod": _look}
 
 
 def _dependencies(found: Contents, job: Job, namespace: str, release: str | None) -> Dependencies:

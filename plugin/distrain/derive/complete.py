@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from msgspec import Struct
 
 from distrain.derive.footer import stale_lines, with_footer, without_footer
@@ -22,7 +21,7 @@ from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line
 from distrain.errors import ValuesError
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, Values
-from distrain.kube.yaml_loader import LOADER
+from distrain.kube import yaml_loader
 from distrain.values import commented_yaml
 
 if TYPE_CHECKING:
@@ -225,14 +224,14 @@ def _figures(given: Given, body: str) -> list[Figure]:
 
 
 def _says(text: str, values: Mapping[str, Any]) -> bool:
-    """Tell whether PyYAML parses the text to exactly these values.
+    """Tell whether the text holds exactly these values.
 
-    If not, Helm may still read them: the two parsers differ, so Helm must be asked.
+    If not, Helm must be asked: it reads large numbers as floats.
     """
     try:
-        found = yaml.load(text, Loader=LOADER)
+        found = yaml_loader.load(text)
         return json.dumps(found, sort_keys=True) == json.dumps(values, sort_keys=True)
-    except (yaml.YAMLError, TypeError, ValueError):
+    except (TypeError, ValueError):
         return False
 
 

@@ -26,8 +26,14 @@ SUFFIXES = {
     },
     **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
 }
+# Python converts no more than 4300 digits.
+LONGEST = 1000
 # Kubernetes stores larger quantities as this number.
 LARGEST = 2**63 - 1
+
+
+class QuantityError(ValueError):
+    """A text is no quantity of Kubernetes."""
 
 
 def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
@@ -46,10 +52,11 @@ def units(resource: str, quantity: Quantity) -> int:
 
 @lru_cache(maxsize=4096)
 def thousandths(quantity: Quantity) -> int:
-    """Return a quantity in thousandths, rounded up; raise ValueError for a text that is not a quantity."""
+    """Return a quantity in thousandths, rounded up; raise QuantityError for a text that is not a quantity."""
     found = QUANTITY.fullmatch(str(quantity))
-    if not found:
-        raise ValueError(f"{quantity} is no quantity")
+    if not found or len(found[0]) > LONGEST:
+        shown = quantity if str(quantity).strip() else "an empty text"
+        raise QuantityError(f"{shown} is no quantity")
     sign, number, suffix, exponent = found.groups()
     size = SUFFIXES[suffix] if suffix else Fraction(10) ** int(exponent or 0)
     amount = Fraction(f"{sign}{number}") * size

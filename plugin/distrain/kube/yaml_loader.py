@@ -1,8 +1,187 @@
-"""Load YAML whose comments and layout do not matter."""
+"""Load YAML as kubectl and Helm read it.
+
+Both use go-yaml v2 and convert the result to JSON: keys are text, `y` and `no` are booleans, dates and `12:30` are
+text, a repeated key overrides the earlier one. PyYAML differs in each of these, except for the repeated key.
+"""
 
 from __future__ import annotations
 
+import base64
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
 import yaml
 
-# Same result as safe_load. If PyYAML has its C parser, a manifest takes a tenth of the time.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# libyaml's parser is ten times as fast as PyYAML's own.
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# PyYAML composes nested nodes recursively, and with libyaml it crashes at some thousand levels.
+DEEPEST = 100
+BRACKETS = re.compile(r"[\[\]{}]")
+# A line whose indentation or dashes could nest deeper than DEEPEST.
+DEEP_LINE = re.compile(rf"^(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}", re.MULTILINE)
+
+TAG = "tag:yaml.org,2002:"
+NULL, BOOL, NUMBER, MERGE = (f"{TAG}{name}" for name in ("null", "bool", "number", "merge"))
+TRUE = {"y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"}
+FALSE = {"n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"}
+INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
+FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+
+class NotYamlError(ValueError):
+    """A text that is no YAML. The message names the line and repeats no text, which may contain a secret."""
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """A loader with the types of go-yaml v2."""
+
+    # Without PyYAML's resolvers.
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012
+
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == MERGE:
+                for merged in self._merged(value):
+                    found.update(self.construct_mapping(merged, deep=True))
+            else:
+                found[self._key(key)] = self.construct_object(value, deep=deep)
+        return found
+
+    def _key(self, node: yaml.Node) -> str:
+        found = self.construct_object(node, deep=True)
+        if isinstance(found, bool):
+            return "true" if found else "false"
+        if not isinstance(found, str | int | float):
+            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+        return f"{found:g}" if isinstance(found, float) else str(found)
+
+    def _merged(self, value: yaml.Node) -> list[yaml.Node]:
+        """Return the mappings that a key `<<` merges. Of a list, the first mapping takes precedence."""
+        nodes = value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]
+        for node in nodes:
+            if not isinstance(node, yaml.MappingNode):
+                raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+        return list(nodes)
+
+    def construct_any(self, node: yaml.Node) -> Any:
+        """Construct a node whose tag go-yaml does not know: the tag has no effect."""
+        if isinstance(node, yaml.MappingNode):
+            return self.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return self.construct_sequence(node, deep=True)
+        return node.value
+
+    def construct_map(self, node: yaml.Node) -> Iterator[dict[str, Any]]:
+        # Two steps, because an alias may stand inside its own anchor.
+        found: dict[str, Any] = {}
+        yield found
+        found.update(self.construct_mapping(node))
+
+    def construct_number(self, node: yaml.Node) -> Any:
+        return self._checked(node, number(str(node.value)))
+
+    def construct_typed_number(self, node: yaml.Node) -> Any:
+        """Construct a scalar with the tag !!int or !!float, which must be a number."""
+        found = number(str(node.value))
+        return self._checked(node, math.nan if isinstance(found, str) else found)
+
+    def construct_bool(self, node: yaml.Node) -> bool:
+        if node.value not in TRUE | FALSE:
+            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+        return node.value in TRUE
+
+    def construct_binary(self, node: yaml.Node) -> str:
+        try:
+            return base64.b64decode("".join(str(node.value).split()), validate=True).decode(errors="replace")
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark) from error
+
+    def _checked(self, node: yaml.Node, value: Any) -> Any:
+        """Refuse infinity and NaN, which JSON lacks."""
+        if isinstance(value, float) and not math.isfinite(value):
+            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+        return value
+
+
+for _tag, _pattern, _first in (
+    (BOOL, "|".join(TRUE | FALSE), "yYnNtTfFoO"),
+    (NULL, "~|null|Null|NULL|", ["~", "n", "N", ""]),
+    (NUMBER, "[-+.0-9].*", "-+.0123456789"),
+    (MERGE, "<<", "<"),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+_CONSTRUCTORS: tuple[tuple[str | None, Any], ...] = (
+    (f"{TAG}map", _Loader.construct_map),
+    (BOOL, _Loader.construct_bool),
+    (NUMBER, _Loader.construct_number),
+    (f"{TAG}int", _Loader.construct_typed_number),
+    (f"{TAG}float", _Loader.construct_typed_number),
+    (f"{TAG}binary", _Loader.construct_binary),
+    *((f"{TAG}{name}", _Loader.construct_any) for name in ("timestamp", "set", "omap", "pairs", "value", "merge")),
+    (None, _Loader.construct_any),
+)
+for _name, _construct in _CONSTRUCTORS:
+    _Loader.add_constructor(_name, _construct)
+
+
+def load(text: str) -> Any:
+    """Load the first document of a text; raise NotYamlError if the text is no YAML."""
+    return next(iter(load_all(text)), None)
+
+
+def load_all(text: str) -> list[Any]:
+    """Load all documents of a text; raise NotYamlError if the text is no YAML."""
+    try:
+        _refuse_depth(text)
+        return list(yaml.load_all(text, Loader=_Loader))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise NotYamlError(mistake(error)) from error
+
+
+def mistake(error: Exception) -> str:
+    """Return where a text is no YAML, and what to do."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if isinstance(error, yaml.reader.ReaderError):
+        return "it is no YAML: it has a control character or is no UTF-8; save it as plain text"
+    if isinstance(error, RecursionError):
+        return f"it is nested more than {DEEPEST} levels deep; flatten it"
+    where = f"line {mark.line + 1} is" if mark else "it is"
+    return f"{where} no YAML; check indentation, brackets and quotes there"
+
+
+def number(text: str) -> int | float | str:
+    """Return the number that go-yaml reads in a plain scalar, otherwise the text."""
+    plain = text if text.startswith(".") else text.replace("_", "")
+    if INTEGER.fullmatch(plain):
+        found = _integer(plain)
+        if -(2**63) <= found < (2**63 if plain[0] in "+-" else 2**64):
+            return found
+    if FLOAT.fullmatch(plain) and math.isfinite(float(plain)):
+        return float(plain)
+    return math.nan if NOT_FINITE.fullmatch(text) else text
+
+
+def _integer(plain: str) -> int:
+    digits = plain.lstrip("+-")
+    is_octal = len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal()
+    found = int(digits, 8) if is_octal else int(digits, 0)
+    return -found if plain[0] == "-" else found
+
+
+def _refuse_depth(text: str) -> None:
+    """Raise RecursionError for a text that is nested too deep. A text that cannot be is not parsed for this."""
+    depth = deepest = 0
+    for bracket in BRACKETS.findall(text):
+        depth = max(0, depth + (1 if bracket in "[{" else -1))
+        deepest = max(deepest, depth)
+    if deepest < DEEPEST and not DEEP_LINE.search(text):
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Base):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise RecursionError

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
 from distrain import redact
+from distrain.kube import yaml_loader
 from distrain.kube.resource import Resource
-from distrain.kube.yaml_loader import LOADER
 from distrain.workload.kinds import KUBEFLOW, PLAIN, VERSIONS
 from distrain.workload.manifest import HOOK
 
@@ -55,7 +54,7 @@ class Change(Struct, frozen=True):
 
 def objects(manifest: str) -> Objects:
     """Parse a manifest's objects, without Helm hooks, because Helm creates and deletes hooks during each upgrade."""
-    documents = [document for document in yaml.load_all(manifest, Loader=LOADER) if isinstance(document, dict)]
+    documents = [document for document in yaml_loader.load_all(manifest) if isinstance(document, dict)]
     found = {}
     for item in documents:
         metadata = item.get("metadata") or {}

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
 from distrain.errors import ValuesError
+from distrain.kube import form
+from distrain.kube.form import FormError
 from distrain.kube.pod_requests import pod_request
-from distrain.kube.quantities import Units
+from distrain.kube.quantities import Units, all_thousandths
 from distrain.kube.resource import Resource
-from distrain.kube.yaml_loader import LOADER
-from distrain.workload import controllers
+from distrain.workload import controllers, documents
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.defaulting import stored
 from distrain.workload.kinds import KUBEFLOW
@@ -145,10 +145,11 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
     Kubernetes would refuse it, or with `judges_all` if other resources make pods, too.
     """
-    items = list(_items(manifest, origin))
+    items = documents.objects(manifest, origin)
     if judges_all:
         _refuse_other_pods(items, origin)
-    found = [_parsed(controllers.understood(item), origin) for item in items if _holds_pods(item)]
+    named = [(documents.name_of(item), item) for item in items if _holds_pods(item)]
+    found = documents.each_of(named, origin, _parsed)
     if not found:
         raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
@@ -178,16 +179,6 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
     """Return the pod templates of a Kubeflow job's roles, or the only template of another workload."""
     roles = [role for attribute in REPLICAS.values() for role in (getattr(spec, attribute) or {}).values()]
     return [role.template for role in roles] or [spec.template]
-
-
-def _items(manifest: str, origin: str) -> Iterator[dict[str, Any]]:
-    try:
-        documents = list(yaml.load_all(manifest, Loader=LOADER))
-    except yaml.YAMLError as error:
-        raise ValuesError(f"{origin}: it is no YAML: {' '.join(str(error).split())}") from error
-    for document in documents:
-        if isinstance(document, dict):
-            yield from (document.get("items") or ()) if document.get("kind") == "List" else [document]
 
 
 def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
@@ -226,27 +217,36 @@ def _made(resource: Resource, workload: kube.Workload) -> Iterator[ObjectName]:
         yield from controllers.added(owner, role).creates
 
 
-def _parsed(item: dict[str, Any], origin: str) -> tuple[Resource, kube.Workload]:
-    metadata = item.get("metadata") or {}
-    resource = Resource(item["apiVersion"], item["kind"], str(metadata.get("name") or "without a name"))
-    try:
-        if resource.kind != "Pod":
-            return resource, _with_workers(resource, msgspec.convert(item, kube.Workload), origin)
-        template = msgspec.convert(item, kube.PodTemplate)
-    except msgspec.ValidationError as error:
-        words = f"{origin}: {resource.kind} {resource.name} is not of Kubernetes' form: {error}"
-        raise ValuesError(words) from error
-    metadata_of_pod = template.metadata or kube.Metadata()
-    return resource, kube.Workload(metadata_of_pod, kube.WorkloadSpec(template=template))
+def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
+    """Convert an object that holds pods; raise FormError if it is of another form or lacks its pods."""
+    item = controllers.understood(item)
+    resource = Resource(item["apiVersion"], item["kind"], (item.get("metadata") or {}).get("name") or "without a name")
+    if resource.kind == "Pod":
+        template = form.converted(item, kube.PodTemplate)
+        workload = kube.Workload(template.metadata or kube.Metadata(), kube.WorkloadSpec(template=template))
+    else:
+        workload = form.converted(item, kube.Workload)
+    _refuse_without_pods(resource, workload, item.get("spec"))
+    return resource, workload
 
 
-def _with_workers(resource: Resource, workload: kube.Workload, origin: str) -> kube.Workload:
-    """Raise ValuesError for an MPIJob without a number of workers: its operators would create no workers."""
-    worker = (workload.spec.mpi_replicas or {}).get("Worker")
-    if worker and worker.replicas is None:
-        where = f"{resource.kind} {resource.name}: spec.mpiReplicaSpecs.Worker.replicas"
-        raise ValuesError(f"{origin}: {where} is missing, so that there are no workers; write how many there are")
-    return workload
+def _refuse_without_pods(resource: Resource, workload: kube.Workload, spec: object) -> None:
+    """Raise FormError for an object that lacks its roles or its pod template, or the number of its workers."""
+    if resource.kind == "Pod":
+        return
+    if resource.kind not in REPLICAS:
+        if not workload.spec.template:
+            raise documents.missing("spec.template", spec, "write the pods there")
+        return
+    name = KUBEFLOW[resource.kind].replicas
+    if not (roles := getattr(workload.spec, REPLICAS[resource.kind])):
+        raise documents.missing(f"spec.{name}", spec, "write its roles there")
+    worker = roles.get("Worker")
+    # Without a number, the operators of MPIJobs create no workers.
+    if resource.kind == "MPIJob" and worker and worker.replicas is None:
+        raise FormError(
+            f"spec.{name}.Worker.replicas is missing, so that there are no workers; write how many there are"
+        )
 
 
 def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
@@ -273,6 +273,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     template = replica.template
     spec = stored(added.to((template and template.spec) or kube.TemplateSpec()))
     try:
+        _refuse_odd_quantities(spec)
         request = pod_request(spec)
     except ValueError as error:
         raise ValuesError(f"{name}: resources: {error}; write amounts such as 2, 500m or 4Gi") from error
@@ -290,6 +291,16 @@ def _with_claim_templates(role: PodRole, resource: Resource, templates: Iterable
     claims = {each.metadata.name: each.spec for each in templates}
     volumes = [volume for volume in role.spec.volumes or () if volume.name not in claims]
     return replace(role, spec=replace(role.spec, volumes=volumes), claim_templates=claims, stateful_set=resource.name)
+
+
+def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
+    """Raise ValueError for an amount that is no quantity, also where the pod's request does not depend on it."""
+    all_thousandths(spec.overhead)
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    for resources in (spec.resources, *(container.resources for container in containers)):
+        if resources:
+            all_thousandths(resources.requests)
+            all_thousandths(resources.limits)
 
 
 def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:

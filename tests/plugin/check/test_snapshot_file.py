@@ -200,12 +200,16 @@ def _with_node(**capacity: object) -> str:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", " is no list of nodes and pods (JSON is malformed", id="no-json"),
+        pytest.param("no json", ": line 1, column 1: is no JSON; it may be cut off; ", id="no-json"),
         pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
-        pytest.param(_with_pod(resources=5), ": Pod odd: Expected `object | null`, got `int`", id="no-resources"),
+        pytest.param(
+            _with_pod(resources=5), ": Pod odd: containers[0].resources is of another type; ", id="no-resources"
+        ),
         pytest.param(_with_pod(resources={"requests": {"cpu": "much"}}), ": Pod odd: much is no quantity", id="no-cpu"),
         pytest.param(
-            _with_pod(ports=[{"hostPort": "80"}]), ": Pod odd: Expected `int | null`, got `str`", id="no-port"
+            _with_pod(ports=[{"hostPort": "80"}]),
+            ": Pod odd: containers[0].ports[0].hostPort is of another type; ",
+            id="no-port",
         ),
         pytest.param(_with_node(cpu="many"), ": Node odd: many is no quantity", id="no-capacity"),
     ],

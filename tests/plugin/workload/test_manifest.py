@@ -214,7 +214,7 @@ def test_manifest_without_a_job_is_refused(documents: list[Object]) -> None:
 
 
 def test_text_that_is_no_manifest_is_one_line() -> None:
-    with pytest.raises(ValuesError, match=r"^--manifest: it is no YAML: [^\n]*$"):
+    with pytest.raises(ValuesError, match=r"^--manifest: line 3 is no YAML; check [^\n]*$"):
         from_manifest("a: [\nb", "--manifest")
 
 
@@ -222,7 +222,8 @@ def test_field_of_the_wrong_type_names_the_resource() -> None:
     job = mpi_job()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = "two"
 
-    with pytest.raises(ValuesError, match=rf"^--manifest: MPIJob {JOB} is not of Kubernetes' form: Expected `int"):
+    words = rf"MPIJob {JOB}: spec.mpiReplicaSpecs.Worker.replicas: found text; it needs a whole number$"
+    with pytest.raises(ValuesError, match=rf"^--manifest: {words}"):
         _job(job)
 
 

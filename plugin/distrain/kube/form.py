@@ -1,0 +1,182 @@
+"""Decode objects, and list what is not of Kubernetes' form: one line per mistake, with the field's path.
+
+msgspec reports only an object's first mistake, in words of Python's types. So an object that it refuses is compared
+with its struct once more.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from distrain.kube.quantities import Amounts, all_thousandths
+
+T = TypeVar("T")
+# The path in a message of msgspec, without its $.
+PLACE = re.compile(r"at `(?:key in )?`?\$\.?([^`]+)`")
+
+NOUNS: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a block of keys",
+    type(None): "null",
+}
+
+
+class FormError(ValueError):
+    """An object that is not of its kind's form; `mistakes` has a line for each mistake."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        super().__init__("; ".join(mistakes))
+
+
+def converted(found: Any, wanted: type[T]) -> T:
+    """Convert parsed YAML to a struct; raise FormError if it is of another form. As in Kubernetes, null is no value."""
+    try:
+        return msgspec.convert(found, wanted)
+    except (msgspec.ValidationError, RecursionError):
+        found = _without_nulls(found)
+    try:
+        return msgspec.convert(found, wanted)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise FormError(*(mistakes(found, wanted) or ["it is not of Kubernetes' form"])) from error
+
+
+def mistakes(found: Any, wanted: Any) -> list[str]:
+    """Return a line for each part of parsed JSON or YAML that does not fit a struct."""
+    from msgspec import inspect
+
+    return list(_faults(found, inspect.type_info(wanted), ""))
+
+
+def refuse_odd_amounts(item: Any) -> None:
+    """Raise ValueError if an amount in a decoded object is no quantity. Decoding does not parse amounts."""
+    if isinstance(item, list):
+        for each in item:
+            refuse_odd_amounts(each)
+    elif isinstance(item, msgspec.Struct):
+        for name, is_amounts in _parts(type(item)):
+            part = getattr(item, name)
+            if is_amounts:
+                all_thousandths(part)
+            elif isinstance(part, list | msgspec.Struct):
+                refuse_odd_amounts(part)
+
+
+@functools.cache
+def _parts(struct: type[msgspec.Struct]) -> list[tuple[str, bool]]:
+    """Return the names of a struct's fields, and whether they hold amounts."""
+    return [(each.name, each.type in (Amounts, Amounts | None)) for each in msgspec.structs.fields(struct)]
+
+
+def why(error: Exception) -> str:
+    """Return why msgspec cannot decode a text, in words of Kubernetes; the field's path if the text is JSON."""
+    if not isinstance(error, msgspec.DecodeError):
+        return "it is no UTF-8 text" if isinstance(error, UnicodeError) else str(error)
+    if not isinstance(error, msgspec.ValidationError):
+        return "it is no JSON, or cut off"
+    place = PLACE.search(str(error))
+    return f"{place[1]} is of another type" if place else "it is no block of keys"
+
+
+def json_mistake(content: bytes) -> str | None:
+    """Return where a text is no JSON, None if it is JSON."""
+    try:
+        json.loads(content)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: is no JSON; it may be cut off"
+    except UnicodeDecodeError:
+        return "it is no UTF-8 text"
+    except RecursionError:
+        return "it is nested too deep"
+    except ValueError:
+        return "it has a number that is too long"
+    return None
+
+
+def _faults(found: Any, wanted: Any, path: str) -> Iterator[str]:
+    from msgspec import inspect
+
+    match _matching(found, wanted):
+        case inspect.StructType(fields=fields):
+            for each in fields:
+                if each.encode_name in found:
+                    yield from _faults(found[each.encode_name], each.type, _joined(path, each.encode_name))
+        case inspect.DictType(value_type=value):
+            for key, part in found.items():
+                yield from _faults(part, value, _joined(path, key))
+        case inspect.ListType(item_type=item) | inspect.CollectionType(item_type=item):
+            for number, part in enumerate(found):
+                yield from _faults(part, item, f"{path}[{number}]")
+        case None:
+            noun = NOUNS.get(type(found), "something else")
+            yield f"{path or 'the object'}: found {noun}; it needs {_needed(wanted)}"
+
+
+def _matching(found: Any, wanted: Any) -> Any:
+    """Return the type, of the types of a union, that the value has; None if it has none of them."""
+    from msgspec import inspect
+
+    for option in _options(wanted):
+        match option:
+            case inspect.AnyType() | inspect.RawType():
+                return option
+            case inspect.StructType() | inspect.DictType():
+                fits = isinstance(found, dict)
+            case inspect.ListType() | inspect.CollectionType():
+                fits = isinstance(found, list)
+            case inspect.IntType():
+                is_whole = isinstance(found, int) or (isinstance(found, float) and found.is_integer())
+                fits = is_whole and not isinstance(found, bool)
+            case inspect.FloatType():
+                fits = isinstance(found, int | float) and not isinstance(found, bool)
+            case inspect.BoolType():
+                fits = isinstance(found, bool)
+            case inspect.StrType():
+                fits = isinstance(found, str)
+            case _:
+                fits = found is None
+        if fits:
+            return option
+    return None
+
+
+def _options(wanted: Any) -> tuple[Any, ...]:
+    from msgspec import inspect
+
+    return wanted.types if isinstance(wanted, inspect.UnionType) else (wanted,)
+
+
+def _needed(wanted: Any) -> str:
+    from msgspec import inspect
+
+    names: dict[type, str] = {
+        inspect.StructType: NOUNS[dict],
+        inspect.DictType: NOUNS[dict],
+        inspect.ListType: NOUNS[list],
+        inspect.CollectionType: NOUNS[list],
+        inspect.IntType: NOUNS[int],
+        inspect.FloatType: NOUNS[float],
+        inspect.BoolType: NOUNS[bool],
+        inspect.StrType: NOUNS[str],
+    }
+    return " or ".join(dict.fromkeys(names[type(each)] for each in _options(wanted) if type(each) in names))
+
+
+def _joined(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _without_nulls(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {key: _without_nulls(part) for key, part in found.items() if part is not None}
+    return [_without_nulls(part) for part in found] if isinstance(found, list) else found

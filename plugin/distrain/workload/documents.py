@@ -1,0 +1,78 @@
+"""Read the objects of a rendered manifest, and list the mistakes of all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from distrain import kube
+from distrain.errors import ValuesError
+from distrain.kube import form, yaml_loader
+from distrain.kube.form import FormError
+from distrain.kube.objects import Kube
+
+T = TypeVar("T")
+Item = dict[str, Any]
+
+
+class _Object(Kube):
+    """The fields that are read of objects of every kind."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: kube.Metadata | None = None
+    data: dict[str, str] | None = None
+
+
+class _List(Kube):
+    items: list[dict[str, Any]] | None = None
+
+
+def objects(manifest: str, origin: str) -> list[Item]:
+    """Return the objects of a manifest and of its Lists.
+
+    Raises ValuesError, which names the flag `origin`, if the manifest is no YAML or an object has no object's form.
+    """
+    try:
+        documents = yaml_loader.load_all(manifest)
+    except yaml_loader.NotYamlError as error:
+        raise ValuesError(f"{origin}: {error}") from error
+    numbered = [(f"document {number}", each) for number, each in enumerate(documents, start=1) if each is not None]
+    items = [item for found in each_of(numbered, origin, _unpacked) for item in found]
+    each_of([(name_of(item), item) for item in items], origin, lambda item: form.converted(item, _Object))
+    return items
+
+
+def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any], T]) -> list[T]:
+    """Return the results of `read`; raise ValuesError with the mistakes of all objects, by their names."""
+    found, mistakes = [], []
+    for name, item in named:
+        try:
+            found.append(read(item))
+        except FormError as error:
+            mistakes += [f"{origin}: {name}: {mistake}" for mistake in error.mistakes]
+    if mistakes:
+        raise ValuesError(*mistakes)
+    return found
+
+
+def name_of(item: Item) -> str:
+    metadata = item.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{item.get('kind') or 'an object without a kind'} {name or 'without a name'}"
+
+
+def missing(path: str, found: object, step: str) -> FormError:
+    """Return the error for a missing field; `found` is the object that lacks it, which may have a similar field."""
+    names = list(found) if isinstance(found, dict) else []
+    close = get_close_matches(path.rpartition(".")[2], names, n=1)
+    return FormError(f"{path} is missing; " + (f"did you mean it by {close[0]}?" if close else step))
+
+
+def _unpacked(document: Any) -> list[Item]:
+    if isinstance(document, dict) and document.get("kind") == "List":
+        return form.converted(document, _List).items or []
+    if not isinstance(document, dict):
+        raise FormError(f"found {form.NOUNS.get(type(document), 'something else')}; it needs a block of keys")
+    return [document]
