@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-chaos bench-client bench-full clean distclean
+.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -61,6 +61,9 @@ bench: setup ## measure rendering, the plugin's start, reading a cluster, data, 
 
 bench-check: setup ## hold the plugin's check to Kubernetes' code over 100,000 clusters; CHECK_ARGS="--from 5000"
 	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.check.comparison $(CHECK_ARGS)
+
+bench-inputs: setup ## run the plugin with 20,000 random broken inputs; INPUTS_ARGS="--from 5000" goes on
+	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.inputs.bench $(INPUTS_ARGS)
 
 bench-chaos: setup ## kill trainings 1,000 times, and compare what they saved; again goes on; CHAOS_ARGS="--points 40"
 	@$(PYTHON) -m lab build

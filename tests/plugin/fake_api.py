@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
@@ -39,7 +39,8 @@ class FakeApi:
     without an answer gets `otherwise`. `troubles` are statuses by path, for one request each: 200 is the path's own
     answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is
     cut has taken effect. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
-    repeats the request's headers; `garbage` replaces the text of every answer. Lists in `in_protobuf` are sent as
+    repeats the request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the
+    body of an answer to a path. Lists in `in_protobuf` are sent as
     protobuf to clients that prefer it to JSON.
     """
 
@@ -61,6 +62,7 @@ class FakeApi:
     delays: dict[str, float] = field(default_factory=dict)
     echoes: bool = False
     garbage: str = ""
+    spoil: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
     retry_after: str = ""
     in_chunks: bool = False
     url: str = ""
@@ -131,7 +133,7 @@ class FakeApi:
 def running(certificate: Path | None = None, *, client_authority: Path | None = None) -> Iterator[FakeApi]:
     """Serve the API: with TLS if `certificate` names a file with a key, and with client certificates if given."""
     api = FakeApi()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
+    server = _Server(("127.0.0.1", 0), _handler(api))
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
@@ -230,6 +232,11 @@ def _selected(item: Object, selector: str) -> bool:
     return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing if a client closes its connection."""
+
+
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -246,11 +253,11 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             api.authorizations.append(self.headers.get("Authorization", ""))
             api.accepted.append(self.headers.get("Accept", ""))
             parts = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             # Helm sends other objects with other content types.
-            posted = json.loads(body) if parts.path.endswith("reviews") else None
+            posted = json.loads(sent) if parts.path.endswith("reviews") else None
             if (self.command, parts.path) == ("POST", "/api/v1/namespaces"):
-                api.create_namespace(json.loads(body))
+                api.create_namespace(json.loads(sent))
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
             time.sleep(api.delays.get(parts.path, 0))
             if api.echoes and status >= 400:
@@ -261,6 +268,9 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             if status == 0:
                 self.close_connection = True
                 return
+            body = (api.garbage or json.dumps(answer, separators=(",", ":"))).encode()
+            if api.spoil:
+                status, body = api.spoil(parts.path, status, body)
             self.send_response(status)
             if api.retry_after:
                 self.send_header("Retry-After", api.retry_after)
@@ -271,8 +281,7 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
                 self.send_body(protobuf.page(items, token))
             else:
                 self.send_header("Content-Type", "application/json")
-                text = api.garbage or json.dumps(answer, separators=(",", ":"))
-                self.send_body(text.encode())
+                self.send_body(body)
 
         def send_body(self, body: bytes) -> None:
             if not api.in_chunks:

@@ -1,0 +1,162 @@
+"""Run the program with an input, in this process or in another, and list what is wrong with its answer."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from distrain import cli, redact
+from lab.builds import golang
+from lab.paths import REPOSITORY
+from tests.plugin.fake_api import FakeApi, running
+from tests.plugin.inputs.random_inputs import Input, served, write
+
+CODES = {0, 2, 3, 4, 10, 11, 12, 130}
+# These are only for a stdout that is closed or full.
+UNWRITTEN = {5, 141}
+MOST_LINES, LONGEST_LINE, MOST_SECONDS = 10, 1500, 10
+# Words of Python, of its libraries and of Go. No random input contains them.
+FOREIGN = re.compile(
+    r"Traceback|<class|NoneType|\b[A-Z]\w+(Error|Exception|Warning)\b|Expected `|is malformed|\$\.|codec|errno|"
+    r"\bdict\b|\bstr\b|\bint\b|\bNone\b|object has no|not subscriptable|invalid literal|(?<![.\w])(json|yaml): |"
+    r"cannot unmarshal|Go (value|struct)|map\[string|interface \{|strconv|%!|nil pointer|unexpected keyword|"
+    r"does not have the right form\.$"
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def mistakes(answer: Answer) -> list[str]:
+    """Return what is wrong with an answer."""
+    lines = answer.err.splitlines()
+    found = [] if answer.code in CODES else [f"exit code {answer.code}"]
+    found += ["more than one line per mistake"] if any(not line.startswith("distrain: ") for line in lines) else []
+    found += ["too many lines"] if answer.code in (2, 3, 4) and not 1 <= len(lines) <= MOST_LINES else []
+    found += [f"a foreign word: {word[0]}"] if (word := FOREIGN.search(answer.err + answer.out)) else []
+    found += ["a line that is too long"] if any(len(line) > LONGEST_LINE for line in lines) else []
+    found += ["a control character"] if not all(line.isprintable() for line in lines) else []
+    found += [f"{answer.seconds:.0f} s"] if answer.seconds > MOST_SECONDS else []
+    return found
+
+
+class Bench:
+    """A fake API server and a folder, used by one input after the other."""
+
+    def __init__(self, api: FakeApi, folder: Path) -> None:
+        self._api, self._folder = api, folder
+
+    def in_process(self, given: Input) -> Answer:
+        """Run the program in this process."""
+        self._prepare(given)
+        stdin = io.TextIOWrapper(io.BytesIO(given.stdin), encoding="utf-8")
+        out, err = (
+            io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors) for errors in ("strict", "backslashreplace")
+        )
+        started = time.monotonic()
+        with _environment(self._environment(given)), _working_in(self._folder), _streams(stdin, out, err):
+            try:
+                code = cli.run(given.arguments)
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+            except BaseException:
+                code = 1
+                traceback.print_exc()
+        return Answer(code, _text(out), _text(err), time.monotonic() - started)
+
+    def as_process(self, given: Input) -> Answer:
+        """Run the program as a process of its own."""
+        self._prepare(given)
+        environment = {**self._environment(given), "PYTHONPATH": str(REPOSITORY / "plugin")}
+        command = [sys.executable, "-m", "distrain", *given.arguments]
+        started = time.monotonic()
+        done = subprocess.run(
+            command, input=given.stdin, env=environment, cwd=self._folder, capture_output=True, timeout=60
+        )
+        taken = time.monotonic() - started
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="surrogateescape"), taken)
+
+    def _prepare(self, given: Input) -> None:
+        for path in self._folder.iterdir():
+            path.unlink()
+        write(given, self._folder, self._api.url)
+        self._api.spoil = given.spoiled
+
+    def _environment(self, given: Input) -> dict[str, str]:
+        own = {"PATH": "/usr/bin:/bin", "HOME": str(self._folder), "HELM_BIN": str(golang.binary("helm4"))}
+        helm = {f"HELM_{name}_HOME": str(self._folder.parent / "helm") for name in ("CACHE", "CONFIG", "DATA")}
+        given_variables = {name: value.replace("\0", "") for name, value in given.environment.items()}
+        return {**own, **helm, "KUBECONFIG": "/nowhere", **given_variables}
+
+
+@contextlib.contextmanager
+def bench() -> Iterator[Bench]:
+    """Start a fake API server, and let retries wait for nothing."""
+    waiting = mock.patch("distrain.apiserver.connection.sleep")
+    with waiting, running() as api, tempfile.TemporaryDirectory(prefix="inputs-") as parent:
+        api.serve_mpi_jobs()
+        api.answers |= served()
+        folder = Path(parent, "work")
+        folder.mkdir()
+        yield Bench(api, folder)
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before, known = dict(os.environ), set(redact._known)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        redact._known.clear()
+        redact._known.update(known)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _working_in(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def _streams(stdin: io.TextIOWrapper, out: io.TextIOWrapper, err: io.TextIOWrapper) -> Iterator[None]:
+    before = sys.stdin
+    sys.stdin = stdin
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield
+    finally:
+        sys.stdin = before
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    content = stream.buffer.getvalue()  # type: ignore[attr-defined]
+    return str(content.decode())
