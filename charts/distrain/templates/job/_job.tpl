@@ -3,7 +3,7 @@ The job's resource, and the fields that several kinds have in common.
 
   distrain.job.shown          the job's resource, if the job is of the given kind
   distrain.job.resource       the job's resource, with the given name
-  distrain.job.documents      the scripts' ConfigMap, the ServiceAccounts and the job's resource
+  distrain.job.documents      the scripts' ConfigMap and the job's resource
   distrain.job.pods           number of pods that have to run at the same time
   distrain.job.policy         run policy of a Kubeflow resource
   distrain.job.policyFields   fields of the run policy below one object
@@ -40,15 +40,6 @@ distrain.job.documents
 {{- $job := dict "root" . "job" .Job.names.job -}}
 ---
 {{ include "distrain.scripts.configmap" $job }}
-{{- range $name := list .Job.names.full (include "distrain.names.helper" (dict "root" . "part" "keygen")) }}
-{{- if $.Values.rbac.create }}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  name: {{ $name | quote }}
-{{- end }}
-{{- end }}
 ---
 {{ include "distrain.job.resource" $job }}
 {{- end }}
