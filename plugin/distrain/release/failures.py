@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.release import causes
-from distrain.release.restarts import retried
-from distrain.release.start import SPEAKERS, JobState, condition, events_of, one_line, role_of, statuses
+from distrain.release.restarts import retried, silent_storage
+from distrain.release.start import SPEAKERS, JobState, Log, condition, events_of, one_line, role_of, statuses
 from distrain.workload.kinds import FACTS, INIT_CONTAINERS, KINDS
 from distrain.workload.manifest import WORKER, Job
 
@@ -57,8 +57,8 @@ def failures(found: JobState, job: Job, s3_secret: str, earlier: AbstractSet[str
         yield from _pod_failures(pod, s3_secret)
         if pod.status.phase == "Failed" and role_of(pod) == WORKER and job.resources[0].kind in LEAVES_FAILED_WORKERS:
             yield Failure(pod.metadata.name, f"{pod.metadata.name}: failed: {_failure(pod)}", final=True)
-    for failed_start in filter(None, map(retried, found.logs)):
-        yield Failure(f"{failed_start.pod}/start", failed_start.words, failed_start.is_own)
+    for log in found.logs:
+        yield from _log_failures(log)
 
 
 def ends_of(pods: Iterable[kube.Pod]) -> frozenset[str]:
@@ -87,14 +87,21 @@ def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]
     for status, end in _ends(pod):
         if end.exit_code == 0 or _key(pod, status, end) in earlier:
             continue
-        about = f"{pod.metadata.name}/{status.name}"
+        about, own = f"{pod.metadata.name}/{status.name}", _own_lines(end) if end.exit_code < SIGNALLED else []
         if end.reason == OUT_OF_MEMORY:
             yield Failure(about, _out_of_memory(pod, status), final=True)
+        elif own:
+            yield Failure(about, causes.with_next_step(own[0]), final=causes.is_own(own[0]))
         elif why := causes.of_start(one_line(end.message)):
             yield Failure(about, _cannot_run(pod, status, why), final=True)
-        elif end.exit_code < SIGNALLED:
-            for words in _own_lines(end)[:1]:
-                yield Failure(about, causes.with_next_step(words), final=causes.is_own(words))
+
+
+def _log_failures(log: Log) -> Iterator[Failure]:
+    """Yield why the program fails, although it goes on. If it has lost another pod, that pod knows the cause."""
+    if (failed := retried(log)) and failed.is_own:
+        yield Failure(f"{failed.pod}/start", failed.words, final=True)
+    if words := silent_storage(log):
+        yield Failure(f"{log.pod.metadata.name}/storage", words)
 
 
 def _out_of_memory(pod: kube.Pod, status: kube.ContainerStatus) -> str:

@@ -33,15 +33,20 @@ class FailedStart(Struct, frozen=True):
 
 
 def retried(log: Log) -> FailedStart | None:
-    """Return the first failure since the last step, or what the program tries again now, or None."""
+    """Return the first failure of the program since the last step, or None if there is none."""
     text, name = after_last_step(log.text or ""), log.pod.metadata.name
     found = RESTART.search(text)
     if not found:
-        retrying = RETRYING.match(last_line_of(text))
-        return FailedStart(name, f"{retrying.group(1)}; the run still tries", is_own=False) if retrying else None
+        return None
     number, most, cause = found.groups()
     words = _from_log(log, cause, text[: found.start()]) if cause.endswith(SEE_LOG) else cause
     return FailedStart(name, f"{words}; {name} tries again (restart {number} of {most})", causes.is_own(cause))
+
+
+def silent_storage(log: Log) -> str | None:
+    """Return what the trainer says of a storage that does not answer now, or None."""
+    retrying = RETRYING.match(last_line_of(log.text or ""))
+    return f"{retrying.group(1)}; the run still tries" if retrying else None
 
 
 def last_line_of(text: str) -> str:

@@ -215,6 +215,8 @@ NO_PYTHON = (
         pytest.param(
             _ended_worker(2, "loading\ndistrain: data.uri: no bucket"), "data.uri: no bucket", id="own"
         ),
+        pytest.param(_ended_worker(1, "distrain: data.uri: no bucket\nsh: exec: x: not found"), "data.uri: no bucket",
+                     id="own-before-others"),
         pytest.param(
             _ended_worker(1, "distrain: image.repository: the image has no sshd; use one with an OpenSSH server"),
             "image.repository: the image has no sshd; use one with an OpenSSH server",
@@ -314,27 +316,33 @@ READ = f"read `kubectl --namespace team logs {NAME}`; {NAME} tries again (restar
 
 
 @pytest.mark.parametrize(
-    ("log", "words", "final"),
+    ("log", "words"),
     [
         pytest.param(RESTART.format(1, "out of memory; raise it") + RESTART.format(2, "other"),
-                     f"out of memory; raise it; {NAME} tries again (restart 1 of 10)", True, id="first-cause"),
+                     f"out of memory; raise it; {NAME} tries again (restart 1 of 10)", id="first-cause"),
         pytest.param("[1,0]<stderr>:ValueError: no model\nmpirun detected\n" + RESTART.format(1, EXIT),
-                     f"{NAME}: ValueError: no model; {READ}", True, id="exception"),
+                     f"{NAME}: ValueError: no model; {READ}", id="exception"),
         pytest.param("torch.cuda.OutOfMemoryError: CUDA out of memory.\n" + RESTART.format(1, EXIT),
                      f"{NAME}: torch.cuda.OutOfMemoryError: CUDA out of memory.; lower trainer.batchSize, or {READ}",
-                     True,
                      id="gpu-memory"),
-        pytest.param("boom\n" + RESTART.format(1, EXIT), f"{NAME}: mpirun ended with exit code 1; {READ}", True,
+        pytest.param("boom\n" + RESTART.format(1, EXIT), f"{NAME}: mpirun ended with exit code 1; {READ}",
                      id="exit-code"),
-        pytest.param(RESTART.format(1, "no sign of run1-worker-1 (no answer) for 30 s"),
-                     f"no sign of run1-worker-1 (no answer) for 30 s; {NAME} tries again (restart 1 of 10)", False,
-                     id="lost-worker"),
-        pytest.param("s3.endpoint: no answer; correct it; trying again for 534 s\n",
-                     "s3.endpoint: no answer; correct it; the run still tries", False, id="storage"),
     ],
 )  # fmt: skip
-def test_failure_in_a_log_is_reported_by_its_first_cause(log: str, words: str, *, final: bool) -> None:
-    assert _told([log]) == [Failure(f"{NAME}/start", words, final=final)]
+def test_failure_in_a_log_is_reported_by_its_first_cause(log: str, words: str) -> None:
+    assert _told([log]) == [Failure(f"{NAME}/start", words, final=True)]
+
+
+def test_program_that_lost_another_pod_goes_on() -> None:
+    assert _told([RESTART.format(1, "no sign of run1-worker-1 (no answer) for 30 s")]) == []
+
+
+def test_storage_that_does_not_answer_may_recover() -> None:
+    words = "s3.endpoint: no answer; correct it; the run still tries"
+
+    assert _told(["s3.endpoint: no answer; correct it; trying again for 534 s\n"]) == [
+        Failure(f"{NAME}/storage", words)
+    ]
 
 
 def test_failure_that_a_step_has_followed_is_over() -> None:
