@@ -88,10 +88,7 @@ def nodes(lab: None) -> Iterator[FakeNodes]:
 
 @pytest.fixture
 def check(tmp_path: Path, module_namespace: Namespace, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Return what runs `check` for a gang and returns the answer.
-
-    `unseen` is left out, because a live check does not read the pods of nodes that the job cannot use.
-    """
+    """Return what runs `check` for a gang and returns the answer. More arguments come from the test."""
     manifest = tmp_path / "gang.yaml"
 
     def answer(gang: list[Object], *arguments: str) -> Object:
@@ -99,7 +96,6 @@ def check(tmp_path: Path, module_namespace: Namespace, capsys: pytest.CaptureFix
         namespace = f"--namespace={module_namespace.name}"
         cli.run(["check", f"--manifest={manifest}", "-o", "json", namespace, *arguments])
         found: Object = json.loads(capsys.readouterr().out)
-        del found["unseen"]
         return found
 
     return answer
@@ -117,7 +113,7 @@ def test_check_predicts_what_the_scheduler_does(
         gang = _gang(seed)
         cli.run(["snapshot", "-o", snapshot, "--force"])
         live = check(gang)
-        assert check(gang, f"--snapshot={snapshot}") == live, seed
+        assert _comparable(check(gang, f"--snapshot={snapshot}"), live) == _comparable(live, live), seed
         placed = lab.places(gang, seconds=20 if live["verdict"] == "fits" else 0)
         found.append((live["verdict"], placed))
         # Placed pods stay, so that later gangs find less capacity. From time to time all pods are deleted.
@@ -129,6 +125,12 @@ def test_check_predicts_what_the_scheduler_does(
     wrong = [(seed, outcome) for seed, outcome in enumerate(found) if _contradicts(*outcome)]
     assert not wrong, found
     assert {("fits", True), ("busy", False), ("impossible", False)} <= set(found), found
+
+
+def _comparable(answer: Object, live: Object) -> Object:
+    """Return an answer without what differs where the live check did not read the pods of unusable nodes."""
+    left_out = {"unseen", "reasons"} if any(line.startswith("pods on the") for line in live["unseen"]) else set()
+    return {key: value for key, value in answer.items() if key not in left_out}
 
 
 def _contradicts(verdict: str, placed: bool) -> bool:
