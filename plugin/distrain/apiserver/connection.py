@@ -26,8 +26,8 @@ REQUEST_SECONDS = 65
 CONNECTIONS = 4
 # Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
 LATER = (429, 500, 502, 503, 504)
-# Pauses of 0, 0.5, 1, 2, 4, 8 and 14 s. A control plane of one node restarts within that time.
-RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 14
+# Pauses of 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
+RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 16
 # No retry starts later than this many seconds after the first attempt.
 LONGEST = 40.0
 # Pauses of at least this many seconds are logged.

@@ -29,11 +29,11 @@ def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
 
 
 def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
-    """Return the priority of the class with this name; without a name, that of the global default."""
+    """Return the priority of the class with this name; without a name, that of the lowest global default."""
     if isinstance(name, str) and name in SYSTEM_PRIORITIES:
         return SYSTEM_PRIORITIES[name]
     found = (each.value for each in classes if (each.metadata.name == name if name else each.global_default))
-    return next(found, 0)
+    return min(found, default=0)
 
 
 def _set_host_ports(containers: Sequence[Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from distrain.check.judged_kinds import JUDGED
 from tests.chart.documents import (
     DELETE,
     HOOK,
@@ -50,6 +51,16 @@ def test_check_knows_the_accounts_that_the_release_makes(helm: Path, kind: str) 
 
     made = [one for one in found if not annotation(one, HOOK)]
     assert known >= {account["metadata"]["name"] for account in of_kind(made, "ServiceAccount")}
+
+
+def test_check_may_read_all_that_a_check_judges(helm: Path) -> None:
+    found = preflight(helm)
+
+    rules = [rule for role in (*of_kind(found, "ClusterRole"), *of_kind(found, "Role")) for rule in role["rules"]]
+
+    allowed = {resource for rule in rules if "list" in rule["verbs"] for resource in rule["resources"]}
+    # The manifest brings the ServiceAccounts of the release's pods.
+    assert allowed == {kind.plural for kind in JUDGED} - {"serviceaccounts"}
 
 
 def test_check_is_told_the_release_and_the_namespace(helm: Path) -> None:
