@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distrain.derive.complete import Given, Measure
     from distrain.derive.room import Room
     from distrain.helm.program import Source
-    from distrain.helm.render import Helm
+    from distrain.helm.render import Helm, Template
     from distrain.kube import Pod
     from distrain.release.transaction import Release, Tools
     from distrain.release.wait import Followed
@@ -113,19 +113,32 @@ class Request:
         texts = tuple(text_of("--values", path, source.stdin) for path in source.files)
         return Given(self.helm, source, texts, self._stated_nodes())
 
-    def completed(self, source: Source, ask: Measure, *, is_final: bool = True) -> Source:
-        """Return the source with all values: derive the missing values, and print notes on the split.
-
-        `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
-        `is_final` tells that the values will be installed, not only judged. Raises ValuesError if the GPUs cannot be
-        split, or if the image is a placeholder.
-        """
-        from distrain.derive.complete import completed_source
+    def merged_values(self, source: Source) -> dict[str, Any]:
+        """Return the values merged with the chart's defaults; raise ValuesError if the image is a placeholder."""
         from distrain.values.placeholder import refuse_placeholder
 
         merged = self.helm.merged_values(source)
         refuse_placeholder(merged)
-        complete, notes = completed_source(self.given(source), merged, ask, is_final=is_final)
+        return merged
+
+    def completed(
+        self, source: Source, ask: Measure, template: Template | None = None, *, is_final: bool = True
+    ) -> Source:
+        """Return the source with all values: derive the missing values, and print notes on the split.
+
+        `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
+        `template` is the later rendering with these values, for which Helm then starts already. `is_final` tells that
+        the values will be installed, not only judged. Raises ValuesError if the GPUs cannot be split, or if the image
+        is a placeholder.
+        """
+        from distrain.derive.complete import completed_source, leaves_open
+
+        merged, given = self.merged_values(source), self.given(source)
+        if not leaves_open(given, merged, is_final=is_final):
+            return source
+        if template:
+            self.helm.expect_text(source.chart, template)
+        complete, notes = completed_source(given, ask)
         for note in notes:
             console.say(note)
         return complete
@@ -174,13 +187,16 @@ class Request:
 
         The pods of the release named `running` count as free.
         """
+        from distrain.helm.render import Template
         from distrain.release.transaction import Release
 
-        complete = self.completed(source, self.cluster_nodes(running=running), is_final=is_final)
-        release = Release(self.name or NAMELESS, complete, self.cluster.target)
+        self.merged_values(source)
+        name, target = self.name or NAMELESS, self.cluster.target
+        template = Template(name, target.namespace, self.capabilities, has_valid_values=True)
+        complete = self.completed(source, self.cluster_nodes(running=running), template, is_final=is_final)
+        release = Release(name, complete, target)
+        rendering = self.helm.render(complete, template)
         values = self.helm.merged_values(complete)
-        namespace = release.target.namespace
-        rendering = self.helm.render(release.name, complete, namespace, self.capabilities, has_valid_values=True)
         return RenderedJob(self, release, rendering.manifest, rendering.job(), values)
 
     def _stated_nodes(self) -> Measure | None:
