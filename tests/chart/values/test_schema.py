@@ -28,8 +28,9 @@ LIMITS = {
     "maxProperties", "uniqueItems",
 }  # fmt: skip
 ORDER = [
-    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "pattern",
-    "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties", "default", "examples",
+    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength",
+    "pattern", "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties", "default",
+    "examples",
 ]  # fmt: skip
 
 
