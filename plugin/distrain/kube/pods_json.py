@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeVar
 
-from msgspec import Raw, Struct, field, json
-from msgspec.structs import astuple
+from msgspec import Raw, Struct, convert, field, json
 
 from distrain import kube
 from distrain.kube.pods import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
@@ -119,7 +118,7 @@ class JsonPod(kube.Kube):
     @property
     def kind(self) -> Kind:
         spec, status = self.spec, self.status
-        # In the order of Kind's fields.
+        # In the order of Kind's fields: writing their names would take longer than the values.
         return _kind(
             _encode(
                 (
@@ -140,19 +139,14 @@ class JsonPod(kube.Kube):
         )
 
 
-class _UnnamedKind(Kind, array_like=True):
-    """A Kind whose JSON has no names of fields: writing them would take longer than the values."""
-
-
 # The encoder copies the parts that are still encoded.
 _encode = json.Encoder().encode
-_decode = json.Decoder(_UnnamedKind).decode
 
 
 # The pods of a large cluster have only a few thousand different kinds.
 @lru_cache(maxsize=2**16)
 def _kind(text: bytes) -> Kind:
-    return Kind(*astuple(_decode(text)))
+    return convert(dict(zip(Kind.__struct_encode_fields__, json.decode(text), strict=True)), Kind)
 
 
 def _decoded(text: Raw, type: type[T]) -> T | None:
