@@ -74,10 +74,13 @@ def _offline_job(request: Request) -> tuple[Job, str | None]:
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
 
     values = request.merged_values(source)
-    served = request.snapshot.capabilities if request.snapshot else None
-    template = Template(request.name or NAMELESS, namespace, served, has_valid_values=True, has_test=False)
+
+    def template() -> Template:
+        served = request.snapshot.capabilities if request.snapshot else None
+        return Template(request.name or NAMELESS, namespace, served, has_valid_values=True, has_test=False)
+
     complete = request.completed(source, ask, template, is_final=False)
-    job = helm.render(complete, template).job()
+    job = helm.render(complete, template()).job()
     return job, (values.get("workers") or {}).get("gpuResource")
 
 

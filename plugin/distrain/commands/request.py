@@ -94,10 +94,12 @@ class Request:
     @cached_property
     def snapshot(self) -> Contents | None:
         """Return the content of the file of --snapshot, None if the flag is missing."""
+        path = getattr(self.options, "snapshot", None)
+        if not path:
+            return None
         from distrain.check.snapshot_file import read_file
 
-        path = getattr(self.options, "snapshot", None)
-        return read_file(path) if path else None
+        return read_file(path)
 
     def reach(self) -> None:
         """Send the first request to the cluster; raise UnreachableError if there is no answer.
@@ -106,11 +108,20 @@ class Request:
         """
         _ = self.capabilities
 
-    def given(self, source: Source) -> Given:
-        """Return the input for `derive`. If the command has --node-gpus or --snapshot, these flags state the nodes."""
+    def given(self, source: Source, template: Callable[[], Template] | None = None) -> Given:
+        """Return the input for `derive`. If the command has --node-gpus or --snapshot, these flags state the nodes.
+
+        `template` returns the later rendering with the derived values. While Helm renders the job for the nodes, Helm
+        is started for that later rendering, too.
+        """
         from distrain.derive.complete import Given
 
+        helm, chart = self.helm, source.chart
         texts = tuple(text_of("--values", path, source.stdin) for path in source.files)
+        if template:
+            return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
+        # A wrong file is refused, also if nothing depends on the nodes.
+        _ = self.snapshot
         return Given(self.helm, source, texts, self._stated_nodes())
 
     def merged_values(self, source: Source) -> dict[str, Any]:
@@ -122,22 +133,19 @@ class Request:
         return merged
 
     def completed(
-        self, source: Source, ask: Measure, template: Template | None = None, *, is_final: bool = True
+        self, source: Source, ask: Measure, template: Callable[[], Template] | None = None, *, is_final: bool = True
     ) -> Source:
         """Return the source with all values: derive the missing values, and print notes on the split.
 
         `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
-        `template` is the later rendering with these values, for which Helm then starts already. `is_final` tells that
-        the values will be installed, not only judged. Raises ValuesError if the GPUs cannot be split, or if the image
-        is a placeholder.
+        `template` is as in `given`. `is_final` tells that the values will be installed, not only judged. Raises
+        ValuesError if the GPUs cannot be split, or if the image is a placeholder.
         """
         from distrain.derive.complete import completed_source, leaves_open
 
-        merged, given = self.merged_values(source), self.given(source)
+        merged, given = self.merged_values(source), self.given(source, template)
         if not leaves_open(given, merged, is_final=is_final):
             return source
-        if template:
-            self.helm.expect_text(source.chart, template)
         complete, notes = completed_source(given, ask)
         for note in notes:
             console.say(note)
@@ -190,12 +198,13 @@ class Request:
         from distrain.helm.render import Template
         from distrain.release.transaction import Release
 
-        self.merged_values(source)
-        name, target = self.name or NAMELESS, self.cluster.target
-        template = Template(name, target.namespace, self.capabilities, has_valid_values=True)
+        def template() -> Template:
+            namespace = self.cluster.target.namespace
+            return Template(self.name or NAMELESS, namespace, self.capabilities, has_valid_values=True)
+
         complete = self.completed(source, self.cluster_nodes(running=running), template, is_final=is_final)
-        release = Release(name, complete, target)
-        rendering = self.helm.render(complete, template)
+        release = Release(self.name or NAMELESS, complete, self.cluster.target)
+        rendering = self.helm.render(complete, template())
         values = self.helm.merged_values(complete)
         return RenderedJob(self, release, rendering.manifest, rendering.job(), values)
 
@@ -205,13 +214,16 @@ class Request:
             from distrain.derive.room import StatedNodes
 
             return lambda render, gpu_resource: StatedNodes(node_gpus)
-        if found := self.snapshot:
-            from distrain.apiserver.target import namespace_alone
-            from distrain.check.cluster_state import over
-            from distrain.derive.measured import measuring
+        return self._nodes_of_snapshot if getattr(self.options, "snapshot", None) else None
 
-            return measuring(found.nodes, over(found.pods), namespace_alone(self.options.namespace))
-        return None
+    def _nodes_of_snapshot(self, render: Callable[[], Job], gpu_resource: str) -> Room:
+        from distrain.apiserver.target import namespace_alone
+        from distrain.check.cluster_state import over
+        from distrain.derive.measured import measured
+
+        job, found = render(), self.snapshot
+        assert found
+        return measured(found.nodes, over(found.pods), namespace_alone(self.options.namespace), job, gpu_resource)
 
 
 class RenderedJob(NamedTuple):

@@ -39,13 +39,15 @@ Measure = Callable[[Callable[[], "Job"], str], Room]
 class Given(Struct, frozen=True):
     """The input: the texts of the values files in Helm's order, and the chart with all flags.
 
-    `measure` returns the nodes that the user has stated, None if the user has stated no nodes.
+    `measure` returns the nodes that the user has stated, None if the user has stated no nodes. `meanwhile` is called
+    while Helm renders the job for the nodes.
     """
 
     helm: Helm
     source: Source
     texts: tuple[str, ...]
     measure: Measure | None
+    meanwhile: Callable[[], None] | None = None
 
 
 class Derived(Struct):
@@ -160,7 +162,10 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     """Return the nodes' capacity for the rendered job, whose size is not yet set."""
 
     def render() -> Job:
-        return given.helm.render(source, UNINSTALLED).job()
+        rendering = given.helm.render(source, UNINSTALLED)
+        if given.meanwhile:
+            given.meanwhile()
+        return rendering.job()
 
     workers = work.full["workers"]
     # With two workers a PyTorchJob has a Master and a Worker. The real number is set later.

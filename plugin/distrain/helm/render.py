@@ -145,8 +145,9 @@ class Rendering:
     def job(self) -> Job:
         """Wait for the manifest, and read the job from it; errors are also those of `from_manifest`."""
         # Imported while Helm runs in parallel; the import takes as long.
-        from distrain.workload.manifest import from_manifest
+        from distrain.workload.manifest import from_manifest, prepare
 
+        prepare()
         return from_manifest(self.manifest, "--chart")
 
 
