@@ -76,10 +76,10 @@ def main() -> int:
         program = str(installed(Path(folder)) / "bin" / "distrain")
         cpu = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
         gpu = _manifest(Path(folder) / "gpu.yaml", 32, GPU_WORKER, **ON_GPU_NODES)
-        with _server(Path(folder), "protobuf") as server:
+        with _server(Path(folder) / "protobuf", "protobuf") as server:
             _tell_of_reading("protobuf", program, cpu, server)
             _tell("64 nodes after filters", [_check(program, gpu, server) for _ in range(RUNS)])
-        with _server(Path(folder), "json") as server:
+        with _server(Path(folder) / "json", "json") as server:
             seconds, megabytes = _tell_of_reading("JSON", program, cpu, server)
     print(f"limits of JSON: {SECONDS} s, {MEGABYTES} MB of both processes")
     return int(seconds > SECONDS or megabytes > MEGABYTES)
@@ -188,6 +188,7 @@ def _server(folder: Path, form: str) -> Iterator[Server]:
 
     The server sends pods in this `form`: json, or protobuf to a client that accepts it.
     """
+    folder.mkdir()
     authority = Authority(folder / "pki")
     pair = authority.server("server", ["localhost"], ["127.0.0.1"])
     (folder / "server.pem").write_bytes(pair.key.read_bytes() + pair.certificate.read_bytes())
