@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ TARGET = SOURCE.parent.parent / "charts" / "distrain" / "values.schema.json"
 Schema = dict[str, Any]
 # Keywords that refuse no value. Draft 7 ignores every other keyword beside a $ref.
 NOTES = {"$ref", "description", "default", "examples"}
+REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 
 
 def read() -> Schema:
@@ -33,23 +36,51 @@ def build() -> str:
     """Return the text of the JSON schema. The same YAML gives the same bytes."""
     schema = read()
     complete = without_unused(merged(with_required(schema, schema["definitions"]), schema["definitions"]))
-    return json.dumps(complete, indent=1, ensure_ascii=False) + "\n"
+    flat = without_unused(merged(complete, complete["definitions"], used_once(complete)))
+    return "\n".join(lines(flat)) + "\n"
 
 
-def merged(entry: Any, definitions: Schema) -> Any:
-    """Return the schema without rules beside a $ref: such an entry is merged with its definition."""
+def lines(schema: Schema) -> Iterator[str]:
+    """Yield JSON with one line per value at the top and per definition. Helm parses this faster than indented JSON."""
+    for number, (key, entry) in enumerate(schema.items()):
+        before = "," if number else "{"
+        if key in ("properties", "definitions"):
+            yield f'{before}"{key}":{{'
+            yield ",\n".join(f'"{name}":{_dumped(each)}' for name, each in entry.items())
+            yield "}"
+        else:
+            yield f'{before}"{key}":{_dumped(entry)}'
+    yield "}"
+
+
+def _dumped(entry: Any) -> str:
+    return json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
+
+
+def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()) -> Any:
+    """Return the schema without rules beside a $ref: such an entry is merged with its definition.
+
+    So is each reference to the definitions named in `always`.
+    """
     if isinstance(entry, list):
-        return [merged(each, definitions) for each in entry]
+        return [merged(each, definitions, always) for each in entry]
     if not isinstance(entry, dict):
         return entry
-    if "$ref" in entry and entry.keys() - NOTES:
+    if "$ref" in entry and (entry.keys() - NOTES or _definition(entry) in always):
         entry = resolved(entry, definitions)
-    return {key: merged(value, definitions) for key, value in entry.items()}
+    return {key: merged(value, definitions, always) for key, value in entry.items()}
+
+
+def used_once(schema: Schema) -> frozenset[str]:
+    """Return the definitions with a single reference, from another definition. Helm compiles each reference too."""
+    uses = Counter(REFERENCE.findall(json.dumps(schema)))
+    by_values = REFERENCE.findall(json.dumps(schema["properties"]))
+    return frozenset(name for name, number in uses.items() if number == 1 and name not in by_values)
 
 
 def without_unused(schema: Schema) -> Schema:
     """Remove the definitions that nothing refers to any more. Helm would check them at every run."""
-    used = set(re.findall(r'"#/definitions/(\w+)"', json.dumps(schema)))
+    used = set(REFERENCE.findall(json.dumps(schema)))
     kept = {name: entry for name, entry in schema["definitions"].items() if name in used}
     return schema if len(kept) == len(schema["definitions"]) else without_unused({**schema, "definitions": kept})
 
@@ -58,7 +89,7 @@ def resolved(entry: Schema, definitions: Schema) -> Schema:
     """Return the entry merged with the shared definitions that it refers to. The entry's own keywords win."""
     if "$ref" not in entry:
         return entry
-    shared = resolved(definitions[entry["$ref"].rpartition("/")[2]], definitions)
+    shared = resolved(definitions[_definition(entry)], definitions)
     own = {key: value for key, value in entry.items() if key != "$ref"}
     fields: Schema = shared.get("properties", {})
     limits: Schema = own.get("properties", {})
@@ -67,6 +98,10 @@ def resolved(entry: Schema, definitions: Schema) -> Schema:
         "required": list(dict.fromkeys([*shared.get("required", []), *own.get("required", [])])),
     }
     return {**shared, **own, **{key: value for key, value in both.items() if value}}
+
+
+def _definition(entry: Schema) -> str:
+    return str(entry["$ref"].rpartition("/")[2])
 
 
 def with_required(schema: Schema, definitions: Schema) -> Schema:

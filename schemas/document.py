@@ -71,7 +71,8 @@ def _one_type(name: str, known: Schema, definitions: Schema) -> str:
     if name in ("integer", "number"):
         return name + _range(known)
     if name == "string":
-        return f"string matching {_code_text(known['pattern'])}" if "pattern" in known else "string"
+        length = f"string of at most {known['maxLength']} characters" if "maxLength" in known else "string"
+        return f"{length} matching {_code_text(known['pattern'])}" if "pattern" in known else length
     if name == "array":
         return f"list of {limits(known['items'], definitions)}"
     if name == "object" and isinstance(known.get("additionalProperties"), dict):

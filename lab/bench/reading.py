@@ -1,14 +1,14 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench.reading` prints times, memory, the time of the first request, and the time of reading alone. The
-packaged plugin is installed as Helm installs it.
+`python -m lab.bench.reading` prints times, memory, the time of the first request, and the time of reading alone: for a
+server that sends pods in protobuf, then for one that sends only JSON. The packaged plugin is installed as Helm installs
+it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 import ssl
 import statistics
 import subprocess
@@ -17,7 +17,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,10 @@ from lab.paths import REPOSITORY
 from lab.static_api.server import FIRST
 
 RUNS = 5
+# The limits of reading all pods as JSON, on two idle cores that the server shares.
+SECONDS, MEGABYTES = 3.0, 120
+# Seconds between two looks at the processes' memory.
+PAUSE = 0.02
 WORKERS = 1024
 CPU_WORKER = {"cpu": "4", "memory": "16Gi"}
 GPU_WORKER = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "8"}
@@ -66,16 +70,30 @@ class Server:
             return float(json.load(answer)["monotonic"] or "nan")
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as server:
+def main() -> int:
+    """Measure, print the figures, and return 1 if those of JSON are over their limits."""
+    with tempfile.TemporaryDirectory() as folder:
         program = str(installed(Path(folder)) / "bin" / "distrain")
         cpu = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
         gpu = _manifest(Path(folder) / "gpu.yaml", 32, GPU_WORKER, **ON_GPU_NODES)
-        # Alternate between the two, because the machine's speed changes.
-        pairs = [(_check(program, cpu, server), _bare_reading(server)) for _ in range(RUNS)]
-        _tell(f"{WORKERS} pods, all pods read", [run for run, _ in pairs])
-        _tell_of_bare_reading([bare for _, bare in pairs], [run.seconds / bare for run, bare in pairs])
-        _tell("64 nodes after filters", [_check(program, gpu, server) for _ in range(RUNS)])
+        with _server(Path(folder) / "protobuf", "protobuf") as server:
+            _tell_of_reading("protobuf", program, cpu, server)
+            _tell("64 nodes after filters", [_check(program, gpu, server) for _ in range(RUNS)])
+        with _server(Path(folder) / "json", "json") as server:
+            seconds, megabytes = _tell_of_reading("JSON", program, cpu, server)
+    print(f"limits of JSON: {SECONDS} s, {MEGABYTES} MB of both processes")
+    return int(seconds > SECONDS or megabytes > MEGABYTES)
+
+
+def _tell_of_reading(form: str, program: str, manifest: Path, server: Server) -> tuple[float, float]:
+    """Print the figures of reading all pods in this form; return the seconds, and the megabytes of both processes."""
+    # Alternate between the two, because the machine's speed changes.
+    pairs = [(_check(program, manifest, server), _bare_reading(server)) for _ in range(RUNS)]
+    together = _megabytes_together(program, manifest, server)
+    _tell(f"{WORKERS} pods, all pods read as {form}", [run for run, _ in pairs])
+    print(f"check, all pods read as {form}: {together:.0f} MB, the largest sum of both processes' PSS", flush=True)
+    _tell_of_bare_reading(form, [bare for _, bare in pairs], [run.seconds / bare for run, bare in pairs])
+    return statistics.median(run.seconds for run, _ in pairs), together
 
 
 def _tell(what: str, runs: list[Run]) -> None:
@@ -89,9 +107,9 @@ def _tell(what: str, runs: list[Run]) -> None:
     )
 
 
-def _tell_of_bare_reading(seconds: list[float], ratios: list[float]) -> None:
+def _tell_of_bare_reading(form: str, seconds: list[float], ratios: list[float]) -> None:
     print(
-        f"all pods read by two processes, and not looked at: {statistics.median(seconds):.2f} s "
+        f"all pods read as {form} by two processes, and not looked at: {statistics.median(seconds):.2f} s "
         f"(of {RUNS}: {min(seconds):.2f} to {max(seconds):.2f}), of which the check takes "
         f"{statistics.median(ratios):.1f} x",
         flush=True,
@@ -106,12 +124,41 @@ def _bare_reading(server: Server) -> float:
     return time.monotonic() - started
 
 
-def _check(program: str, manifest: Path, server: Server) -> Run:
+def _megabytes_together(program: str, manifest: Path, server: Server) -> float:
+    """Return the largest sum of PSS, which counts shared memory once, of the program and its child processes."""
+    largest = 0.0
+    with _started(program, manifest, server) as process:
+        while process.poll() is None:
+            largest = max(largest, sum(map(_megabytes, [process.pid, *_children(process.pid)])))
+            time.sleep(PAUSE)
+    return largest
+
+
+def _megabytes(pid: int) -> float:
+    """Return a process's proportional set size; 0 if the process has ended."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    return 0.0
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _started(program: str, manifest: Path, server: Server) -> subprocess.Popen[str]:
     command = [program, "check", "-o", "json", "--manifest", str(manifest)]
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def _check(program: str, manifest: Path, server: Server) -> Run:
     server.first_request()
     started = time.monotonic()
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with _started(program, manifest, server) as process:
         assert process.stdout
         answer = process.stdout.read()
         # getrusage would count all children. wait4 counts this child and the processes that it waited for.
@@ -119,7 +166,7 @@ def _check(program: str, manifest: Path, server: Server) -> Run:
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started
     if process.returncode != 0 or json.loads(answer)["verdict"] != "fits":
-        raise LabError(f"{shlex.join(command)} ended with {process.returncode}: {answer}")
+        raise LabError(f"{program} check ended with {process.returncode}: {answer}")
     return Run(seconds, usage.ru_utime + usage.ru_stime, server.first_request() - started, usage.ru_maxrss / 1000)
 
 
@@ -136,12 +183,16 @@ def _manifest(path: Path, workers: int, amounts: dict[str, str], **spec: Any) ->
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[Server]:
-    """Start the server with its own certificate. If the cache has no objects, the server writes them first."""
+def _server(folder: Path, form: str) -> Iterator[Server]:
+    """Start the server with its own certificate. If the cache has no objects, the server writes them first.
+
+    The server sends pods in this `form`: json, or protobuf to a client that accepts it.
+    """
+    folder.mkdir()
     authority = Authority(folder / "pki")
     pair = authority.server("server", ["localhost"], ["127.0.0.1"])
     (folder / "server.pem").write_bytes(pair.key.read_bytes() + pair.certificate.read_bytes())
-    command = [sys.executable, "-m", "lab.static_api.server", str(folder)]
+    command = [sys.executable, "-m", "lab.static_api.server", str(folder), form]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         try:
@@ -154,4 +205,4 @@ def _server(folder: Path) -> Iterator[Server]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,7 @@
-"""Read all pods with the least possible work: two processes fetch every other page of protobuf without decoding.
+"""Read all pods with the least possible work: two processes fetch every other page without decoding it.
 
-`python -m lab.static_api.bare_reader URL AUTHORITY` reads from `lab.static_api.server`, where a page does not need the
-continue token of the previous page.
+The pages are in protobuf if the server can send it, otherwise in JSON. `python -m lab.static_api.bare_reader URL
+AUTHORITY` reads from `lab.static_api.server`, where a page does not need the continue token of the previous page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from lab.static_api.objects import NODES, PODS_PER_NODE
-from lab.static_api.protobuf import MAGIC, MEDIA_TYPE
+from lab.static_api.protobuf import MEDIA_TYPE
 
 PROCESSES = 2
 PAGE_SIZE = 500
@@ -38,7 +38,7 @@ def main() -> None:
 def _pass_over(url: str, authority: str, number: int) -> None:
     starts = range(PAGE_SIZE * number, NODES * PODS_PER_NODE, PAGE_SIZE * PROCESSES)
     for page in _pages(url, authority, starts):
-        assert page[: len(MAGIC)] == MAGIC
+        assert len(page) > PAGE_SIZE
 
 
 def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:

@@ -1,7 +1,8 @@
 """Serve a large cluster's objects as kube-apiserver would, to measure how long a client takes to read them.
 
-`python -m lab.static_api.server FOLDER` serves the objects of `lab.static_api.objects` over TLS: nodes as JSON, pods as
-JSON or protobuf, in pages, all or by node. FOLDER holds `server.pem`. The server prints its port once it listens.
+`python -m lab.static_api.server FOLDER FORM` serves the objects of `lab.static_api.objects` over TLS, in pages, all or
+by node. Nodes are JSON, and so are pods unless FORM is protobuf and the client accepts it. FOLDER holds `server.pem`.
+The server prints its port once it listens.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lab.static_api import protobuf
 from lab.static_api.objects import NODES, PODS_PER_NODE, Items, node_name, nodes, pods, pods_in_protobuf
 
 PODS = "/api/v1/pods"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUP = "kubeflow.org"
 VERSION = "v1"
 DISCOVERY = {
@@ -71,10 +73,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 16
 
-    def __init__(self, certificate: Path) -> None:
+    def __init__(self, certificate: Path, form: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.lists = {"/api/v1/nodes": Listing(nodes()), PODS: Listing(pods())}
-        self.pods_in_protobuf = ProtobufListing(pods_in_protobuf())
+        self.pods_in_protobuf = ProtobufListing(pods_in_protobuf()) if form == "protobuf" else None
         self.numbers = {node_name(number): number for number in range(NODES)}
         self.first_request: float | None = None
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -105,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
             self._list(self._accepted(url.path), query)
         elif url.path in DISCOVERY:
             self._answer(200, DISCOVERY[url.path])
-        elif url.path.startswith("/api/v1/namespaces/"):
+        elif url.path.startswith("/api/v1/namespaces/") or url.path == PRIORITY_CLASSES:
             self._answer(200, {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []})
         else:
             self._answer(404, {"kind": "Status", "message": f"{url.path} not found", "code": 404})
@@ -123,8 +125,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _accepted(self, path: str) -> Listing:
-        if path == PODS and self.headers.get("Accept", "").startswith(protobuf.MEDIA_TYPE):
-            return self.server.pods_in_protobuf
+        pods = self.server.pods_in_protobuf
+        if pods and path == PODS and self.headers.get("Accept", "").startswith(protobuf.MEDIA_TYPE):
+            return pods
         return self.server.lists[path]
 
     def _selected(self, count: int, selector: str) -> tuple[int, int]:
@@ -152,7 +155,8 @@ def _chunk(body: bytes) -> bytes:
 
 
 def main() -> None:
-    with Server(Path(sys.argv[1]) / "server.pem") as server:
+    folder, form = sys.argv[1:]
+    with Server(Path(folder) / "server.pem", form) as server:
         print(server.server_port, flush=True)
         server.serve_forever()
 

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
+# New objects between two searches for garbage; Python's default is 700.
+GARBAGE = 50_000
 # Shells call this command to complete a command line; see commands/completion.py.
 COMPLETE = "__complete"
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    # A command's modules and objects live until its end, so a search for garbage among them finds nothing.
+    gc.set_threshold(GARBAGE)
     console.open_streams()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         # Like Ctrl-C, SIGTERM raises KeyboardInterrupt. Commands that change a release replace this handler.

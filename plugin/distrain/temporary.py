@@ -1,11 +1,14 @@
-"""Keep temporary files while a command runs. `cli.py` removes them at the end, also after Ctrl-C."""
+"""Keep temporary files and waiting processes while a command runs. `cli.py` ends them, also after Ctrl-C."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
+# Processes that may still wait for their input.
+processes: list[subprocess.Popen[bytes]] = []
 _folders: list[str] = []
 # For the path of each copy, what the user named.
 _named: dict[str, str] = {}
@@ -36,7 +39,11 @@ def with_names(message: str) -> str:
 
 
 def remove() -> None:
-    """Remove all temporary files."""
+    """Remove all temporary files, and kill the processes that have not ended."""
+    while processes:
+        process = processes.pop()
+        process.kill()
+        process.wait()
     if not _folders:
         return
     import shutil

@@ -1,4 +1,4 @@
-"""Test that commands start fast: `--help` and `derive` import only the modules that they need."""
+"""Test that commands start fast: they import only the modules that they need, and start Helm early."""
 
 from __future__ import annotations
 
@@ -59,16 +59,22 @@ def _imported(arguments: list[str]) -> set[str]:
 
 
 @pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Record the arguments of each Helm process, one line per process."""
-    log = tmp_path / "log"
+def log(tmp_path: Path) -> Path:
+    """Return the file with the arguments of each Helm process, one line per process."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def helm(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a Helm that writes the log."""
     helm = tmp_path / "helm"
     helm.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {golang.binary("helm4")} "$@"\n')
     helm.chmod(0o755)
     monkeypatch.setenv("HELM_BIN", str(helm))
-    return log
+    return helm
 
 
+@pytest.mark.usefixtures("helm")
 @pytest.mark.parametrize(
     ("arguments", "renderings"),
     [
@@ -83,6 +89,34 @@ def test_helm_checks_the_schema_once_and_renders_no_more_than_is_used(
     cli.run([*arguments, "-f", str(GIVEN)])
 
     runs = log.read_text().splitlines()
+    # Some of them run in parallel.
     is_printing = [run.startswith("template values ") for run in runs]
-    assert is_printing == [True, *[False] * renderings]
+    assert sorted(is_printing) == [*[False] * renderings, True]
     assert [("--skip-schema-validation" not in run) for run in runs] == is_printing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "earlier", "later"),
+    [
+        pytest.param(["derive", "--node-gpus", "8"], "values", "derive", id="derive"),
+        pytest.param(["check", "run1", "--offline", "--assume-nodes", "4x8"], "derive", "run1", id="check"),
+    ],
+)
+def test_helm_starts_before_its_values_are_known(
+    log: Path, helm: Path, arguments: list[str], earlier: str, later: str
+) -> None:
+    # This Helm's earlier run ends only if the later run has started.
+    started = f"timeout 20 sh -c 'until grep -q \"^template {later} \" {log}; do sleep 0.01; done' || exit"
+    helm.write_text(helm.read_text().replace("exec", f'[ "$2" != {earlier} ] || {started}\nexec'))
+
+    assert cli.run([*arguments, "-f", str(GIVEN)]) == 0
+
+
+def test_helm_that_waits_for_values_is_killed_if_the_command_fails(log: Path, helm: Path) -> None:
+    helm.write_text(helm.read_text().replace('"$@"', '"$$ $@"', 1))
+
+    assert cli.run(["derive", "--node-gpus", "8", "-f", str(GIVEN), "--set", "job.enabled=false"]) == 2
+
+    processes = [int(run.split()[0]) for run in log.read_text().splitlines()]
+    assert len(processes) > 1
+    assert [each for each in processes if Path("/proc", str(each)).exists()] == []

@@ -22,6 +22,8 @@ from distrain.kube.pods import BEGINNING
 CONNECT_SECONDS = 5
 # kube-apiserver itself ends a request after 60 s, with an error that is better than a silent connection.
 REQUEST_SECONDS = 65
+# The largest part of a body that is read at a time.
+PART = 2**16
 # Number of threads that send requests at the same time.
 CONNECTIONS = 4
 # Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
@@ -43,7 +45,7 @@ urllib3.disable_warnings(InsecureRequestWarning)
 
 
 class Answer(Struct, frozen=True):
-    """An HTTP response."""
+    """An HTTP response. If the question has `hear`, the body is valid until the connection's next such question."""
 
     status: int
     body: memoryview
@@ -71,6 +73,7 @@ class Connection:
         connect, read = (CONNECT_SECONDS, REQUEST_SECONDS) if seconds is None else (seconds or None,) * 2
         self._timeout = Timeout(connect=connect, read=read)
         self._pools = _pools(access)
+        self._memory = _Memory()
         self._has_answered = False
 
     def ask(
@@ -135,9 +138,20 @@ class Connection:
             timeout=self._timeout,
             preload_content=False,
         )
-        answer = Answer(response.status, memoryview(_body(response, question.hear)))
+        answer = Answer(response.status, self._body(response, question.hear))
         self._has_answered = True
         return response, answer
+
+    def _body(self, response: urllib3.BaseHTTPResponse, hear: Callable[[Answer], None] | None) -> memoryview:
+        if not hear or response.status != 200:
+            return memoryview(response.read())
+        size, is_heard = 0, False
+        for part in response.stream(PART):
+            size = self._memory.add(part, size)
+            if not is_heard and size >= BEGINNING:
+                hear(Answer(response.status, self._memory.first(size)))
+                is_heard = True
+        return self._memory.first(size)
 
     def _headers(self, question: Question, *, renewed: bool) -> urllib3.HTTPHeaderDict:
         headers = urllib3.HTTPHeaderDict({"Accept": question.accept, "User-Agent": f"distrain/{__version__}"})
@@ -163,6 +177,29 @@ class Connection:
         longer = ", or wait longer with --request-timeout" if isinstance(error, ReadTimeoutError) else ""
         words = f"the cluster at {server} cannot be reached: {_cause(error)}; {NEXT_STEP}{longer}"
         return UnreachableError(words)
+
+
+class _Memory:
+    """Memory for one body at a time.
+
+    Each body overwrites the last one: the kernel clears new memory, which takes as long as the decryption of a body.
+    """
+
+    def __init__(self) -> None:
+        self._all = memoryview(b"")
+
+    def add(self, part: bytes, start: int) -> int:
+        """Write a part at a position, and return the position behind the part."""
+        end = start + len(part)
+        if end > len(self._all):
+            larger = memoryview(bytearray(2 * end))
+            larger[:start] = self._all[:start]
+            self._all = larger
+        self._all[start:end] = part
+        return end
+
+    def first(self, size: int) -> memoryview:
+        return self._all[:size].toreadonly()
 
 
 class _Attempts:
@@ -200,15 +237,6 @@ def _pools(access: Access) -> urllib3.PoolManager:
     headers = {"Proxy-Authorization": Credentials.basic(*login).authorization} if login else {}
     url = urls.without_login(proxy).geturl()
     return urllib3.ProxyManager(url, proxy_headers=headers, maxsize=CONNECTIONS, **tls)
-
-
-def _body(response: urllib3.BaseHTTPResponse, hear: Callable[[Answer], None] | None) -> bytes:
-    if not hear or response.status != 200:
-        return response.read()
-    beginning = response.read(BEGINNING)
-    if len(beginning) == BEGINNING:
-        hear(Answer(response.status, memoryview(beginning)))
-    return beginning + response.read()
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, NoReturn
 
-RELEASE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# These patterns are compiled only where they are needed.
+RELEASE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 # Seconds per unit of a duration in Go's syntax.
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
-DURATION = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)")
+DURATION = r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
 # Go's longest duration is 292 years.
 LONGEST_SECONDS = 2.0**63 / 1e9
 # The words that Go's parser takes for a switch, as in --wait=false.
@@ -187,7 +188,7 @@ def release_name(name: str) -> str:
     """Read the name of a release, as Helm allows it."""
     if "/" in name or name.endswith((".yaml", ".yml")):
         raise argparse.ArgumentTypeError(f'"{name}" is a file, not a release\'s name; name a values file with -f')
-    if len(name) > 53 or not RELEASE_NAME.fullmatch(name):
+    if len(name) > 53 or not re.fullmatch(RELEASE_NAME, name):
         raise argparse.ArgumentTypeError(f'"{name}" is no release name: use a-z, 0-9 and -, 53 characters at most')
     return name
 
@@ -211,9 +212,9 @@ def workers(number: str) -> int:
 def seconds(duration: str) -> float:
     """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m; a number alone is seconds."""
     written = f"{duration}s" if duration.isdecimal() else duration
-    parts = DURATION.findall(written)
+    parts = re.findall(DURATION, written)
     found = sum(float(number) * UNITS[unit] for number, unit in parts)
-    if not parts or DURATION.sub("", written) or found > LONGEST_SECONDS:
+    if not parts or re.sub(DURATION, "", written) or found > LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f'"{duration}" is no duration: write 90s, 10m or 1h30m')
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from distrain import console
 from distrain.commands.request import NO_NODES, Request, import_msgspec
@@ -14,8 +13,12 @@ def run(options: argparse.Namespace) -> int:
     request = Request(options)
     source = request.source
     request.helm.begin_values(source)
+    from distrain.derive.rendering import UNINSTALLED
+
+    request.helm.expect_text(source.chart, UNINSTALLED)
     # Imported while Helm runs in parallel; both take as long as Python's start.
     import_msgspec()
+    from distrain.commands.formats import dumped
     from distrain.derive.complete import derive
 
     ask = None if options.check else request.cluster_nodes(hint=NO_NODES)
@@ -27,5 +30,5 @@ def run(options: argparse.Namespace) -> int:
             raise ValuesError(derived.stale[0])
         console.answer("derived values are up to date")
     else:
-        console.answer(json.dumps(derived.values, indent=2) if options.output == "json" else derived.text.rstrip("\n"))
+        console.answer(dumped(derived.values, "json") if options.output == "json" else derived.text.rstrip("\n"))
     return 0

@@ -20,12 +20,13 @@ from distrain.commands.arguments import meant
 from distrain.commands.output_file import refuse_existing
 from distrain.commands.request import Request
 from distrain.derive import models
-from distrain.derive.complete import NAMESPACE, RELEASE, Given, Measure, derive
+from distrain.derive.complete import Given, Measure, derive
 from distrain.derive.measured import measuring
+from distrain.derive.rendering import UNINSTALLED
 from distrain.errors import HelmError, UnreachableError, ValuesError
 from distrain.helm.chart import chart_folder
 from distrain.helm.program import Source
-from distrain.helm.render import Helm, find
+from distrain.helm.render import Helm, Template, find
 from distrain.init.images import FoundImage, found_image, trainers_name
 from distrain.init.nodes import GPU_CPUS, GPU_GIBIBYTES, AssumedNodes, SuggestedNodes, of_nodes, stated
 from distrain.init.values_file import Wish, text
@@ -77,8 +78,9 @@ class Maker(Struct, frozen=True):
             # The kind does not depend on the size, which is not split yet.
             source = self.source(wish)
             sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
+            template = Template(UNINSTALLED.name, UNINSTALLED.namespace, self.ground.capabilities)
             try:
-                _ = self.helm.render(RELEASE, sizeless, NAMESPACE, self.ground.capabilities).manifest
+                _ = self.helm.render(sizeless, template).manifest
             except ValuesError as error:
                 refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
             except HelmError:

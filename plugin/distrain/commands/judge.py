@@ -64,6 +64,7 @@ def _offline_job(request: Request) -> tuple[Job, str | None]:
     """Render the job for what the snapshot says is served, otherwise with the newest API version of its kind."""
     # Imported for values only: a manifest's job needs no derived values.
     from distrain.derive.measured import measured
+    from distrain.helm.render import Template
 
     options, source, helm = request.options, request.source, request.helm
     namespace = namespace_alone(options.namespace)
@@ -72,11 +73,15 @@ def _offline_job(request: Request) -> tuple[Job, str | None]:
         """Return the capacity of the assumed nodes; a snapshot file would replace this function."""
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
 
-    complete = request.completed(source, ask, is_final=False)
-    name = request.name or NAMELESS
-    served = request.snapshot.capabilities if request.snapshot else None
-    job = helm.render(name, complete, namespace, served, has_valid_values=True, has_test=False).job()
-    return job, (helm.merged_values(source).get("workers") or {}).get("gpuResource")
+    values = request.merged_values(source)
+
+    def template() -> Template:
+        served = request.snapshot.capabilities if request.snapshot else None
+        return Template(request.name or NAMELESS, namespace, served, has_valid_values=True, has_test=False)
+
+    complete = request.completed(source, ask, template, is_final=False)
+    job = helm.render(complete, template()).job()
+    return job, (values.get("workers") or {}).get("gpuResource")
 
 
 def _examined(

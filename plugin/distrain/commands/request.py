@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distrain.derive.complete import Given, Measure
     from distrain.derive.room import Room
     from distrain.helm.program import Source
-    from distrain.helm.render import Helm
+    from distrain.helm.render import Helm, Template
     from distrain.kube import Pod
     from distrain.release.transaction import Release, Tools
     from distrain.release.wait import Followed
@@ -94,10 +94,12 @@ class Request:
     @cached_property
     def snapshot(self) -> Contents | None:
         """Return the content of the file of --snapshot, None if the flag is missing."""
+        path = getattr(self.options, "snapshot", None)
+        if not path:
+            return None
         from distrain.check.snapshot_file import read_file
 
-        path = getattr(self.options, "snapshot", None)
-        return read_file(path) if path else None
+        return read_file(path)
 
     def reach(self) -> None:
         """Send the first request to the cluster; raise UnreachableError if there is no answer.
@@ -106,26 +108,45 @@ class Request:
         """
         _ = self.capabilities
 
-    def given(self, source: Source) -> Given:
-        """Return the input for `derive`. If the command has --node-gpus or --snapshot, these flags state the nodes."""
+    def given(self, source: Source, template: Callable[[], Template] | None = None) -> Given:
+        """Return the input for `derive`. If the command has --node-gpus or --snapshot, these flags state the nodes.
+
+        `template` returns the later rendering with the derived values. While Helm renders the job for the nodes, Helm
+        is started for that later rendering, too.
+        """
         from distrain.derive.complete import Given
 
+        helm, chart = self.helm, source.chart
         texts = tuple(text_of("--values", path, source.stdin) for path in source.files)
+        if template:
+            return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
+        # A wrong file is refused, also if nothing depends on the nodes.
+        _ = self.snapshot
         return Given(self.helm, source, texts, self._stated_nodes())
 
-    def completed(self, source: Source, ask: Measure, *, is_final: bool = True) -> Source:
-        """Return the source with all values: derive the missing values, and print notes on the split.
-
-        `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
-        `is_final` tells that the values will be installed, not only judged. Raises ValuesError if the GPUs cannot be
-        split, or if the image is a placeholder.
-        """
-        from distrain.derive.complete import completed_source
+    def merged_values(self, source: Source) -> dict[str, Any]:
+        """Return the values merged with the chart's defaults; raise ValuesError if the image is a placeholder."""
         from distrain.values.placeholder import refuse_placeholder
 
         merged = self.helm.merged_values(source)
         refuse_placeholder(merged)
-        complete, notes = completed_source(self.given(source), merged, ask, is_final=is_final)
+        return merged
+
+    def completed(
+        self, source: Source, ask: Measure, template: Callable[[], Template] | None = None, *, is_final: bool = True
+    ) -> Source:
+        """Return the source with all values: derive the missing values, and print notes on the split.
+
+        `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
+        `template` is as in `given`. `is_final` tells that the values will be installed, not only judged. Raises
+        ValuesError if the GPUs cannot be split, or if the image is a placeholder.
+        """
+        from distrain.derive.complete import completed_source, leaves_open
+
+        merged, given = self.merged_values(source), self.given(source, template)
+        if not leaves_open(given, merged, is_final=is_final):
+            return source
+        complete, notes = completed_source(given, ask)
         for note in notes:
             console.say(note)
         return complete
@@ -174,13 +195,17 @@ class Request:
 
         The pods of the release named `running` count as free.
         """
+        from distrain.helm.render import Template
         from distrain.release.transaction import Release
 
-        complete = self.completed(source, self.cluster_nodes(running=running), is_final=is_final)
+        def template() -> Template:
+            namespace = self.cluster.target.namespace
+            return Template(self.name or NAMELESS, namespace, self.capabilities, has_valid_values=True)
+
+        complete = self.completed(source, self.cluster_nodes(running=running), template, is_final=is_final)
         release = Release(self.name or NAMELESS, complete, self.cluster.target)
+        rendering = self.helm.render(complete, template())
         values = self.helm.merged_values(complete)
-        namespace = release.target.namespace
-        rendering = self.helm.render(release.name, complete, namespace, self.capabilities, has_valid_values=True)
         return RenderedJob(self, release, rendering.manifest, rendering.job(), values)
 
     def _stated_nodes(self) -> Measure | None:
@@ -189,13 +214,16 @@ class Request:
             from distrain.derive.room import StatedNodes
 
             return lambda render, gpu_resource: StatedNodes(node_gpus)
-        if found := self.snapshot:
-            from distrain.apiserver.target import namespace_alone
-            from distrain.check.cluster_state import over
-            from distrain.derive.measured import measuring
+        return self._nodes_of_snapshot if getattr(self.options, "snapshot", None) else None
 
-            return measuring(found.nodes, over(found.pods), namespace_alone(self.options.namespace))
-        return None
+    def _nodes_of_snapshot(self, render: Callable[[], Job], gpu_resource: str) -> Room:
+        from distrain.apiserver.target import namespace_alone
+        from distrain.check.cluster_state import over
+        from distrain.derive.measured import measured
+
+        job, found = render(), self.snapshot
+        assert found
+        return measured(found.nodes, over(found.pods), namespace_alone(self.options.namespace), job, gpu_resource)
 
 
 class RenderedJob(NamedTuple):

@@ -11,6 +11,7 @@ from distrain.apiserver.target import namespace_alone
 from distrain.commands.request import NAMELESS, NO_NODES, Request
 from distrain.derive.room import Room
 from distrain.errors import UnreachableError, ValuesError
+from distrain.helm.render import Template
 from distrain.workload.manifest import Job
 
 
@@ -22,8 +23,8 @@ def run(options: argparse.Namespace) -> int:
     only = [word for file in options.show_only for word in ("--show-only", file)]
     only += ["--no-hooks"] * options.no_hooks + ["--skip-tests"] * options.skip_tests
     name = request.name or NAMELESS
-    rendering = request.helm.render(name, complete, namespace, capabilities, has_valid_values=True, only=only)
-    console.answer(rendering.manifest.rstrip("\n"))
+    template = Template(name, namespace, capabilities, has_valid_values=True, only=only)
+    console.answer(request.helm.render(complete, template).manifest.rstrip("\n"))
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from distrain.derive.footer import stale_lines, with_footer, without_footer
+from distrain.derive.rendering import UNINSTALLED
 from distrain.derive.room import Room
 from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 from distrain.errors import ValuesError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from distrain.derive.figures import Figure
     from distrain.workload.manifest import Job
 
-RELEASE, NAMESPACE = "derive", "default"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
 # Returns the nodes' capacity for a job, given a function that renders the job and the GPU resource's name. The job's
@@ -39,13 +39,15 @@ Measure = Callable[[Callable[[], "Job"], str], Room]
 class Given(Struct, frozen=True):
     """The input: the texts of the values files in Helm's order, and the chart with all flags.
 
-    `measure` returns the nodes that the user has stated, None if the user has stated no nodes.
+    `measure` returns the nodes that the user has stated, None if the user has stated no nodes. `meanwhile` is called
+    while Helm renders the job for the nodes.
     """
 
     helm: Helm
     source: Source
     texts: tuple[str, ...]
     measure: Measure | None
+    meanwhile: Callable[[], None] | None = None
 
 
 class Derived(Struct):
@@ -89,25 +91,21 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     return Derived(text, _ordered(_expected(work, lines), schema), work.notes, stale)
 
 
-def completed_source(
-    given: Given, merged: Mapping[str, Any], ask: Measure, *, is_final: bool
-) -> tuple[Source, list[str]]:
-    """Return the source to render, and notes on the split of the GPUs.
-
-    If a value must be derived, the returned source has the completed values on stdin; otherwise the given source is
-    returned. `merged` are the values with the chart's defaults. `is_final` tells that the values will be installed, not
-    only judged.
-    """
-    if not _leaves_open(given.helm.given_values(given.source), merged, given.texts, is_final=is_final):
-        return given.source, []
+def completed_source(given: Given, ask: Measure) -> tuple[Source, list[str]]:
+    """Return the source with the completed values on stdin, and notes on the split of the GPUs."""
     derived = complete(given, ask=ask)
     return given.source.with_text(derived.text), derived.notes
 
 
-def _leaves_open(own: Mapping[str, Any], merged: Mapping[str, Any], texts: Sequence[str], *, is_final: bool) -> bool:
-    """Tell whether a value must be derived: a split, a line marked as derived, or the size of /dev/shm."""
+def leaves_open(given: Given, merged: Mapping[str, Any], *, is_final: bool) -> bool:
+    """Tell whether a value must be derived: a split, a line marked as derived, or the size of /dev/shm.
+
+    `merged` are the values with the chart's defaults. `is_final` tells that the values will be installed, not only
+    judged.
+    """
+    own = given.helm.given_values(given.source)
     workers = own.get("workers") or {}
-    if any(MARK in text for text in texts):
+    if any(MARK in text for text in given.texts):
         return True
     if own.get("gpus") is not None and not {"replicas", "gpus"} <= workers.keys():
         return True
@@ -164,7 +162,10 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     """Return the nodes' capacity for the rendered job, whose size is not yet set."""
 
     def render() -> Job:
-        return given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False).job()
+        rendering = given.helm.render(source, UNINSTALLED)
+        if given.meanwhile:
+            given.meanwhile()
+        return rendering.job()
 
     workers = work.full["workers"]
     # With two workers a PyTorchJob has a Master and a Worker. The real number is set later.
@@ -213,8 +214,7 @@ def _settled(
 def _figures(given: Given, body: str) -> list[Figure]:
     """Render the chart with this values text and return the job's figures."""
     source = given.source.with_text(body)
-    # The given values passed the schema, and derived values satisfy it.
-    rendering = given.helm.render(RELEASE, source, NAMESPACE, None, has_valid_values=True, has_test=False)
+    rendering = given.helm.render(source, UNINSTALLED)
     # Imported while Helm runs in parallel; the import takes as long.
     from distrain.derive.figures import figures, size_of, trainer_of
 

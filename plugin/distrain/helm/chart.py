@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
-from distrain import temporary
-from distrain.errors import ValuesError, reason
+from distrain.errors import ValuesError
 
 
 def chart_folder(named: str) -> Path:
     """Return the folder of the chart; raise ValuesError if there is no such chart."""
     chart = Path(named)
     if chart.is_file():
-        return _unpacked(chart)
+        # Imported here, because most charts are folders.
+        from distrain.helm.archive import unpacked
+
+        return unpacked(chart)
     if not (chart / "Chart.yaml").is_file():
         words = "is no chart's folder or .tgz file; name the folder that holds its Chart.yaml, or fetch it"
         raise ValuesError(f"--chart: {named} {words} with `helm pull`")
     return chart
-
-
-def _unpacked(archive: Path) -> Path:
-    target = temporary.folder()
-    try:
-        with tarfile.open(archive) as file:
-            for member in filter(tarfile.TarInfo.isfile, file):
-                _write(file, member, target)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise ValuesError(f"--chart: {archive} cannot be unpacked: {reason(error)}; name another file") from error
-    charts = [*target.glob("*/Chart.yaml")]
-    if len(charts) != 1:
-        raise ValuesError(f"--chart: {archive} holds no chart, whose folder has a Chart.yaml; name another file")
-    return charts[0].parent
-
-
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    """Write one file of an archive. The filters of tarfile are missing in Python 3.11.2, which Debian 12 has."""
-    path = Path(member.name)
-    content = archive.extractfile(member)
-    if path.is_absolute() or ".." in path.parts or content is None:
-        raise tarfile.ReadError(f"{member.name} lies outside the archive")
-    (target / path).parent.mkdir(parents=True, exist_ok=True)
-    (target / path).write_bytes(content.read())

@@ -12,8 +12,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from subprocess import PIPE
+from typing import IO
 
+from distrain import temporary
 from distrain.helm.program import failure
 
 # Go garbage collection takes a fifth of a rendering's time, and Helm exits before the memory matters.
@@ -26,16 +29,13 @@ class Runs:
     """Helm processes that run in parallel with the same stdin. None of them changes the cluster."""
 
     def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
-        environment = {**WITHOUT_COLLECTION, **os.environ}
         self._processes = []
         for command in commands:
             # stdin is a file, so that a process can read all of it while the plugin waits for another process.
             with tempfile.TemporaryFile() as given:
                 given.write(stdin or b"")
                 given.seek(0)
-                program = [executable, *command]
-                process = subprocess.Popen(program, stdin=given, stdout=PIPE, stderr=PIPE, env=environment)
-                self._processes.append(process)
+                self._processes.append(_started(executable, command, given))
 
     def outputs(self) -> list[str]:
         """Wait for all processes and return their outputs; raise the error of the first that failed."""
@@ -44,3 +44,29 @@ class Runs:
             if process.returncode:
                 raise failure(error.decode(errors="replace"))
         return [output.decode() for output, _ in ended]
+
+
+class WaitingRun(Runs):
+    """A Helm process that has started before its values are known, and waits for them on stdin.
+
+    Helm's start takes longer than rendering, so the plugin lets Helm start while the plugin does other work.
+    """
+
+    def __init__(self, executable: str, command: Sequence[str]) -> None:
+        process = _started(executable, command, PIPE)
+        temporary.processes.append(process)
+        self._processes = [process]
+
+    def give(self, stdin: bytes) -> None:
+        """Write the values, and close stdin. If Helm has failed already, `outputs` raises its error."""
+        [process] = self._processes
+        assert process.stdin
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(stdin)
+        # `communicate` would flush the closed file.
+        process.stdin = None
+
+
+def _started(executable: str, command: Sequence[str], stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    environment = {**WITHOUT_COLLECTION, **os.environ}
+    return subprocess.Popen([executable, *command], stdin=stdin, stdout=PIPE, stderr=PIPE, env=environment)

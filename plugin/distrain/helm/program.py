@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 # The first version of Helm that supports a plugin's platformHooks.
 OLDEST = "3.17.0"
+# The patterns are compiled only after a failure.
 # Helm 4 prints log lines before its message.
-MESSAGE = re.compile(r"^Error: (.*)", re.DOTALL | re.MULTILINE)
+MESSAGE = r"(?sm)^Error: (.*)"
 # The output of `fail` in a template. Helm adds the template's file and line, which a user of the chart does not need.
-TEMPLATE_REFUSAL = re.compile(r"execution error at \([^)]*\): (.*)", re.DOTALL)
+TEMPLATE_REFUSAL = r"(?s)execution error at \([^)]*\): (.*)"
 # The first message means that the name existed before, the second that another process created it meanwhile.
-NAME_IN_USE = re.compile(r"cannot re-?use a name that is still in use|release: already exists")
-NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
+NAME_IN_USE = r"cannot re-?use a name that is still in use|release: already exists"
+NO_NAMESPACE = r'namespaces "([^"]+)" not found'
 
 
 class Source(NamedTuple):
@@ -91,12 +92,12 @@ def version_of(program: str) -> semver.Version:
 
 def failure(error: str) -> DistrainError:
     """Convert Helm's stderr to an error: ValuesError or NameInUseError for what the user can fix, else HelmError."""
-    if refusal := TEMPLATE_REFUSAL.search(_message(error)):
+    if refusal := re.search(TEMPLATE_REFUSAL, _message(error)):
         return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
     words = words_of(error)
-    if missing := NO_NAMESPACE.search(words):
+    if missing := re.search(NO_NAMESPACE, words):
         return no_namespace(missing[1])
-    if NAME_IN_USE.search(words):
+    if re.search(NAME_IN_USE, words):
         return NameInUseError(f"{words}; another install or upgrade of this release was faster: try again")
     return HelmError(words)
 
@@ -110,5 +111,5 @@ def words_of(error: str) -> str:
 def _message(error: str) -> str:
     """Return Helm's message without log lines and the advice to debug."""
     text = temporary.with_names(error.partition("\n\nUse --debug")[0])
-    message = MESSAGE.search(text)
+    message = re.search(MESSAGE, text)
     return message[1] if message else text

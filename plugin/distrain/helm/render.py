@@ -6,17 +6,14 @@ import takes longer than a rendering, is imported only where it is used.
 
 from __future__ import annotations
 
-import json
-import shutil
 import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from distrain import redact
 from distrain.errors import HelmError, ValuesError
-from distrain.helm.processes import Runs
+from distrain.helm.processes import Runs, WaitingRun
 from distrain.helm.program import OLDEST, Source, executable, refuse_old, version_of
 
 if TYPE_CHECKING:
@@ -37,6 +34,34 @@ VALUES_TEMPLATE = """\
 {{- $values := dict "values" .Values "defaults" $defaults "given" $given }}
 {{ toJson (merge (dict "isRecent" $isRecent "name" .Release.Name) $values) }}
 """.replace("OLDEST", OLDEST)
+
+
+class Template(NamedTuple):
+    """The release, namespace and cluster that the chart is rendered for; `capabilities` is None for no cluster.
+
+    `has_valid_values` skips the schema's validation, which saves a third of the time. Without `has_test` the job of
+    `helm test` is left out, which saves a fifth of the rest; a check does not judge that job's pods. `only` are Helm's
+    flags that leave out parts of the manifest.
+    """
+
+    name: str
+    namespace: str
+    capabilities: Capabilities | None
+    has_valid_values: bool = False
+    has_test: bool = True
+    only: Sequence[str] = ()
+
+    def command(self, source: Source) -> tuple[str, ...]:
+        """Return Helm's arguments for these values."""
+        words = ["template", self.name, str(source.chart), "--namespace", self.namespace, *source.flags, *self.only]
+        if not self.has_test:
+            words += ["--set", "test.enabled=false"]
+        if self.has_valid_values:
+            words.append("--skip-schema-validation")
+        if self.capabilities:
+            apis = [word for api in (REAL_CLUSTER, *self.capabilities.apis) for word in ("--api-versions", api)]
+            words += ["--kube-version", self.capabilities.version, *apis]
+        return tuple(words)
 
 
 class Values(NamedTuple):
@@ -98,6 +123,8 @@ class _ValuesRun:
         if not str(error):
             # The message is empty if Helm is too old.
             refuse_old(self._helm)
+        from distrain import redact
+
         for text in source.texts():
             redact.remember_in(text)
         return ValuesError(f"values: {error}; correct the file or the flag")
@@ -118,8 +145,9 @@ class Rendering:
     def job(self) -> Job:
         """Wait for the manifest, and read the job from it; errors are also those of `from_manifest`."""
         # Imported while Helm runs in parallel; the import takes as long.
-        from distrain.workload.manifest import from_manifest
+        from distrain.workload.manifest import from_manifest, prepare
 
+        prepare()
         return from_manifest(self.manifest, "--chart")
 
 
@@ -129,6 +157,7 @@ class Helm:
     def __init__(self, executable: str) -> None:
         self._executable = executable
         self._begun: dict[Source, _ValuesRun] = {}
+        self._waiting: dict[tuple[str, ...], WaitingRun] = {}
         self._values: dict[Source, Values] = {}
 
     def begin_values(self, source: Source) -> None:
@@ -150,31 +179,17 @@ class Helm:
         """Return the values of the flags and files, merged as Helm does, without the chart's defaults."""
         return self.values(source).given
 
-    def render(
-        self,
-        name: str,
-        source: Source,
-        namespace: str,
-        capabilities: Capabilities | None,
-        *,
-        has_valid_values: bool = False,
-        has_test: bool = True,
-        only: Sequence[str] = (),
-    ) -> Rendering:
-        """Start to render the manifest for a cluster with these capabilities, or for none.
+    def expect_text(self, chart: Path, template: Template) -> None:
+        """Start Helm for a later `render` whose values are one text; Helm waits for the text."""
+        command = template.command(Source(chart, ()).with_text(""))
+        self._waiting[command] = WaitingRun(self._executable, command)
 
-        Rendering needs no rights in the cluster. `has_valid_values` skips the schema's validation, which saves a third
-        of the time. Without `has_test` the job of `helm test` is left out, which saves a fifth of the rest; a check
-        does not judge that job's pods. `only` are Helm's flags that leave out parts of the manifest.
-        """
-        command = ["template", name, str(source.chart), "--namespace", namespace, *source.flags, *only]
-        if not has_test:
-            command += ["--set", "test.enabled=false"]
-        if has_valid_values:
-            command.append("--skip-schema-validation")
-        if capabilities:
-            apis = [word for api in (REAL_CLUSTER, *capabilities.apis) for word in ("--api-versions", api)]
-            command += ["--kube-version", capabilities.version, *apis]
+    def render(self, source: Source, template: Template) -> Rendering:
+        """Start to render the manifest. Rendering needs no rights in the cluster."""
+        command = template.command(source)
+        if waiting := self._waiting.pop(command, None):
+            waiting.give(source.stdin or b"")
+            return Rendering(waiting)
         return Rendering(Runs(self._executable, [command], source.stdin))
 
     def fetched(self, url: str) -> bytes:
@@ -235,9 +250,10 @@ def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: values\nversion: 0.0.0\n")
     (folder / "templates" / "values.yaml").write_text(VALUES_TEMPLATE)
     for name in filter(lambda name: (chart / name).is_file(), names):
-        shutil.copyfile(chart / name, folder / name)
+        content = (chart / name).read_bytes()
+        (folder / name).write_bytes(content)
         if name == "values.yaml":
-            shutil.copyfile(chart / name, folder / "defaults.yaml")
+            (folder / "defaults.yaml").write_bytes(content)
     return folder
 
 
@@ -252,6 +268,8 @@ def _printing(chart: Path, flags: Sequence[str]) -> list[str]:
 
 def _parsed(helm: str, output: str) -> Any:
     """Parse the output of a chart from `_values_chart`; raise HelmError if Helm is too old."""
+    import json
+
     found = json.loads(next((line for line in output.splitlines() if line.startswith("{")), "{}"))
     if not found.get("isRecent"):
         refuse_old(helm)

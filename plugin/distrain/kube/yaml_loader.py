@@ -20,7 +20,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEEPEST = 100
 BRACKETS = re.compile(r"[\[\]{}]")
 # A line whose indentation or dashes could nest deeper than DEEPEST.
-DEEP_LINE = re.compile(rf"^(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}", re.MULTILINE)
+DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
 
 TAG = "tag:yaml.org,2002:"
 NULL, BOOL, NUMBER, MERGE = (f"{TAG}{name}" for name in ("null", "bool", "number", "merge"))
@@ -178,7 +178,8 @@ def _refuse_depth(text: str) -> None:
     for bracket in BRACKETS.findall(text):
         depth = max(0, depth + (1 if bracket in "[{" else -1))
         deepest = max(deepest, depth)
-    if deepest < DEEPEST and not DEEP_LINE.search(text):
+    long = (line for line in text.split("\n") if len(line) >= DEEPEST)
+    if deepest < DEEPEST and not any(map(DEEP_LINE.match, long)):
         return
     depth = 0
     for event in yaml.parse(text, Loader=_Base):

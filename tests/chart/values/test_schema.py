@@ -28,8 +28,9 @@ LIMITS = {
     "maxProperties", "uniqueItems",
 }  # fmt: skip
 ORDER = [
-    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "pattern",
-    "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties", "default", "examples",
+    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength",
+    "pattern", "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties", "default",
+    "examples",
 ]  # fmt: skip
 
 
@@ -221,6 +222,7 @@ CASES = [
     *(("workers.topology.key", "pattern", bad, good) for bad, good in LABEL_KEY),
     ("image.repository", "pattern", "team/tensorflow:1.0", "registry.example.com:5000/team/tensorflow"),
     ("image.tag", "pattern", "one two", "1.0-rc.1"),
+    ("image.tag", "maxLength", 129 * "1", 128 * "1"),
     ("image.digest", "pattern", "sha256:abc", "sha256:" + 64 * "a"),
     ("trainer.model", "pattern", "lenet", "vgg16"),
     ("trainer.model", "pattern", "nets:", "nets:small"),

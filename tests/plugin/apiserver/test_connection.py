@@ -109,6 +109,15 @@ def test_first_chunk_of_a_response_is_read_before_its_end_arrives(three_pages: F
     assert bytes(answer.body).startswith(beginning)
 
 
+def test_page_is_read_into_the_memory_of_the_last_one(three_pages: FakeApi, tmp_path: Path) -> None:
+    three_pages.in_chunks = True
+    reading = Connection(access(Target(str(write_kubeconfig(tmp_path, three_pages.url)), "fake", "team")))
+
+    one, other = (reading.ask(PODS, hear=lambda beginning: None) for _ in range(2))
+
+    assert one.body.obj is other.body.obj
+
+
 def test_page_larger_than_the_buffer_is_read_whole(api: FakeApi, tmp_path: Path) -> None:
     big = _pod("big") | {"metadata": {"namespace": "big", "annotations": {"a": "x" * 3_000_000}}}
     api.answers[PODS] = [big, _pod("small")]

@@ -1,0 +1,8 @@
+"""Define how the chart is rendered while values are derived: for no release and no cluster."""
+
+from __future__ import annotations
+
+from distrain.helm.render import Template
+
+# The given values passed the schema, and derived values satisfy it.
+UNINSTALLED = Template("derive", "default", None, has_valid_values=True, has_test=False)

@@ -1,0 +1,34 @@
+"""Unpack a chart that is a .tgz file."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from distrain import temporary
+from distrain.errors import ValuesError, reason
+
+
+def unpacked(archive: Path) -> Path:
+    """Return the chart's folder in a temporary folder; raise ValuesError if the file holds no chart."""
+    target = temporary.folder()
+    try:
+        with tarfile.open(archive) as file:
+            for member in filter(tarfile.TarInfo.isfile, file):
+                _write(file, member, target)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise ValuesError(f"--chart: {archive} cannot be unpacked: {reason(error)}; name another file") from error
+    charts = [*target.glob("*/Chart.yaml")]
+    if len(charts) != 1:
+        raise ValuesError(f"--chart: {archive} holds no chart, whose folder has a Chart.yaml; name another file")
+    return charts[0].parent
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    """Write one file of an archive. The filters of tarfile are missing in Python 3.11.2, which Debian 12 has."""
+    path = Path(member.name)
+    content = archive.extractfile(member)
+    if path.is_absolute() or ".." in path.parts or content is None:
+        raise tarfile.ReadError(f"{member.name} lies outside the archive")
+    (target / path).parent.mkdir(parents=True, exist_ok=True)
+    (target / path).write_bytes(content.read())
