@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,13 +144,16 @@ class Bench:
 
 
 @contextlib.contextmanager
-def greeting_server(greeting: bytes, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """Yield a port that sends this greeting to every client."""
+def greeting_server(
+    greeting: bytes, address: str = "127.0.0.1", port: int = 0, count: Callable[[], object] = lambda: None
+) -> Iterator[int]:
+    """Yield a port that sends this greeting to every client, and calls `count` for each."""
 
     def greet() -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = server.accept()
+                count()
                 with connection:
                     connection.sendall(greeting)
                     connection.recv(256)

@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.chart.scripts.launching import follow
-from tests.chart.scripts.pods import SCRIPTS, load
+from tests.chart.scripts.pods import SCRIPTS, load, wait_for
 from tests.chart.scripts.supervising import COUNT, OUT_OF_MEMORY, Bench, put_oom_kills
 
 TRAINING = "trap 'echo saving; exit 143' TERM; echo training; while ! test -e finish; do sleep 0.05; done"
@@ -258,19 +258,25 @@ def test_program_that_stays_halted_is_killed_and_starts_again(bench: Bench) -> N
     assert "starting again (restart 1 of 1 in 3600 s): sh was halted for 1 s, and so killed" in output
 
 
-def test_program_that_is_halted_for_a_moment_goes_on(bench: Bench) -> None:
-    process = bench.start(f"echo $$ >pid; {TRAINING}", "--max-restarts=0")
-    follow(process, "training")
-    pid = int((bench.folder / "pid").read_text())
+def test_program_that_is_halted_for_a_moment_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("distrain_program.py")
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    program = module.Program(["sleep", "60"], dict(os.environ), ["sleep"])
 
     for _ in range(3):
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(0.6)
-        os.kill(pid, signal.SIGCONT)
-        time.sleep(0.6)
+        os.kill(program.process.pid, signal.SIGSTOP)
+        wait_for(program.is_halted)
+        program.kill_when_halted()
+        now += module.SECONDS_HALTED
+        program.kill_when_halted()
+        os.kill(program.process.pid, signal.SIGCONT)
+        wait_for(lambda: not program.is_halted())
+        program.kill_when_halted()
 
-    (bench.folder / "finish").touch()
-    assert process.wait(timeout=5) == 0
+    assert not program.is_killed_here
+    program.kill()
+    program.process.communicate()
 
 
 def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> None:
