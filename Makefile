@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full bench-tests clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -76,8 +76,14 @@ bench-client: setup ## change releases on the running lab while their client is 
 bench-full: build ## run the rest of each matrix of which the tests try one path
 	@FULL=1 $(PYTHON) -m pytest -m full $(PYTEST_ARGS)
 
+bench-tests: build ## run all tests six times, three times beside a load on each core; again goes on; PYTEST_ARGS="-k words"
+	@$(PYTHON) -m tests.bench_tests
+
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown
 
-distclean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
+distbench-tests: build ## run all tests six times, three times beside a load on each core; again goes on; PYTEST_ARGS="-k words"
+	@$(PYTHON) -m tests.bench_tests
+
+clean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
 	@python3 -m lab.cluster.distclean
