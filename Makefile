@@ -82,8 +82,5 @@ bench-tests: build ## run all tests six times, three times beside a load on each
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown
 
-distbench-tests: build ## run all tests six times, three times beside a load on each core; again goes on; PYTEST_ARGS="-k words"
-	@$(PYTHON) -m tests.bench_tests
-
-clean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
+distclean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
 	@python3 -m lab.cluster.distclean
