@@ -108,7 +108,7 @@ class Bench:
 
     def run(self, mpirun: str = "exit 0", *options: str, **overrides: str) -> tuple[int, str]:
         process = self.start(mpirun, *options, **overrides)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=60)
         return process.returncode, output
 
     def put_program(self, name: str, text: str) -> Path:
@@ -172,7 +172,7 @@ def follow(process: subprocess.Popen[str], words: str) -> str:
     """Read a program's output up to a line that contains these words. Return all lines up to and including it."""
     assert process.stdout is not None
     seen = ""
-    timer = threading.Timer(20, end_with_children, [process])
+    timer = threading.Timer(60, end_with_children, [process])
     timer.start()
     try:
         for line in process.stdout:
