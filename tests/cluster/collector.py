@@ -16,26 +16,20 @@ LEFT_OUT = {"secrets", "events", "events.events.k8s.io"}
 
 def collect(namespace: str, folder: Path) -> None:
     """Write the namespace's events, objects and logs into files. A file says so if its content could not be read."""
-    _write(folder / "events.txt", namespace, "get", "events", "--sort-by=.lastTimestamp", "--output=wide")
-    _write(folder / "objects.yaml", namespace, "get", _kinds(), "--output=yaml")
-    try:
-        pods = json.loads(_ask(namespace, "get", "pods", "--output=json"))["items"]
-    except LabError:
-        return  # events.txt has the same message.
-    for pod in pods:
+    if not _write(folder / "events.txt", namespace, "get", "events", "--sort-by=.lastTimestamp", "--output=wide"):
+        return  # The API server does not answer.
+    for pod in json.loads(_ask(namespace, "get", "pods", "--output=json"))["items"]:
         for container, restarts in _containers(pod):
             name = pod["metadata"]["name"]
             command = ("logs", name, f"--container={container}", "--timestamps")
             _write(folder / f"{name}.{container}.log", namespace, *command)
             if restarts:
                 _write(folder / f"{name}.{container}.previous.log", namespace, *command, "--previous")
+    _write(folder / "objects.yaml", namespace, "get", _kinds(), "--output=yaml")
 
 
 def _kinds() -> str:
-    try:
-        kinds = kubectl("api-resources", "--namespaced", "--verbs=list", "--output=name").split()
-    except LabError:
-        return "all"
+    kinds = kubectl("api-resources", "--namespaced", "--verbs=list", "--output=name").split()
     return ",".join(kind for kind in kinds if kind not in LEFT_OUT)
 
 
@@ -46,11 +40,14 @@ def _containers(pod: dict[str, Any]) -> Iterator[tuple[str, int]]:
             yield status["name"], status["restartCount"]
 
 
-def _write(path: Path, namespace: str, *command: str) -> None:
+def _write(path: Path, namespace: str, *command: str) -> bool:
+    """Write kubectl's output, or its error, into a file. Return whether it succeeded."""
     try:
         path.write_text(_ask(namespace, *command))
     except LabError as error:
         path.write_text(f"{error}\n")
+        return False
+    return True
 
 
 def _ask(namespace: str, *command: str) -> str:

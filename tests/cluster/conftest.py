@@ -52,7 +52,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Keep what explains a failure, before the fixtures remove it."""
     report = yield
     if report.failed:
-        with contextlib.suppress(OSError):  # The disk may be full, which must not end the test run.
+        # The disk may be full, or the API server gone, which must not end the test run.
+        with contextlib.suppress(OSError, LabError):
             folder = evidence.folder_of_test(item, report)
             module = item.getparent(pytest.Module)
             if module and _NAMESPACE in module.stash:
