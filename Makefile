@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint schema docs lock package images cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full bench-tests clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -22,8 +22,10 @@ setup: ## install Debian packages, a Python environment and Go where they are mi
 demo: setup ## train on an embedded Kubernetes, or on KUBECONFIG's cluster; FRAMEWORK=pytorch or mxnet
 	@$(PYTHON) -m lab demo
 
-test: setup ## run every test, the cluster's beside the others; PYTEST_ARGS="-k words" picks some
+build: setup ## build every program and image that the tests need
 	@$(PYTHON) -m lab build
+
+test: build ## run every test, the cluster's beside the others; PYTEST_ARGS="-k words" picks some
 	@$(PYTHON) -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 test-%: setup ## run one part: unit, install, chart, trainer or cluster
@@ -65,16 +67,17 @@ bench-check: setup ## hold the plugin's check to Kubernetes' code over 100,000 c
 bench-inputs: setup ## run the plugin with 20,000 random broken inputs; INPUTS_ARGS="--from 5000" goes on
 	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.inputs.bench $(INPUTS_ARGS)
 
-bench-chaos: setup ## kill trainings 1,000 times, and compare what they saved; again goes on; CHAOS_ARGS="--points 40"
-	@$(PYTHON) -m lab build
+bench-chaos: build ## kill trainings 1,000 times, and compare what they saved; again goes on; CHAOS_ARGS="--points 40"
 	@PYTHONPATH=trainer $(PYTHON) -m tests.trainer.bench_chaos $(CHAOS_ARGS)
 
 bench-client: setup ## change releases on the running lab while their client is cut, killed or loses the API server; again goes on
 	@$(PYTHON) -m tests.cluster.client_faults.bench $(CLIENT_ARGS)
 
-bench-full: setup ## run the rest of each matrix of which the tests try one path
-	@$(PYTHON) -m lab build
+bench-full: build ## run the rest of each matrix of which the tests try one path
 	@FULL=1 $(PYTHON) -m pytest -m full $(PYTEST_ARGS)
+
+bench-tests: build ## run all tests six times, three times beside a load on each core; again goes on; PYTEST_ARGS="-k words"
+	@$(PYTHON) -m tests.bench_tests
 
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown

@@ -22,6 +22,7 @@ os.environ.setdefault("GOGC", "400")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ("tests.evidence", "tests.not_tried")
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
 # Modules that either process may run beside the other's tests: modules of tests/cluster that use no GPU and do not
@@ -50,20 +51,13 @@ SHARING = (
 )
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark each test with its part, so that for example `pytest -m unit` runs one part, and deselect the full matrix.
-
-    FULL=1 runs the full matrix.
-    """
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its part, so that for example `pytest -m unit` runs one part."""
     for item in items:
         if not item.get_closest_marker("install"):
             part = item.path.relative_to(TESTS).parts[0]
             item.add_marker(MARKERS[part])
     leave_each_to_one(items, "either_helm", "helm", ("helm4", "helm3"))
-    if os.environ.get("FULL") != "1":
-        left_out = [item for item in items if item.get_closest_marker("full")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
     items.sort(key=_turn)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,11 +17,10 @@ def one_of(cases: Iterable[Any]) -> list[Any]:
 
 
 def leave_each_to_one(items: Iterable[pytest.Item], marker: str, parameter: str, cases: Sequence[str]) -> None:
-    """Run each test with the marker with one case of a parameter, in turn.
+    """Run each test with the marker with one case of a parameter, which the test's name selects.
 
-    The other cases run only in the full matrix.
+    The other cases run only in the full matrix. A new test or a moved file does not change the case of any test.
     """
-    tests: dict[str, int] = {}
     for item in items:
         if (
             not isinstance(item, pytest.Function)
@@ -28,6 +29,6 @@ def leave_each_to_one(items: Iterable[pytest.Item], marker: str, parameter: str,
         ):
             continue
         if case := str(item.callspec.params.get(parameter, "")):
-            number = tests.setdefault(item.nodeid.replace(case, ""), len(tests))
-            if case != cases[number % len(cases)]:
+            without_case = re.sub(rf"(?<=[\[-]){re.escape(case)}(?=[]-])", "", item.name, count=1)
+            if case != cases[zlib.crc32(f"{item.path.name}::{without_case}".encode()) % len(cases)]:
                 item.add_marker("full")

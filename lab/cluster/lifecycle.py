@@ -43,6 +43,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
         return
     host.check_root()
     with lock():
+        shutil.rmtree(FAILED_LOG_DIR, ignore_errors=True)
         namespaces.destroy()  # remove the remains of a start that was killed
         host.check()
         with _step("programs"):
@@ -125,12 +126,15 @@ def _start(chosen: Operators) -> None:
 
 def _undo_start() -> None:
     try:
-        shutil.copytree(LOG_DIR, FAILED_LOG_DIR, dirs_exist_ok=True)
+        shutil.copytree(LOG_DIR, FAILED_LOG_DIR)
         logs = f"its logs are in {FAILED_LOG_DIR}"
     except (OSError, shutil.Error) as error:  # The disk may be full.
         logs = f"its logs could not be kept: {error}"
-    namespaces.destroy()
-    print(f"\n  the start was undone; {logs}")
+    try:
+        namespaces.destroy()
+        print(f"\n  the start was undone; {logs}")
+    except (LabError, OSError) as error:  # The caller raises what made the start fail, which matters more.
+        print(f"\n  the start could not be undone: {error}; {logs}")
 
 
 def _launch(name: str, keys: components.Credentials) -> None:

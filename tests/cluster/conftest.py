@@ -7,7 +7,7 @@ import fcntl
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -20,7 +20,9 @@ from lab.datasets import digits
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, KUBECONFIG, STATE_DIR
 from lab.waiting import wait_until
+from tests import evidence
 from tests.cluster import made_pods
+from tests.cluster.collector import collect
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
 from tests.cluster.training import Say, remove_checkpoints, upgrade, wait_for_checkpoint
 
@@ -29,6 +31,7 @@ FOLDER = Path(__file__).parent
 OPERATORS = "OPERATORS"
 # Exists while a lab runs that the tests have started.
 STARTED_BY_TESTS = STATE_DIR / "started-by-tests"
+_NAMESPACE = pytest.StashKey[str]()
 _numbers = itertools.count()
 
 
@@ -42,6 +45,20 @@ def _turn(item: pytest.Item) -> tuple[bool, bool, bool, str]:
     takes_down = "restored_lab" in getattr(item, "fixturenames", ())
     others = getattr(getattr(item, "module", None), OPERATORS, None)
     return FOLDER in item.path.parents, not takes_down, others is None, str(others)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep what explains a failure, before the fixtures remove it."""
+    report = yield
+    if report.failed:
+        # The disk may be full, or the API server gone, which must not end the test run.
+        with contextlib.suppress(OSError, LabError):
+            folder = evidence.folder_of_test(item, report)
+            module = item.getparent(pytest.Module)
+            if module and _NAMESPACE in module.stash:
+                collect(module.stash[_NAMESPACE], folder)
+    return report
 
 
 @pytest.fixture
@@ -64,12 +81,13 @@ def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
 
 
 @pytest.fixture(scope="session")
-def lab() -> Iterator[None]:
+def lab(pytestconfig: pytest.Config) -> Iterator[None]:
     """Start the lab with the trainer's image. If the tests have started the lab, the last test process stops it."""
     with locked("use", fcntl.LOCK_SH) as use:
         with locked("start"):
             was_up = lifecycle.is_ready()
-            lifecycle.up()
+            with evidence.one_start_of_the_lab(evidence.folder_of_run(pytestconfig)):
+                lifecycle.up()
             if not was_up:
                 STARTED_BY_TESTS.touch()
         client.load_image(images.trainer_image("tensorflow"))
@@ -158,6 +176,7 @@ def on_s3(lab: None) -> list[str]:
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
     """Create a namespace that enforces the Pod Security Standard in the module's POD_SECURITY."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
+    request.node.stash[_NAMESPACE] = name
     lifecycle.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
     lifecycle.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
     yield Namespace(name, kube_cluster)

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,19 @@ import pytest
 import distrain_trainer
 from distrain_trainer import errors
 
-# Rank 1 of a job. It waits five seconds, in which rank 0 can log an error that all ranks have.
+# Rank 1 of a job. It waits for minutes, in which rank 0 can log an error that all ranks have.
 RANK_1 = """
 import os, signal, threading
 from distrain_trainer.loop.stop_flag import StopRequest
-from distrain_trainer.errors import LostPeerError, end_rank
+from distrain_trainer import errors
+errors.SECONDS_FOR_RANK_0 = 600
 StopRequest().listen()
 print(flush=True)
 if {is_told}:
     os.kill(os.getpid(), signal.SIGTERM)
 else:
     threading.Timer(1, os.kill, [os.getpid(), signal.SIGTERM]).start()
-end_rank(LostPeerError("rank 0 is gone"))
+errors.end_rank(errors.LostPeerError("rank 0 is gone"))
 """
 
 
@@ -41,22 +41,18 @@ def start_rank_1(*, is_told: bool) -> subprocess.Popen[str]:
 
 def test_rank_that_waits_for_another_ones_line_ends_when_it_is_told_to() -> None:
     process = start_rank_1(is_told=False)
-    begun = time.monotonic()
 
-    said = process.communicate(timeout=10)[1]
+    said = process.communicate(timeout=60)[1]
 
     assert (said, process.returncode) == ("", 1)
-    assert time.monotonic() - begun < errors.SECONDS_FOR_RANK_0 - 1
 
 
 def test_rank_that_was_told_to_end_says_at_once_what_came_in_the_way() -> None:
     process = start_rank_1(is_told=True)
-    begun = time.monotonic()
 
-    said = process.communicate(timeout=10)[1]
+    said = process.communicate(timeout=60)[1]
 
     assert said == "distrain: rank 0 is gone\n"
-    assert time.monotonic() - begun < errors.SECONDS_FOR_RANK_0 - 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,7 +108,7 @@ class Bench:
 
     def run(self, mpirun: str = "exit 0", *options: str, **overrides: str) -> tuple[int, str]:
         process = self.start(mpirun, *options, **overrides)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=60)
         return process.returncode, output
 
     def put_program(self, name: str, text: str) -> Path:
@@ -144,13 +144,16 @@ class Bench:
 
 
 @contextlib.contextmanager
-def greeting_server(greeting: bytes, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """Yield a port that sends this greeting to every client."""
+def greeting_server(
+    greeting: bytes, address: str = "127.0.0.1", port: int = 0, count: Callable[[], object] = lambda: None
+) -> Iterator[int]:
+    """Yield a port that sends this greeting to every client, and calls `count` for each."""
 
     def greet() -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = server.accept()
+                count()
                 with connection:
                     connection.sendall(greeting)
                     connection.recv(256)
@@ -169,7 +172,7 @@ def follow(process: subprocess.Popen[str], words: str) -> str:
     """Read a program's output up to a line that contains these words. Return all lines up to and including it."""
     assert process.stdout is not None
     seen = ""
-    timer = threading.Timer(20, end_with_children, [process])
+    timer = threading.Timer(60, end_with_children, [process])
     timer.start()
     try:
         for line in process.stdout:

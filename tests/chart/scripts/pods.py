@@ -106,7 +106,7 @@ class Running:
     def send(self, number: signal.Signals) -> None:
         os.kill(self.script_pid(), number)
 
-    def end(self, timeout: float = 20) -> tuple[int, str]:
+    def end(self, timeout: float = 60) -> tuple[int, str]:
         """Wait until the script has ended. Return its exit code and output."""
         try:
             output, _ = self.process.communicate(timeout=timeout)
@@ -192,7 +192,7 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_for(condition: Callable[[], T], seconds: float = 10) -> T:
+def wait_for(condition: Callable[[], T], seconds: float = 60) -> T:
     """Wait until the condition returns a true value, and return it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -230,11 +230,11 @@ def test_right_that_is_missing_for_the_second_job_is_told_with_the_first_one_del
 def test_hook_that_is_stopped_after_the_delete_says_that_the_job_is_deleted(kube: Kube) -> None:
     kube.answer = cluster = Cluster({MPIJOB: job("MPIJob", "run1", "old")}, looks=1000)
     process = kube.start("distrain-replace", "--content=new", "--instance=run1", f"--object={OBJECTS[0]}")
-    wait_until("the job is deleted", lambda: bool(cluster.deleted), seconds=10)
+    wait_until("the job is deleted", lambda: bool(cluster.deleted), seconds=60)
     time.sleep(0.3)
 
     process.terminate()
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=60)
 
     assert (process.returncode, errors) == (143, f"distrain: stopped by SIGTERM{NEXT_STEP}")
 

@@ -154,7 +154,7 @@ def test_pods_that_do_not_fit_end_the_test_with_advice(kube: Kube) -> None:
         "nvidia.com/gpu. The test needs 2 workers x 4 free nvidia.com/gpu; lower test.workers, or run helm test while "
         "the job does not\n"
     )
-    assert 3 < time.monotonic() - started < 12
+    assert time.monotonic() - started > 3
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from lab.cluster.namespaces import CGROUP
+
 # Folders whose entries are compared. Programs that have nothing to do with the lab write to others, such as /tmp.
 FOLDERS = ("/", "/etc", "/opt", "/run", "/usr/libexec", "/var/lib", "/var/log", "/var/lib/cni", "/run/containerd")
 SETTINGS = ("vm", "kernel/keys", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward", "net/netfilter")
@@ -16,7 +18,7 @@ COUNTERS = ("nf_conntrack_count", "stat_refresh", "drop_caches", "compact_memory
 
 def state() -> set[str]:
     """Return a line per mount, link, iptables rule, listening socket, cgroup, folder and setting of the kernel."""
-    sources = (_mounts, _links, _rules, _sockets, _cgroups, _entries, _settings)
+    sources = (_mounts, _links, _rules, _sockets, cgroups, _entries, _settings)
     return set(itertools.chain.from_iterable(source() for source in sources))
 
 
@@ -42,8 +44,9 @@ def _sockets() -> Iterator[str]:
     return (f"socket {address}" for address in addresses if not address.startswith(("127.", "[::1]")))
 
 
-def _cgroups() -> Iterator[str]:
-    return (f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob("*/distrain"))
+def cgroups(root: Path = Path("/sys/fs/cgroup")) -> list[str]:
+    """Return the lab's cgroups: one in cgroup v2, one for each controller in v1."""
+    return [f"cgroup {path}" for pattern in (CGROUP, f"*/{CGROUP}") for path in root.glob(pattern)]
 
 
 def _entries() -> Iterator[str]:

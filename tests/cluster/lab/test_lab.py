@@ -26,7 +26,7 @@ def _leftovers() -> list[str]:
     mounts = Path("/proc/mounts").read_text()
     found = [name for name, text in (("link", links), ("mount", mounts)) if LINK in text or str(STATE_DIR) in text]
     found += ["iptables rule"] if "KUBE-" in rules or "CNI-" in rules else []
-    found += [str(path) for path in Path("/sys/fs/cgroup").glob("*/distrain")]
+    found += machine.cgroups()
     found += [str(path) for path in (STATE_DIR, Path("/var/lib/kubelet")) if path.exists()]
     ours = (str(STATE_DIR), str(golang.binary("pause")))
     return found + [f"process {words}" for words in _processes() if any(name in words for name in ours)]
@@ -40,6 +40,13 @@ def _processes() -> list[str]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return words
+
+
+@pytest.mark.parametrize("path", [pytest.param("distrain", id="v2"), pytest.param("memory/distrain", id="v1")])
+def test_search_finds_the_labs_cgroup_in_both_versions(tmp_path: Path, path: str) -> None:
+    (tmp_path / path).mkdir(parents=True)
+
+    assert machine.cgroups(tmp_path) == [f"cgroup {tmp_path / path}"]
 
 
 def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:

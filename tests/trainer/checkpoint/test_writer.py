@@ -24,11 +24,10 @@ def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
     run = begin(tmp_path, checkpoint_every=0.001)
     steps_until(run, lambda: disk.writes)
 
-    started = time.monotonic()
     for _ in range(20):
         make_step(run)
 
-    assert time.monotonic() - started < 1
+    # A step that waited for the write would start the next one.
     assert disk.writes == 1
     disk.may_go_on.set()
 

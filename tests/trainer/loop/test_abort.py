@@ -41,8 +41,8 @@ def test_process_that_is_killed_ends_the_scheduler_and_all_others(port: str) -> 
 
     worker.kill()
 
-    _, said = scheduler.communicate(timeout=10)
-    assert (scheduler.returncode, server.wait(10)) == (1, 1)
+    _, said = scheduler.communicate(timeout=60)
+    assert (scheduler.returncode, server.wait(60)) == (1, 1)
     assert said == "distrain: worker 1 has ended before the training, and so all others do; its log says why\n"
 
 
@@ -56,7 +56,7 @@ def test_end_of_the_first_process_is_told_where_that_is_asked_for(port: str) -> 
 
     chief.kill()
 
-    _, said = worker.communicate(timeout=10)
+    _, said = worker.communicate(timeout=60)
     assert said == "distrain: the chief has ended before the training, and so all others do; its log says why\n"
     assert worker.returncode == 1
 
@@ -66,7 +66,7 @@ def test_process_that_says_goodbye_ends_nobody(port: str) -> None:
     server = start(OTHER + "'server 0'); time.sleep(4); line.leave()", port)
     worker = start(OTHER + "'worker 1'); line.leave()", port)
 
-    codes = [process.wait(20) for process in (scheduler, server, worker)]
+    codes = [process.wait(60) for process in (scheduler, server, worker)]
 
     assert codes == [0, 0, 0]
 
@@ -78,4 +78,4 @@ def test_stranger_ends_nobody(port: str) -> None:
 
     socket.create_connection(("localhost", int(port))).close()
 
-    assert scheduler.wait(10) == 0
+    assert scheduler.wait(60) == 0

@@ -30,7 +30,7 @@ def test_processes_meet_once_the_last_one_listens() -> None:
     threading.Timer(1, start_late).start()
     rendezvous.wait_until_listening({"worker 0": first, "ps 0": second})
 
-    assert 1 <= time.monotonic() - begun < 5
+    assert time.monotonic() - begun >= 1
     for server in (early, *started):
         server.close()
 

@@ -133,8 +133,8 @@ def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monke
     with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
         open_store("s3://datasets/digits", value="data.uri").read("a.gz")
 
-    # Three attempts and the pauses between them. With the real timeout of 15 s this takes 55 s at most.
-    assert time.monotonic() - started < 1.5 + 10
+    # Three attempts and the pauses between them, which take 10 s at most. Other failures are repeated for ten minutes.
+    assert time.monotonic() - started < 60
 
 
 def test_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:

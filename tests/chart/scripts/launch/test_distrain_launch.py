@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.chart.scripts import pods
-from tests.chart.scripts.launching import ENDED, TRAINING, Bench, cause, launch, read
+from tests.chart.scripts.launching import ENDED, TRAINING, Bench, cause, end_with_children, launch, read
 from tests.chart.scripts.pods import SCRIPTS, Pod, Running, wait_for
 
 
@@ -200,31 +200,29 @@ def test_missing_termination_log_is_not_made(bench: Bench) -> None:
 def test_output_is_passed_on_before_its_line_ends(bench: Bench) -> None:
     launcher = bench.start(f"printf 50%%; {TRAINING}")
     assert launcher.stdout is not None
-    started = time.monotonic()
+    timer = threading.Timer(60, end_with_children, [launcher])
+    timer.start()
     seen = ""
     while "50%" not in seen.partition("answer")[2].partition("\n")[2]:
         more = launcher.stdout.read(1)
         assert more, seen
         seen += more
 
-    assert time.monotonic() - started < 4
+    timer.cancel()
     launcher.terminate()
-    assert launcher.wait(timeout=10) == 143
+    assert launcher.wait(timeout=60) == 143
 
 
 def test_process_that_mpirun_leaves_behind_holds_nothing_up(bench: Bench) -> None:
-    started = time.monotonic()
-
-    code, _ = bench.run("sleep 9 & exit 3")
+    code, _ = bench.run("sleep 600 & exit 3")
 
     assert code == 3
-    assert time.monotonic() - started < 5
 
 
 def test_image_without_mpirun_is_reported_before_waiting(bench: Bench) -> None:
     launcher = bench.start(hostfile="127.0.0.9 slots=1\n", path_of_mpirun="no-mpirun")
 
-    assert launcher.wait(timeout=10) == 1
+    assert launcher.wait(timeout=60) == 1
     assert bench.cause == "distrain: image.repository: the image has no no-mpirun; use one with Open MPI and OpenSSH"
 
 
@@ -255,7 +253,7 @@ def test_missing_mount_is_reported(bench: Bench, option: str, words: str) -> Non
 def test_incomplete_command_line_is_refused(arguments: list[str]) -> None:
     command = [sys.executable, str(SCRIPTS / "distrain-launch"), *arguments]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 2
     assert "needs mpirun, and a program after --" in done.stderr
@@ -278,7 +276,7 @@ def test_root_may_run_mpirun_and_uses_a_key_that_its_group_may_read(bench: Bench
 def test_end_of_workers_needs_ssh() -> None:
     command = [sys.executable, str(SCRIPTS / "distrain-launch"), "--rsh=kubexec", "--end-workers", "mpirun", "--", "x"]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 2
     assert "--end-workers needs --rsh=ssh" in done.stderr

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tests.chart.scripts.launch.workers import ASKED, BOUNDARY, LIVE, TICKING, Workers, address
+import pytest
+
+from tests.chart.scripts.launch.workers import ASKED, BOUNDARY, LIVE, Workers, address
 from tests.chart.scripts.launching import TRAINING, follow
 
 
@@ -93,33 +95,30 @@ def test_size_may_change_before_the_run_starts(workers: Workers) -> None:
 def test_unchanged_list_restarts_nothing(workers: Workers) -> None:
     launcher = workers.start(0, 1)
 
-    workers.list(0, 1)
-    workers.list(1, 0)
-    workers.list(0, 1, 2)
-    follow(launcher, "waiting for 1 of 1 more workers")
+    for numbers in ((0, 1), (1, 0)):
+        workers.list(*numbers)
+        workers.wait_until_list_is_read()
 
-    assert "asking" not in workers.finish(launcher)
+    assert ASKED not in workers.finish(launcher)
 
 
-def test_list_that_is_being_written_is_no_list(workers: Workers) -> None:
+@pytest.mark.parametrize("text", ["", "127.0.1.1 slo"])
+def test_list_that_is_being_written_is_no_list(workers: Workers, text: str) -> None:
     launcher = workers.start(0, 1)
 
-    workers.bench.write_hostfile("")
-    workers.bench.write_hostfile("127.0.1.1 slo")
-    workers.list(0, 1, 2)
-    follow(launcher, "waiting for 1 of 1 more workers")
+    workers.bench.write_hostfile(text)
+    workers.wait_until_list_is_read()
 
-    assert "asking" not in workers.finish(launcher)
+    assert ASKED not in workers.finish(launcher)
 
 
 def test_run_of_fixed_size_looks_at_no_list(workers: Workers) -> None:
-    launcher = workers.start(0, 1, options=("--rescale=replace",), program=TICKING)
+    launcher = workers.start(0, 1, options=("--rescale=replace",))
 
     workers.list(0)
+    workers.wait_until_list_is_read()
 
-    # At this time the launcher would already have asked a live run to stop.
-    said = "".join(follow(launcher, "tick") for _ in range(50))
-    assert ASKED not in said + workers.finish(launcher)
+    assert ASKED not in workers.finish(launcher)
 
 
 def test_ranks_that_do_not_stop_are_ended_after_the_grace_period(workers: Workers) -> None:

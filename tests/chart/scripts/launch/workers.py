@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import subprocess
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.chart.scripts.launching import TRAINING, Bench, follow, greeting_server
+from tests.chart.scripts.pods import wait_for
 
 LIVE = "--rescale=live"
 ASKED = "asking the ranks to stop at a step boundary: "
@@ -24,16 +27,23 @@ class Workers:
 
     bench: Bench
     answering: dict[int, contextlib.ExitStack] = field(default_factory=dict)
+    greetings: Counter[int] = field(default_factory=Counter)
 
     def answer(self, *numbers: int) -> None:
         for number in numbers:
             self.answering[number] = contextlib.ExitStack()
-            greeting = greeting_server(b"SSH-2.0-test\r\n", address(number), self.bench.port)
+            count = functools.partial(self.greetings.update, [number])
+            greeting = greeting_server(b"SSH-2.0-test\r\n", address(number), self.bench.port, count)
             self.answering[number].enter_context(greeting)
 
     def fall_silent(self, *numbers: int) -> None:
         for number in numbers:
             self.answering.pop(number).close()
+
+    def wait_until_list_is_read(self) -> None:
+        """Wait for two checks of worker 0: the launcher reads the list before each check."""
+        before = self.greetings[0]
+        wait_for(lambda: self.greetings[0] >= before + 2, seconds=60)
 
     def list(self, *numbers: int) -> str:
         text = "".join(f"{address(number)} slots=2\n" for number in numbers)
@@ -52,7 +62,7 @@ class Workers:
     def finish(self, launcher: subprocess.Popen[str]) -> str:
         """Let the training finish. Return the launcher's output until then."""
         (self.bench.folder / "finish").touch()
-        output, _ = launcher.communicate(timeout=10)
+        output, _ = launcher.communicate(timeout=60)
         assert launcher.returncode == 0, output
         return output
 

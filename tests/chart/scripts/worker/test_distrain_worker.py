@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,42 +88,47 @@ def test_orphans_of_a_session_are_reaped(pod: Pod, worker: Running) -> None:
     wait_for(lambda: not orphans())
 
 
+def change(pod: Pod, line: str, other: str) -> None:
+    script = Path(pod.script("distrain-worker"))
+    text = script.read_text()
+    assert text.count(f"{line}\n") == 1
+    script.write_text(text.replace(f"{line}\n", f"{other}\n"))
+
+
 @as_process_1
 def test_sigterm_ends_every_rank_soon() -> None:
     with pods.make_pod() as pod:
+        change(pod, "SECONDS_TO_END = 5", "SECONDS_TO_END = 600")
         worker = start_worker(pod)
         script = "trap 'echo rank was asked; exit 1' TERM; echo started; while :; do sleep 0.1; done"
         rank = subprocess.Popen(ssh_command(pod, script), env=pod.environment(), stdout=subprocess.PIPE, text=True)
         assert rank.stdout is not None
         assert rank.stdout.readline() == "started\n"
-        started = time.monotonic()
 
         worker.terminate()
         code, output = worker.end()
 
         assert code == 143, output
-        assert time.monotonic() - started < 4
-        assert rank.wait(timeout=5) != 0
+        assert rank.wait(timeout=60) != 0
 
 
 @as_process_1
 def test_rank_that_ignores_sigterm_ends_too() -> None:
     with pods.make_pod() as pod:
-        script = Path(pod.script("distrain-worker"))
-        script.write_text(script.read_text().replace("SECONDS_TO_END = 5\n", "SECONDS_TO_END = 1\n"))
+        change(pod, "SECONDS_TO_END = 5", "SECONDS_TO_END = 1")
         worker = start_worker(pod)
         rank = subprocess.Popen(
-            ssh_command(pod, "trap '' TERM; echo started; exec sleep 60"),
+            ssh_command(pod, "trap '' TERM; echo started; exec sleep 600"),
             env=pod.environment(), stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert rank.stdout is not None
         assert rank.stdout.readline() == "started\n"
 
         worker.terminate()
-        code, _ = worker.end(timeout=4)
+        code, _ = worker.end()
 
         assert code == 143
-        assert rank.wait(timeout=5) != 0
+        assert rank.wait(timeout=60) != 0
 
 
 @as_process_1
@@ -145,7 +149,7 @@ def test_signal_ends_the_pod_with_its_exit_code(number: signal.Signals, code: in
 
         worker.send(number)
 
-        assert worker.end(timeout=5)[0] == code
+        assert worker.end(timeout=60)[0] == code
 
 
 def handles(pid: int, number: signal.Signals) -> bool:
@@ -184,7 +188,7 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
         code, _ = worker.end()
 
         assert code == 143
-        assert rank.communicate(timeout=5)[0] == "saved\n"
+        assert rank.communicate(timeout=60)[0] == "saved\n"
 
 
 @as_process_1

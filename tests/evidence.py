@@ -1,0 +1,81 @@
+"""Keep what explains the failures of a test run in one folder, which pytest's last line names.
+
+A pytest plugin. The processes of pytest-xdist share the folder, which is created with the first failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.workermanage import WorkerController
+
+from lab.cluster.lifecycle import FAILED_LOG_DIR
+from lab.errors import LabError
+from lab.paths import CACHE_DIR
+
+_FOLDER = pytest.StashKey[Path]()
+_INPUT = "evidence"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    name = f"tests-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    from_controller = getattr(config, "workerinput", {}).get(_INPUT)
+    config.stash[_FOLDER] = Path(from_controller or CACHE_DIR / "logs" / name)
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput[_INPUT] = str(folder_of_run(node.config))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Name the folder after all that pytest's own summary prints."""
+    result = yield
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    folder = folder_of_run(session.config)
+    if terminal and folder.exists():
+        terminal.write_line(f"what the failed tests left is in {folder}")
+    return result
+
+
+def folder_of_run(config: pytest.Config) -> Path:
+    return config.stash[_FOLDER]
+
+
+def folder_of_test(item: pytest.Item, report: pytest.TestReport) -> Path:
+    """Create a folder for a failed phase of a test, and write the failure into it."""
+    phase = "" if report.when == "call" else f"-{report.when}"
+    name = re.sub(r"[^\w.-]+", "-", item.nodeid.removeprefix("tests/")).strip("-")
+    folder = folder_of_run(item.config) / f"{name[:200]}{phase}"
+    folder.mkdir(parents=True, exist_ok=True)
+    sections = "".join(f"\n{title}\n{text}" for title, text in report.sections)
+    (folder / "failure.txt").write_text(f"{report.longreprtext}\n{sections}")
+    return folder
+
+
+@contextlib.contextmanager
+def one_start_of_the_lab(folder: Path) -> Iterator[None]:
+    """Keep the words and logs of a failed start of the lab.
+
+    After a failed start, raise LabError with the same words in each process of the test run. A second start would fail
+    with other words, which hide the first cause.
+    """
+    words = folder / "lab-start.txt"
+    if words.exists():
+        raise LabError(words.read_text())
+    try:
+        yield
+    except Exception as error:
+        folder.mkdir(parents=True, exist_ok=True)
+        words.write_text(f"{error}")
+        if FAILED_LOG_DIR.exists():
+            shutil.copytree(FAILED_LOG_DIR, folder / "lab-logs", dirs_exist_ok=True)
+        raise
