@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full bench-tests clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full bench-tests clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -9,9 +9,9 @@ PYTHON := $(VENV)/bin/python
 
 # The groups of Debian packages in lab/setup.sh that a target needs. Without a line here it gets all.
 demo cluster cluster-status bench: PACKAGES := node images
-images bench-chaos: PACKAGES := images
+images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
-schema docs lock bench-check: PACKAGES := python
+schema docs lock audit bench-check: PACKAGES := python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -51,6 +51,12 @@ package: ## write dist/distrain-VERSION.tgz, the plugin with its chart; KEY=NAME
 
 images: setup ## build the trainer's images for the lab
 	@$(PYTHON) -m lab images
+
+sbom: setup ## write dist/*.cdx.json (CycloneDX): which packages the images and the plugin consist of
+	@$(PYTHON) -m lab.builds.sbom
+
+audit: setup ## look up known vulnerabilities of what is pinned; error 3: their data cannot be reached from here
+	@$(PYTHON) -m lab.builds.audit
 
 cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or none picks its operators
 	@$(PYTHON) -m lab up $(if $(MPIJOB),--mpijob=$(MPIJOB))

@@ -10,3 +10,4 @@ compile --universal --python-version 3.10 requirements.in -o requirements.txt
 compile --universal --python-version 3.10 plugin/requirements.in -c requirements.txt -o plugin/requirements.txt
 compile --universal --python-version 3.10 requirements-go.in -o requirements-go.txt
 compile --universal --python-version 3.10 requirements-scanners.in -o requirements-scanners.txt
+compile --universal --python-version 3.10 requirements-audit.in -o requirements-audit.txt

@@ -76,3 +76,7 @@ USER 0
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash \
         /opt/plugin/lib/python3.11/site-packages/distrain /opt/venv/lib/python3.11/site-packages/distrain_trainer
 USER 1000:1000
+# The licence of distrain itself; docs/images.md says what else the image holds.
+COPY LICENSE /usr/share/doc/distrain/copyright
+LABEL org.opencontainers.image.title="distrain's trainer for TensorFlow" \
+    org.opencontainers.image.licenses="Apache-2.0"

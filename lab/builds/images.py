@@ -27,15 +27,17 @@ from pathlib import Path
 
 import yaml
 
-from lab.builds import docker_archive
+from lab.builds import debian, docker_archive
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
 # The chart asks for the image under its own version.
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 # The files that the trainer's images are built from, and the packages in them that only the last layers contain.
-CONTEXT = (".dockerignore", "plugin/requirements.txt", "plugin/distrain", "trainer")
+CONTEXT = (".dockerignore", "LICENSE", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
+# The label with the versions of the Debian packages: the Dockerfiles take those of the day.
+DEBIAN_PACKAGES = "distrain.debian-packages"
 TRAINER_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 _containers = itertools.count()
@@ -45,16 +47,6 @@ LOGS = CACHE_DIR / "logs"
 # buildah's message about a layer in which a file has been changed.
 CHANGED_LAYER = "file integrity checksum failed"
 
-DEBIAN = "bookworm"
-# Without these options, manuals and translations would be a quarter of the root file system.
-MMDEBSTRAP_OPTIONS = (
-    "--variant=minbase",
-    "--mode=root",
-    "--dpkgopt=path-exclude=/usr/share/doc/*",
-    "--dpkgopt=path-include=/usr/share/doc/*/copyright",
-    "--dpkgopt=path-exclude=/usr/share/man/*",
-    "--dpkgopt=path-exclude=/usr/share/locale/*",
-)
 BASE_DOCKERFILE = """\
 FROM scratch
 ADD root.tar /
@@ -75,7 +67,7 @@ def trainer_image(framework: str) -> Image:
 
     Raises LabError if a tool is missing or the build fails.
     """
-    return _built(framework, _trainer_key(framework), partial(_build_trainer, framework))
+    return _built(framework, _trainer_key(framework), partial(_build_labelled, framework))
 
 
 def image_from(name: str, dockerfile: Path) -> Image:
@@ -192,6 +184,16 @@ def _remove_old(name: str, keep: int = 2) -> None:
         path.unlink()
 
 
+def _build_labelled(framework: str, reference: str, *options: str) -> None:
+    """Build a framework's image. Then add a label as its last step, with all layers from buildah's cache."""
+    _build_trainer(framework, reference, *options)
+    listing = run_in_image(reference, ["dpkg-query", "--show", "--showformat", "${Package}=${Version} "])
+    if listing.returncode != 0:
+        raise LabError(f"{reference}: dpkg-query does not list its Debian packages: {listing.stderr.strip()}")
+    label = f"{DEBIAN_PACKAGES}={listing.stdout.strip()}"
+    _build(f"{framework}-label", _dockerfile(framework), reference, "--label", label)
+
+
 def _build_trainer(framework: str, reference: str, *options: str) -> None:
     print(f"about 8 minutes the first time; log: {LOGS / framework}.log", flush=True)
     bundle = os.environ.get("PIP_CERT")
@@ -236,9 +238,9 @@ def _base_image() -> str:
         return reference
     with tempfile.TemporaryDirectory(dir=CACHE_DIR) as context:
         Path(context, "Dockerfile").write_text(BASE_DOCKERFILE)
-        sources = [str(source) for source in _debian_sources()]
-        mmdebstrap = [_tool("mmdebstrap"), *MMDEBSTRAP_OPTIONS, DEBIAN, f"{context}/root.tar", *sources]
-        _logged("debian", mmdebstrap, progress="Debian root from the host's apt sources")
+        sources = [str(source) for source in debian.sources()]
+        options = [*debian.MMDEBSTRAP_OPTIONS, debian.DEBIAN, f"{context}/root.tar", *sources]
+        _logged("debian", [_tool("mmdebstrap"), *options], progress="Debian root from the host's apt sources")
         _logged("debian-image", _buildah("bud", "--isolation", "chroot", "--tag", reference, context))
     return reference
 
@@ -295,30 +297,13 @@ def _tool(name: str) -> str:
     return path
 
 
-def _debian_sources() -> list[Path]:
-    """Return the host's apt source files for Debian. Other vendors' sources would need their keys in the image."""
-    folder = Path("/etc/apt")
-    files = [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]
-    files += sorted(folder.glob("sources.list.d/*.sources"))
-    found = [file for file in files if file.is_file() and _is_debian(file.read_text())]
-    if not found:
-        raise LabError(f"/etc/apt: no source of Debian {DEBIAN} found; the images are built on a Debian 12 host")
-    return found
-
-
-def _is_debian(source: str) -> bool:
-    active = re.sub(r"^\s*#.*$", "", source, flags=re.MULTILINE)
-    suite = re.search(rf"(?<!\S){DEBIAN}(-updates|-security)?(?!\S)", active)
-    keys = re.findall(r"signed-by[=:]\s*([^\s\]]+)", active, re.IGNORECASE)
-    return suite is not None and "main" in active.split() and all("debian-archive" in key for key in keys)
-
-
 def _dockerfile(framework: str) -> Path:
     return REPOSITORY / "trainer" / f"{framework}.Dockerfile"
 
 
 def _base_key() -> str:
-    return _key([DEBIAN, BASE_DOCKERFILE, *MMDEBSTRAP_OPTIONS, *(source.read_bytes() for source in _debian_sources())])
+    sources = [source.read_bytes() for source in debian.sources()]
+    return _key([debian.DEBIAN, BASE_DOCKERFILE, *debian.MMDEBSTRAP_OPTIONS, *sources])
 
 
 def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:

@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 
-from lab.builds import docker_archive, images
+from lab.builds import debian, docker_archive, images
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
@@ -108,7 +108,7 @@ def test_interrupted_build_leaves_no_archive(program: Path, monkeypatch: pytest.
     ],
 )
 def test_only_debians_own_sources_go_into_the_image(source: str, is_debian: bool) -> None:
-    assert images._is_debian(source) is is_debian
+    assert debian.is_debian(source) is is_debian
 
 
 @pytest.fixture

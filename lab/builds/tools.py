@@ -1,0 +1,37 @@
+"""Install tools from a lock of their own into a Python environment of their own, in the cache.
+
+In the lab's own lock they would bring a hundred packages more to every user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.paths import CACHE_DIR
+
+
+def programs(lock: Path) -> Path:
+    """Return the folder of an environment's programs. Install it if it is not in the cache.
+
+    Raises LabError if that fails.
+    """
+    key = hashlib.sha256(lock.read_bytes() + platform.python_version().encode()).hexdigest()[:12]
+    folder = CACHE_DIR / "scanners" / key
+    if not (folder / "complete").exists():
+        print(f"installing {lock.name} (once; a minute) ...", file=sys.stderr, flush=True)
+        _run(lock, sys.executable, "-m", "venv", "--clear", str(folder))
+        pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+        _run(lock, *pip, "-r", str(lock))
+        (folder / "complete").touch()
+    return folder / "bin"
+
+
+def _run(lock: Path, *command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"{lock.name}: {' '.join(command[:3])}: {done.stderr.strip()[-1000:]}")
