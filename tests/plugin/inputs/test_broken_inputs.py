@@ -47,6 +47,16 @@ def _beside(item: Any) -> bytes:
             id="no-spec",
         ),
         pytest.param(
+            _beside({"apiVersion": "v1", "kinds": "ConfigMap", "metadata": {"name": "a"}}),
+            "an object without a kind a: kind is missing; did you mean it by kinds?",
+            id="misspelt-kind",
+        ),
+        pytest.param(
+            _beside({"apiVersion": "v1", "kind": {"a": None}, "metadata": {"name": "a"}}),
+            "an object without a kind a: kind: found a block of keys; it needs text",
+            id="kind-is-a-block",
+        ),
+        pytest.param(
             as_yaml({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}}),
             "Job a: spec.template is missing; write the pods there",
             id="no-spec-of-a-job",
