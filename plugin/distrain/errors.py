@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # A file of another kind has a mistake in every line.
 MOST_MESSAGES = 10
+# YAML and JSON that are nested deeper are refused: Python's libraries read nested values recursively.
+DEEPEST = 100
 
 
 class DistrainError(Exception):

@@ -56,4 +56,4 @@ def shown(path: str, value: Any) -> Any:
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):
         return [shown(path, each) for each in value]
-    return HIDDEN if value is not None and is_secret(path) else redact(value) if isinstance(value, str) else value
+    return HIDDEN if value not in (None, "") and is_secret(path) else redact(value) if isinstance(value, str) else value

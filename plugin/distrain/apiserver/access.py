@@ -56,7 +56,7 @@ def access(wanted: Target) -> Access:
     """
     cluster, user = _own_account() if wanted.in_cluster else _entries(wanted)
     cluster, user = _overridden(cluster, user, wanted.overrides)
-    _refuse_contradictions(cluster, user)
+    _refuse_unusable(cluster, user)
     url = _url(cluster.server or "http://localhost:8080")
     server = urls.without_login(url)._replace(query="", fragment="").geturl().rstrip("/")
     tls = _tls(cluster) if url.scheme == "https" else None
@@ -111,10 +111,12 @@ def _overridden(cluster: Cluster, user: User, said: Overrides) -> tuple[Cluster,
     return cluster, user
 
 
-def _refuse_contradictions(cluster: Cluster, user: User) -> None:
+def _refuse_unusable(cluster: Cluster, user: User) -> None:
     if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):
         words = "insecure-skip-tls-verify and certificate-authority contradict each other; leave one out"
         raise UnreachableError(f"KUBECONFIG: {words}")
+    if cluster.tls_server_name and not urls.split(f"https://{cluster.tls_server_name}"):
+        raise UnreachableError("KUBECONFIG: tls-server-name is no host's name; write one of the server's certificate")
     if user.auth_provider and user.auth_provider.name != OIDC:
         words = f'auth-provider "{user.auth_provider.name}" is no longer part of Kubernetes; use an exec plugin'
         raise UnreachableError(f"KUBECONFIG: {words}")

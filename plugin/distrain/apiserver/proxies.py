@@ -21,7 +21,7 @@ def proxy_of(server: str, own: str | None) -> str | None:
         raise UnreachableError(f"{origin}: is no URL of a proxy; write http://HOST:PORT")
     if parts.scheme != "http":
         raise UnreachableError(f"{origin}: a proxy of {parts.scheme}:// is not supported; use one of http://HOST:PORT")
-    return url
+    return parts.geturl()
 
 
 def _from_environment(server: str) -> tuple[str, str]:

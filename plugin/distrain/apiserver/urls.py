@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from urllib3.util import parse_url
+
 
 def split(url: str) -> SplitResult | None:
-    """Return the URL's parts, None if it has no host or an invalid port."""
+    """Return the URL's parts with the host in ASCII (IDNA); None if the host or the port is missing or invalid."""
     try:
         parts = urlsplit(url)
         # Reading the port raises ValueError if it is not a number.
         _ = parts.port
+        login, at, place = parts.netloc.rpartition("@")
+        # For a host that is not ASCII urllib3 needs a package of its own. An empty or long label raises UnicodeError.
+        parts = parts._replace(netloc=login + at + place.encode("idna").decode())
+        parse_url(without_login(parts).geturl())
     except ValueError:
         return None
     return parts if parts.hostname else None

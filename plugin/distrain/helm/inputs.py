@@ -24,10 +24,21 @@ ESCAPED = re.compile(r"\\(.)")
 
 
 def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Source:
-    """Return the chart with its flags for values, and stdin if a flag names it. `fetch` returns what a URL holds."""
+    """Return the chart with its flags for values, and stdin if a flag names it. `fetch` returns what a URL holds.
+
+    Raise ValuesError with a line per file that cannot be read.
+    """
     flags = [*_one_file_each(given)]
     stdin = _stdin() if ("--values", "-") in flags else None
-    words = [word for flag, value in flags for word in (flag, _readable(flag, value, fetch))]
+    words: list[str] = []
+    mistakes: list[str] = []
+    for flag, value in flags:
+        try:
+            words += [flag, _readable(flag, value, fetch)]
+        except ValuesError as error:
+            mistakes += error.messages
+    if mistakes:
+        raise ValuesError(*mistakes)
     return Source(chart, tuple(words), stdin)
 
 
@@ -73,21 +84,20 @@ def _copied(flag: str, file: str, fetch: Fetch) -> str:
         return file
     try:
         content = fetch(file) if "://" in file else _stdin() if file == "-" else Path(file).read_bytes()
-    except (OSError, HelmError) as error:
+    except (OSError, ValueError, HelmError) as error:
         raise ValuesError(f"{flag}: {file} cannot be read: {reason(error)}; name another file") from error
     return temporary.copy("stdin" if file == "-" else file, content)
 
 
 def _is_repeatable(file: str) -> bool:
-    """Tell whether Helm can read a file, and again. Helm reports a missing file and a folder."""
+    """Tell whether Helm can read a file, and again."""
     if "," in file or '"' in file:
         # Helm would read the path as a list.
         return False
     try:
-        mode = os.stat(file).st_mode
+        return stat.S_ISREG(os.stat(file).st_mode) and os.access(file, os.R_OK)
     except (OSError, ValueError):
-        return True
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+        return False
 
 
 def _stdin() -> bytes:

@@ -7,12 +7,12 @@ import takes longer than a rendering, is imported only where it is used.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from distrain.errors import HelmError, ValuesError
+from distrain.errors import DEEPEST, HelmError, ValuesError
 from distrain.helm.processes import Runs, WaitingRun
 from distrain.helm.program import OLDEST, Source, executable, refuse_old, version_of
 
@@ -102,7 +102,10 @@ class _ValuesRun:
                 outputs = self._runs.outputs()
         except HelmError as error:
             raise self._refusal(error) from error
-        full, *bare = (_parsed(self._helm, output) for output in outputs)
+        try:
+            full, *bare = [_parsed(self._helm, output) for output in outputs]
+        except RecursionError as error:
+            raise self._unreadable(f"a value is nested more than {DEEPEST} levels deep") from error
         given, files = (each["values"] for each in bare) if bare else (full["given"], full["given"])
         return Values(full["values"], given, files, full["defaults"])
 
@@ -112,10 +115,7 @@ class _ValuesRun:
 
         source = self._source
         try:
-            with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
-                full = _values_chart(Path(folder, "full"), source.chart, "values.yaml")
-                [output] = Runs(self._helm, [_printing(full, source.flags)], source.stdin).outputs()
-            check(_parsed(self._helm, output)["values"], source.chart)
+            check(_parsed(self._helm, self._printed(source.flags, "values.yaml"))["values"], source.chart)
         except ValuesError as refusal:
             return refusal
         except HelmError as unreadable:
@@ -123,11 +123,33 @@ class _ValuesRun:
         if not str(error):
             # The message is empty if Helm is too old.
             refuse_old(self._helm)
-        from distrain import redact
+        return self._unreadable(str(error))
 
-        for text in source.texts():
+    def _unreadable(self, words: str) -> ValuesError:
+        """Return an error with a line per flag that cannot be read; with these words if no flag alone is wrong."""
+        # Imported here, because flags are seldom wrong.
+        from distrain import redact
+        from distrain.helm.values_mistakes import mistakes
+
+        for text in self._source.texts():
             redact.remember_in(text)
-        return ValuesError(f"values: {error}; correct the file or the flag")
+        lines = mistakes(self._source, self._message) or [f"values: {words}; correct the file or the flag"]
+        return ValuesError(*lines)
+
+    def _message(self, flags: Sequence[str]) -> str | None:
+        """Return Helm's message about these flags, None if Helm can read them."""
+        try:
+            self._printed(flags)
+        except HelmError as error:
+            return str(error)
+        return None
+
+    def _printed(self, flags: Sequence[str], *names: str) -> str:
+        """Return what a chart with these files of the chart prints."""
+        with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
+            chart = _values_chart(Path(folder, "printed"), self._source.chart, *names)
+            [output] = Runs(self._helm, [_printing(chart, flags)], self._source.stdin).outputs()
+        return output
 
 
 class Rendering:
@@ -267,10 +289,22 @@ def _printing(chart: Path, flags: Sequence[str]) -> list[str]:
 
 
 def _parsed(helm: str, output: str) -> Any:
-    """Parse the output of a chart from `_values_chart`; raise HelmError if Helm is too old."""
+    """Parse the output of a chart from `_values_chart`; raise HelmError if Helm is too old.
+
+    Raise RecursionError if a value is nested deeper than DEEPEST.
+    """
     import json
 
     found = json.loads(next((line for line in output.splitlines() if line.startswith("{")), "{}"))
     if not found.get("isRecent"):
         refuse_old(helm)
+    level = [found]
+    for _ in range(DEEPEST):
+        level = [part for each in level for part in _parts(each)]
+    if level:
+        raise RecursionError
     return found
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
+from distrain.errors import DEEPEST
+
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# PyYAML composes nested nodes recursively, and with libyaml it crashes at some thousand levels.
-DEEPEST = 100
 BRACKETS = re.compile(r"[\[\]{}]")
 # A line whose indentation or dashes could nest deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
@@ -33,6 +33,13 @@ NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 class NotYamlError(ValueError):
     """A text that is no YAML. The message names the line and repeats no text, which may contain a secret."""
+
+
+class _Refused(yaml.constructor.ConstructorError):
+    """A node that JSON cannot hold. The message says what to write instead."""
+
+    def __init__(self, node: yaml.Node, words: str) -> None:
+        super().__init__(problem=f"line {node.start_mark.line + 1} {words}", problem_mark=node.start_mark)
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -56,7 +63,7 @@ class _Loader(_Base):  # type: ignore[misc]
         if isinstance(found, bool):
             return "true" if found else "false"
         if not isinstance(found, str | int | float):
-            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+            raise _Refused(node, "has a key that is null, a list or a block; write the key as text")
         return f"{found:g}" if isinstance(found, float) else str(found)
 
     def _merged(self, value: yaml.Node) -> list[yaml.Node]:
@@ -64,7 +71,7 @@ class _Loader(_Base):  # type: ignore[misc]
         nodes = value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]
         for node in nodes:
             if not isinstance(node, yaml.MappingNode):
-                raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+                raise _Refused(node, "merges what is no block of keys; write <<: *ANCHOR, with the anchor of a block")
         return list(nodes)
 
     def construct_any(self, node: yaml.Node) -> Any:
@@ -91,19 +98,19 @@ class _Loader(_Base):  # type: ignore[misc]
 
     def construct_bool(self, node: yaml.Node) -> bool:
         if node.value not in TRUE | FALSE:
-            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+            raise _Refused(node, "has a !!bool that is neither true nor false; write true or false")
         return node.value in TRUE
 
     def construct_binary(self, node: yaml.Node) -> str:
         try:
             return base64.b64decode("".join(str(node.value).split()), validate=True).decode(errors="replace")
         except ValueError as error:
-            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark) from error
+            raise _Refused(node, "has a !!binary that is no base64; correct it") from error
 
     def _checked(self, node: yaml.Node, value: Any) -> Any:
         """Refuse infinity and NaN, which JSON lacks."""
         if isinstance(value, float) and not math.isfinite(value):
-            raise yaml.constructor.ConstructorError(problem_mark=node.start_mark)
+            raise _Refused(node, "has no number where it needs one, or one without end; write it in digits")
         return value
 
 
@@ -149,6 +156,8 @@ def mistake(error: Exception) -> str:
         return "it is no YAML: it has a control character or is no UTF-8; save it as plain text"
     if isinstance(error, RecursionError):
         return f"it is nested more than {DEEPEST} levels deep; flatten it"
+    if isinstance(error, _Refused):
+        return str(error.problem)
     where = f"line {mark.line + 1} is" if mark else "it is"
     return f"{where} no YAML; check indentation, brackets and quotes there"
 
@@ -173,7 +182,10 @@ def _integer(plain: str) -> int:
 
 
 def _refuse_depth(text: str) -> None:
-    """Raise RecursionError for a text that is nested too deep. A text that cannot be is not parsed for this."""
+    """Raise RecursionError for a text that is nested too deep: with libyaml, PyYAML crashes at some thousand levels.
+
+    A text that cannot be nested too deep is not parsed for this.
+    """
     depth = deepest = 0
     for bracket in BRACKETS.findall(text):
         depth = max(0, depth + (1 if bracket in "[{" else -1))

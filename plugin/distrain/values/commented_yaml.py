@@ -16,6 +16,7 @@ import yaml
 from msgspec import Struct, field
 
 from distrain.errors import ValuesError
+from distrain.kube.yaml_loader import mistake
 
 # The line breaks that PyYAML recognizes.
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
@@ -133,7 +134,7 @@ def parse(text: str, schema: Schema) -> Section:
     try:
         node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ValuesError(f"values: {' '.join(str(error).split())}; correct the file") from error
+        raise ValuesError(f"values: {mistake(error)}") from error
     if node is None:
         return Section(head=_trimmed(lines))
     if not isinstance(node, yaml.MappingNode):

@@ -109,6 +109,16 @@ def _finding(fault: Fault) -> str:
             return f"{found} is too small; use more than {limit}"
         case "maximum":
             return f"{found} is too large; use {limit} or less"
+        case "minLength":
+            return f"{found} is too short; it needs {limit} or more characters"
+        case "maxLength":
+            return f"{found} is too long; it may have {limit} characters"
+        case "minProperties":
+            return f"{found} has too few keys; give it {limit} or more"
+        case "maxProperties":
+            return f"{found} has too many keys; keep {limit} of them"
+        case "uniqueItems":
+            return f"{found} has an entry twice; remove one"
     return f"{found} does not have the right form.{_described(fault)}"
 
 
@@ -171,7 +181,7 @@ def _described(fault: Fault) -> str:
     entry = fault.entry
     words = [entry["description"]] if "description" in entry else []
     example = _example(entry, str(fault.found))
-    return " ".join(["", *words, *([f"Write it as {example}."] if example else [])])
+    return " ".join(["", *words, f"Write it as {example}." if example else "Correct it."])
 
 
 def _example(entry: Schema, found: str = "") -> str | None:

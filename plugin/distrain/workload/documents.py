@@ -40,7 +40,7 @@ def objects(manifest: str, origin: str) -> list[Item]:
         raise ValuesError(f"{origin}: {error}") from error
     numbered = [(f"document {number}", each) for number, each in enumerate(documents, start=1) if each is not None]
     items = [item for found in each_of(numbered, origin, _unpacked) for item in found]
-    each_of([(name_of(item), item) for item in items], origin, lambda item: form.converted(item, _Object))
+    each_of([(name_of(item), item) for item in items], origin, _refuse_untyped)
     return items
 
 
@@ -59,8 +59,9 @@ def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any],
 
 def name_of(item: Item) -> str:
     metadata = item.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return f"{item.get('kind') or 'an object without a kind'} {name or 'without a name'}"
+    kind, name = item.get("kind"), metadata.get("name") if isinstance(metadata, dict) else None
+    words = (kind, "an object without a kind"), (name, "without a name")
+    return " ".join(found if found and isinstance(found, str) else otherwise for found, otherwise in words)
 
 
 def missing(path: str, found: object, step: str) -> FormError:
@@ -68,6 +69,12 @@ def missing(path: str, found: object, step: str) -> FormError:
     names = list(found) if isinstance(found, dict) else []
     close = get_close_matches(path.rpartition(".")[2], names, n=1)
     return FormError(f"{path} is missing; " + (f"did you mean it by {close[0]}?" if close else step))
+
+
+def _refuse_untyped(item: Item) -> None:
+    form.converted(item, _Object)
+    if not item.get("kind"):
+        raise missing("kind", item, "write it there")
 
 
 def _unpacked(document: Any) -> list[Item]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from distrain.workload.documents import name_of
+
 Item = dict[str, Any]
 
 # Kinds that make no pods.
@@ -24,10 +26,10 @@ def left_out(
 ) -> Iterator[str]:
     """Yield the objects that are not judged. The functions tell whether an object's pods are judged, and hooks."""
     for item in items:
-        name = f"{item.get('kind')} {(item.get('metadata') or {}).get('name')}"
+        name = name_of(item)
         if item.get("kind") in WITHOUT_PODS or holds_pods(item):
             continue
         if is_hook(item):
             yield f"{name}, a Helm hook"
         else:
-            yield f"{name} of {item.get('apiVersion')}, and pods that it may make"
+            yield f"{name} of {item.get('apiVersion') or 'no API version'}, and pods that it may make"

@@ -190,7 +190,7 @@ def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
     """Raise ValuesError if a resource makes pods that are not judged: the job may not fit beside them."""
     found = [item for item in items if item.get("kind") in NOT_JUDGED and _hook(item) is None]
     if found:
-        names = [f"{item['kind']} {(item.get('metadata') or {}).get('name')}" for item in found]
+        names = [documents.name_of(item) for item in found]
         words = f"{', '.join(names)}: makes pods that are not judged, as those of an {KINDS} are"
         raise ValuesError(f"{origin}: {words}; leave it out, or write its pods as a StatefulSet or a Job")
 

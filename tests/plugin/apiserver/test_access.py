@@ -246,6 +246,10 @@ def test_pods_renewed_token_is_used(
         pytest.param(
             {"proxy-url": "https://a:1"}, {}, "proxy-url: a proxy of https:// is not supported", id="tls-proxy"
         ),
+        pytest.param({"proxy-url": "http://a b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-a-space"),
+        pytest.param({"proxy-url": "http://a..b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-empty-label"),
+        pytest.param({"server": "https://a..b"}, {}, 'server "https://a..b" is no URL', id="empty-label"),
+        pytest.param({"tls-server-name": "a..b"}, {}, "tls-server-name is no host's name", id="server-name"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(
@@ -256,6 +260,17 @@ def test_what_cannot_be_used_is_one_line(
 
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_host_with_an_umlaut_is_converted_to_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without this package urllib3 takes only ASCII.
+    monkeypatch.setitem(sys.modules, "idna", None)
+    own = {"proxy-url": "http://k\u00f6ln.invalid:1", "tls-server-name": "k\u00f6ln.invalid"}
+
+    cluster = cluster_at(write_kubeconfig(tmp_path, "https://m\u00fcnchen.invalid", cluster=own))
+
+    with pytest.raises(UnreachableError, match=r"https://xn--mnchen-3ya.invalid cannot be reached: \S+ .* not known"):
+        cluster.nodes()
 
 
 def test_missing_token_file_is_named(secure: FakeApi, tmp_path: Path) -> None:

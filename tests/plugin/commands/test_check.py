@@ -117,12 +117,12 @@ def test_snapshot_from_stdin_is_read_once_for_the_split_and_for_the_verdict(
         ),
         pytest.param(
             ["-f", "no-such.yaml"],
-            "distrain: values: open no-such.yaml: no such file or directory; correct the file or the flag\n",
+            "distrain: --values: no-such.yaml cannot be read: No such file or directory; name another file\n",
             id="missing-file",
         ),
         pytest.param(
             ["--set", "workers"],
-            'distrain: values: failed parsing --set data: key "workers" has no value; correct the file or the flag\n',
+            "distrain: --set: workers: has no value; write KEY=VALUE\n",
             id="set-without-value",
         ),
         pytest.param(

@@ -17,6 +17,8 @@ ODD: list[Any] = [
     *("http://[::1", "https://a:b@c:99999", "../../etc/passwd", "2024-01-01", "12:30", "=", "yes", "~", "$(id)", "*"),
     *([], {}, [1], [None], ["a"], [[[]]], {"a": 1}, {"": ""}, {"a": None}, {"name": []}, [{}], [{"name": 5}]),
 ]
+# A tree that has grown by more parts is changed no further.
+MOST_NEW_PLACES = 3000
 # Whole files of another kind.
 OTHER_FILES = [
     *(b"", b"\n", b"null", b"[]", b"{}", b"5", b'"text"', b"[1]", b"items: [1]", b"metadata: foo", b"---\n---\n"),
@@ -24,6 +26,7 @@ OTHER_FILES = [
     *(b"a: \xfc\n", "a: é".encode("latin-1"), "a: 1\n".encode("utf-16"), b"\xef\xbb\xbfa: 1\n", b"a:\tb\n\tc: d\n"),
     *(b"[" * 50_000, b"{a: " * 3000, b"- " * 5000, b"a: &a [*a]", b"a: &a\n  <<: *a\n", b"? [1, 2]\n: 3\n", b"~: 1\n"),
     *(b"a: 1\na: 2\n", b"&a a: *b", b"!!python/object:os.system x", b"a: !!int x", b"a: !!binary '%'", b"a: .inf\n"),
+    *(b"x-a: %s1%s\n" % (b"[" * 3000, b"]" * 3000), b"x-a: %s1%s\n" % (b"{a: " * 3000, b"}" * 3000)),
     b"a: &a [x, x]\n" + b"".join(b"%c: &%c [*%c, *%c]\n" % (n + 1, n + 1, n, n) for n in range(97, 120)),
 ]
 
@@ -31,9 +34,10 @@ OTHER_FILES = [
 def broken_object(random: Random, tree: Any) -> Any:
     """Return the tree with up to four changes, or with many."""
     tree = copy.deepcopy(tree)
+    most = len(list(_places(tree))) + MOST_NEW_PLACES
     for _ in range(random.choice([1, 1, 1, 2, 4, 20])):
         places = list(_places(tree))
-        if places:
+        if 0 < len(places) < most:
             holder, key = random.choice(places)
             random.choice(CHANGES)(random, holder, key)
     return tree

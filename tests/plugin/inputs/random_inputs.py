@@ -234,8 +234,6 @@ KINDS: dict[str, Callable[[Random], Input]] = {
     "values": _values,
     "settings": _settings,
 }
-# These kinds run Helm, and take much longer than the others.
-WITH_HELM = ("values", "settings")
 # The kinds of successive seeds: the shares of the kinds.
 TURNS = (
     *("manifest", "snapshot", "kubeconfig", "manifest", "answers", "snapshot", "arguments", "manifest", "kubeconfig"),

@@ -47,6 +47,16 @@ def _beside(item: Any) -> bytes:
             id="no-spec",
         ),
         pytest.param(
+            _beside({"apiVersion": "v1", "kinds": "ConfigMap", "metadata": {"name": "a"}}),
+            "an object without a kind a: kind is missing; did you mean it by kinds?",
+            id="misspelt-kind",
+        ),
+        pytest.param(
+            _beside({"apiVersion": "v1", "kind": {"a": None}, "metadata": {"name": "a"}}),
+            "an object without a kind a: kind: found a block of keys; it needs text",
+            id="kind-is-a-block",
+        ),
+        pytest.param(
             as_yaml({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}}),
             "Job a: spec.template is missing; write the pods there",
             id="no-spec-of-a-job",
@@ -136,6 +146,61 @@ def test_namespace_with_an_umlaut_is_one_line(place: Bench) -> None:
     answer = place.in_process(Input([*CHECK, *OFFLINE, "-n", "t\u00e4am"], GOOD))
 
     assert (answer.code, len(answer.err.splitlines()), mistakes(answer)) == (2, 1, [])
+
+
+def test_each_values_file_and_flag_that_helm_cannot_read_is_one_line(place: Bench) -> None:
+    files = {
+        "list.yaml": b"[1]\n",
+        "latin.yaml": b"a: \xfc\n",
+        "cut.yaml": b"a: b\nc: [\n",
+        "null.yaml": b"workers:\n  ~: 1\n",
+        "aliases.yaml": b"a: &a [x, x]\n"
+        + b"".join(b"%c: &%c [*%c, *%c]\n" % (n + 1, n + 1, n, n) for n in range(97, 120)),
+    }
+    flags = [word for name in files for word in ("-f", name)]
+    flags += ["--set", "workers", "--set-string", "s3.secretName=a-secret,b-secret", "--set", "workers.gpus=8"]
+    flags += ["--set-literal", "env[a]=1", "--set-json", "env=[", "--set", "workers[0]=1"]
+
+    answer = place.in_process(Input(["check", *OFFLINE, *flags], files))
+
+    assert answer.code == 2
+    assert answer.err.splitlines() == [
+        "distrain: --values: list.yaml: found a list; it needs a block of keys, written as KEY: VALUE lines",
+        "distrain: --values: latin.yaml cannot be read: it is no UTF-8 text; name another file",
+        "distrain: --values: cut.yaml: line 3 is no YAML; check indentation, brackets and quotes there",
+        "distrain: --values: null.yaml: line 2 has a key that is null, a list or a block; write the key as text",
+        "distrain: --values: aliases.yaml: has aliases that repeat too much; write the values out",
+        "distrain: --set-json: env: cannot be read; write KEY=JSON, such as workers.gpus=8",
+        "distrain: --set: workers: has no value; write KEY=VALUE",
+        "distrain: --set: workers[0]: is a block of keys in the values before it, not a list; write it in one of the "
+        "two forms",
+        "distrain: --set-string: s3.secretName: has no value; write KEY=VALUE, and \\, for a comma inside a value",
+        "distrain: --set-literal: env[a]: has an index that is no whole number; write KEY=VALUE, with KEY[0] for the "
+        "first entry of a list",
+    ]
+
+
+@pytest.mark.parametrize("depth", [150, 3000])
+def test_values_that_are_nested_deep_are_one_line(place: Bench, depth: int) -> None:
+    deep = b"x-a: " + b"[" * depth + b"]" * depth
+
+    answer = place.in_process(Input(["derive", "--node-gpus", "8", "-f", "deep.yaml"], {"deep.yaml": deep}))
+
+    words = "distrain: --values: deep.yaml: it is nested more than 100 levels deep; flatten it\n"
+    assert (answer.code, answer.err) == (2, words)
+
+
+def test_each_file_that_cannot_be_opened_is_one_line(place: Bench) -> None:
+    answer = place.in_process(Input(["check", *OFFLINE, "-f", "none.yaml", "-f", "/", "--set-file", "data.uri=x.txt"]))
+
+    assert (answer.code, answer.err.splitlines()) == (
+        2,
+        [
+            "distrain: --values: none.yaml cannot be read: No such file or directory; name another file",
+            "distrain: --values: / cannot be read: Is a directory; name another file",
+            "distrain: --set-file: x.txt cannot be read: No such file or directory; name another file",
+        ],
+    )
 
 
 @pytest.mark.parametrize(

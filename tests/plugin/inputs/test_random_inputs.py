@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from tests.plugin.inputs.bench import failures
-from tests.plugin.inputs.random_inputs import WITH_HELM, kind_of
+from tests.plugin.inputs.random_inputs import kind_of
 
-# Without values and --set flags: Helm's own words about them are not yet replaced (`make bench-inputs` shows where).
-SEEDS = [seed for seed in range(300) if kind_of(seed) not in WITH_HELM]
+SEEDS = range(300)
 
 
 def test_broken_input_is_answered_with_lines() -> None:

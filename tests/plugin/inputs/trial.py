@@ -30,10 +30,13 @@ MOST_LINES, LONGEST_LINE, MOST_SECONDS = 10, 1500, 10
 # Words of Python, of its libraries and of Go. No random input contains them.
 FOREIGN = re.compile(
     r"Traceback|<class|NoneType|\b[A-Z]\w+(Error|Exception|Warning)\b|Expected `|is malformed|\$\.|codec|errno|"
-    r"\bdict\b|\bstr\b|\bint\b|\bNone\b|object has no|not subscriptable|invalid literal|(?<![.\w])(json|yaml): |"
+    r"\bdict\b|\bstr\b|\bint\b|\bNone\b|object has no|not subscriptable|invalid literal|"
+    r"\b(json|yaml): (line|cannot|did|unknown|invalid|found|incomplete|unsupported|unexpected|control)|"
     r"cannot unmarshal|Go (value|struct)|map\[string|interface \{|strconv|%!|nil pointer|unexpected keyword|"
-    r"does not have the right form\.$"
+    r"does not have the right form\.(?!.*(Write it as .+|Correct it)\.)"
 )
+# What `template` prints holds the chart's scripts, in Python.
+MANIFEST = "---\n# Source: "
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,10 @@ def mistakes(answer: Answer) -> list[str]:
     lines = answer.err.splitlines()
     found = [] if answer.code in CODES else [f"exit code {answer.code}"]
     found += ["more than one line per mistake"] if any(not line.startswith("distrain: ") for line in lines) else []
-    found += ["too many lines"] if answer.code in (2, 3, 4) and not 1 <= len(lines) <= MOST_LINES else []
-    found += [f"a foreign word: {word[0]}"] if (word := FOREIGN.search(answer.err + answer.out)) else []
+    last = [line for line in lines if "; trying again in " not in line]
+    found += ["too many lines"] if answer.code in (2, 3, 4) and not 1 <= len(last) <= MOST_LINES else []
+    said = answer.err if answer.out.startswith(MANIFEST) else answer.err + answer.out
+    found += [f"a foreign word: {word[0]}"] if (word := FOREIGN.search(said)) else []
     found += ["a line that is too long"] if any(len(line) > LONGEST_LINE for line in lines) else []
     found += ["a control character"] if not all(line.isprintable() for line in lines) else []
     found += [f"{answer.seconds:.0f} s"] if answer.seconds > MOST_SECONDS else []

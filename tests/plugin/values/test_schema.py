@@ -254,3 +254,23 @@ def test_common_slip_is_answered_with_the_next_step(value: str, found: object, w
 
     with pytest.raises(ValuesError, match=re.escape(words)):
         check(values, CHART)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"env": [{"name": ""}]}, 'env[0].name: "" is too short; it needs 1 or more characters'),
+        ({"nameOverride": "x" * 60}, "is too long; it may have 53 characters"),
+        ({"workers": {"tolerations": [{}]}}, "workers.tolerations[0]: {} has too few keys; give it 1 or more"),
+        ({"env": [{"name": "A", "value": "a", "valueFrom": {}}]}, "has too many keys; keep 2 of them"),
+        ({"rbac": {"kinds": ["MPIJob", "MPIJob"]}}, 'rbac.kinds: ["MPIJob", "MPIJob"] has an entry twice; remove one'),
+    ],
+    ids=["short", "long", "few-keys", "many-keys", "twice"],
+)
+def test_value_of_a_wrong_size_is_answered_with_the_next_step(values: dict[str, Any], words: str) -> None:
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    for group, value in values.items():
+        defaults[group] = {**defaults[group], **value} if isinstance(value, dict) else value
+
+    with pytest.raises(ValuesError, match=re.escape(words)):
+        check(defaults, CHART)

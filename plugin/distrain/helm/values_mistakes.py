@@ -1,0 +1,101 @@
+"""Say in plain words which flags for values Helm cannot read.
+
+Helm stops at the first mistake, and its messages name types of Go. So each values file is read here, and Helm reads
+each --set flag on top of the flags that are right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from distrain import temporary
+from distrain.errors import reason
+from distrain.helm.program import Source
+from distrain.kube import yaml_loader
+from distrain.kube.form import NOUNS
+
+# Runs Helm with these flags for values, and returns its message, or None if it can read them.
+Refusal = Callable[[Sequence[str]], "str | None"]
+
+# Helm applies the flags in this order, whatever their order on the command line.
+ORDER = ("--values", "--set-json", "--set", "--set-string", "--set-file", "--set-literal")
+FORMS = {"--set-json": "KEY=JSON, such as workers.gpus=8", "--set-file": "KEY=FILE"}
+COMMA = ", and \\, for a comma inside a value"
+# What Helm's messages say, and what they mean.
+FINDINGS = (
+    ("index of .* greater", "has an index above 65536; list the entries in a values file"),
+    ("index", "has an index that is no whole number; write {form}, with KEY[0] for the first entry of a list"),
+    ("has no value", "has no value; write {form}"),
+    ("nested level", "is nested more than 30 levels deep; name a value of the chart"),
+    ("must terminate", "has a list without a closing brace; write KEY={{A,B}}"),
+    ("excessive aliasing", "has aliases that repeat too much; write the values out"),
+    ("failed to parse", "is no YAML that Helm can read; write it as KEY: VALUE lines"),
+)
+OTHER = "cannot be read; write {form}"
+CONVERSION = re.compile(r"interface \{\} is (.+), not (.+)$")
+GO_TYPES = {
+    "map[string]interface {}": "a block of keys",
+    "[]interface {}": "a list",
+    "string": "text",
+    "bool": "true or false",
+    "nil": "null",
+}
+QUOTED_KEY = re.compile(r'key (?:map )?"([^"]*)"')
+
+
+def mistakes(source: Source, refusal: Refusal) -> list[str]:
+    """Return a line per values file and --set flag that Helm cannot read."""
+    pairs = zip(source.flags[::2], source.flags[1::2], strict=True)
+    found: list[str] = []
+    right: list[str] = []
+    for flag, value in sorted(pairs, key=lambda pair: ORDER.index(pair[0])):
+        line = _in_file(value, source.stdin) if flag == "--values" else None
+        if not line and (said := refusal([*right, flag, value])) is not None:
+            line = f"{_named(flag, value, said)}: {_finding(said).format(form=_form(flag, value))}"
+        if line:
+            found.append(f"{flag}: {line}")
+        else:
+            right += [flag, value]
+    return found
+
+
+def _in_file(path: str, stdin: bytes | None) -> str | None:
+    """Return the first mistake of a values file."""
+    name = temporary.with_names(path)
+    try:
+        text = ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
+        odd = next(_not_blocks(yaml_loader.load_all(text)), None)
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{name} cannot be read: {reason(error)}; name another file"
+    except yaml_loader.NotYamlError as error:
+        return f"{name}: {error}"
+    return f"{name}: found {NOUNS[odd]}; it needs a block of keys, written as KEY: VALUE lines" if odd else None
+
+
+def _not_blocks(documents: Sequence[Any]) -> Iterator[type]:
+    return (type(document) for document in documents if not isinstance(document, dict | None))
+
+
+def _named(flag: str, value: str, said: str) -> str:
+    """Return the file, or the key of a --set flag that Helm's message is about, without its value: it may be secret."""
+    if flag == "--values":
+        return temporary.with_names(value)
+    if value.lstrip().startswith("{"):
+        return "the object"
+    keys = [part.partition("=")[0] for part in value.split(",")]
+    quoted = QUOTED_KEY.search(said)
+    return next((key for key in keys if quoted and key.endswith(quoted[1])), keys[0]) or "its key"
+
+
+def _form(flag: str, value: str) -> str:
+    return FORMS.get(flag, "KEY=VALUE") + (COMMA if "," in value and flag != "--set-json" else "")
+
+
+def _finding(said: str) -> str:
+    if types := CONVERSION.search(said):
+        is_there, wanted = (GO_TYPES.get(each, "a number") for each in types.groups())
+        return f"is {is_there} in the values before it, not {wanted}; write it in one of the two forms"
+    return next((words for pattern, words in FINDINGS if re.search(pattern, said)), OTHER)
