@@ -64,9 +64,14 @@ MOST_REPLICAS = 3
 AT_ONCE = 50
 SECONDS_FOR_A_BATCH = 240
 # The defaults that the API server sets.
-DEFAULTS = {("schedulerName", "default-scheduler"), ("protocol", "TCP"), ("terminationGracePeriodSeconds", 30)}
-# The admission plugin Priority sets these from priorityClassName.
-BY_PRIORITY_CLASS = {"priority", "preemptionPolicy"}
+DEFAULTS = {
+    ("schedulerName", "default-scheduler"),
+    ("protocol", "TCP"),
+    ("terminationGracePeriodSeconds", 30),
+    ("serviceAccountName", "default"),
+}
+# The API server copies serviceAccountName into serviceAccount, and sets the others from priorityClassName.
+BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
 # Fields of a container. The scheduler does not read these fields in an operator's own containers.
 PROGRAM = ("image", "command", "args")
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
@@ -267,7 +272,7 @@ def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, 
     account = real["serviceAccountName"]
     if account.endswith("-launcher"):
         missing |= {("ServiceAccount", account)} - trial.job.creates
-    keys = sorted({*found, *foretold} - BY_PRIORITY_CLASS)
+    keys = sorted({*found, *foretold} - BY_API_SERVER)
     return {
         "objects that nobody is said to make": (missing, set()),
         "types of volumes": (_types(read, names), _types(role.spec, names)),

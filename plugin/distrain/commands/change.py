@@ -14,6 +14,7 @@ from distrain.commands.request import RenderedJob, Request, before_changes, refu
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
+from distrain.kube import yaml_writer
 from distrain.release import hostfile
 from distrain.release.current import Current, read, training
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
@@ -67,7 +68,7 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
 
 def source_of(chart: Source, values: Values) -> Source:
     """Return the chart with these values alone."""
-    return chart.with_text(yaml.safe_dump(values, sort_keys=False))
+    return chart.with_text(yaml_writer.dump(values))
 
 
 def chart_version(source: Source) -> str:

@@ -8,7 +8,6 @@ from functools import cache
 from itertools import groupby
 
 import semver
-import yaml
 
 from distrain import console
 from distrain.apiserver.cluster import Cluster
@@ -20,6 +19,7 @@ from distrain.doctor.findings import OK, Finding
 from distrain.doctor.survey import Unread
 from distrain.errors import HelmError, UnreachableError, ValuesError
 from distrain.helm import render
+from distrain.kube import yaml_writer
 from distrain.kube.resource import Resource
 from distrain.release import orphans
 from distrain.release.orphans import Orphan
@@ -69,7 +69,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"  {finding.state:<8} {_told(finding)}" for finding in findings)
     if diagnosis.grants:
         yield from ("", "# An admin grants what you lack, if you are to have it, with `kubectl apply -f -` and this:")
-        yield yaml.safe_dump_all(diagnosis.grants, sort_keys=False, default_flow_style=None, width=120).rstrip()
+        yield yaml_writer.dump(*diagnosis.grants, default_flow_style=None, width=120).rstrip()
 
 
 def _told(finding: Finding) -> str:

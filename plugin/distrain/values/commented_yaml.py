@@ -16,6 +16,7 @@ import yaml
 from msgspec import Struct, field
 
 from distrain.errors import ValuesError
+from distrain.kube import yaml_writer
 from distrain.kube.yaml_loader import mistake
 
 # The line breaks that PyYAML recognizes.
@@ -76,7 +77,7 @@ class Section(Struct):
                 self.entries.append(entry)
             opened(entry).set(path[1:], value, remark)
             return
-        dumped = yaml.safe_dump({path[0]: value}, sort_keys=False, allow_unicode=True, width=1000)
+        dumped = yaml_writer.dump({path[0]: value}, allow_unicode=True, width=1000)
         lines = dumped.rstrip("\n").split("\n")
         if remark:
             lines[0] += f"  # {remark}"

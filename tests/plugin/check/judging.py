@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import yaml
-
 from distrain.check import snapshot_file
 from distrain.check.cluster_state import ClusterState
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import Report, report
 from distrain.check.text import summary
+from distrain.kube import yaml_writer
 from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.objects import Object, definition, mpi_job
 
@@ -32,12 +31,12 @@ ELSEWHERE = [
 
 def job_of(*documents: Object) -> Job:
     """Read the job of a manifest from any tool."""
-    return from_manifest(yaml.safe_dump_all(documents), "--manifest")
+    return from_manifest(yaml_writer.dump(*documents), "--manifest")
 
 
 def chart_job(**fields: Any) -> Job:
     """Read an MPIJob as the chart renders it."""
-    return from_manifest(yaml.safe_dump(mpi_job(**fields)), "--chart")
+    return from_manifest(yaml_writer.dump(mpi_job(**fields)), "--chart")
 
 
 def kind(name: str, *objects: Object) -> list[Object]:

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from distrain import kube
 from distrain.apiserver.cluster import connect
@@ -22,6 +21,7 @@ from distrain.apiserver.target import Target
 from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError, UnreachableError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
+from distrain.kube import yaml_writer
 from distrain.kube.resource import Resource
 from distrain.release import ending
 from distrain.release.plan import Before, Next, Plan, lines, plan
@@ -255,7 +255,7 @@ def test_job_that_may_not_be_deleted_is_reported(api: FakeApi, tmp_path: Path) -
 
 
 def _planned(old: list[Object], new: list[Object]) -> tuple[Plan, Before]:
-    before, after = yaml.safe_dump_all(old), yaml.safe_dump_all(new)
+    before, after = yaml_writer.dump(*old), yaml_writer.dump(*new)
     was = Before(3, before, from_manifest(before, "run1"), {}, None, True)
     return plan("run1", was, Next(after, from_manifest(after, "run1"), {})), was
 

@@ -9,11 +9,11 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-import yaml
 from msgspec.structs import replace
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
+from distrain.kube import yaml_writer
 from distrain.release import changes, resume
 from distrain.release.changes import IGNORED, LIVE, REPLACED
 from distrain.release.owner import Ownership, owner
@@ -28,7 +28,7 @@ SERVICE_ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"n
 
 
 def _manifest(*objects: Object) -> str:
-    return yaml.safe_dump_all(objects)
+    return yaml_writer.dump(*objects)
 
 
 def _before(*objects: Object, end: str | None = None, is_there: bool = True) -> Before:
