@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from lab.waiting import free_port
 from tests.chart.rendering import CHART
 
 SCRIPTS = CHART / "files"
@@ -179,12 +180,6 @@ def load(name: str) -> ModuleType:
         sys.dont_write_bytecode = dont_write
         sys.path.remove(str(SCRIPTS))
     return module
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def is_listening(port: int) -> bool:

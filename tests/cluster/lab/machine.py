@@ -12,6 +12,8 @@ from lab.cluster.namespaces import CGROUP
 # Folders whose entries are compared. Programs that have nothing to do with the lab write to others, such as /tmp.
 FOLDERS = ("/", "/etc", "/opt", "/run", "/usr/libexec", "/var/lib", "/var/log", "/var/lib/cni", "/run/containerd")
 SETTINGS = ("vm", "kernel/keys", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward", "net/netfilter")
+# The beginnings of the names of the lab's programs that listen.
+PROGRAMS = ("containerd", "coredns", "etcd", "kube", "versitygw")
 # The kernel changes these by itself.
 COUNTERS = ("nf_conntrack_count", "stat_refresh", "drop_caches", "compact_memory", "nr_pdflush_threads")
 
@@ -39,9 +41,10 @@ def _rules() -> Iterator[str]:
 
 
 def _sockets() -> Iterator[str]:
-    # A program of another test may listen on loopback.
-    addresses = (line.split()[3] for line in _output("ss", "--no-header", "--listening", "--tcp", "--numeric"))
-    return (f"socket {address}" for address in addresses if not address.startswith(("127.", "[::1]")))
+    # Other tests run meanwhile, and their programs listen, too.
+    for line in _output("ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"):
+        if any(f'(("{program}' in line for program in PROGRAMS):
+            yield f"socket {line.split()[3]}"
 
 
 def cgroups(root: Path = Path("/sys/fs/cgroup")) -> list[str]:

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tests.chart.scripts import pods
+from lab.waiting import free_port
 from tests.chart.scripts.launching import Bench, greeting_server, launch, read
 from tests.chart.scripts.pods import Pod, load, wait_for
 
@@ -76,7 +76,7 @@ def test_progress_names_a_few_of_many(
 def test_port_that_refuses_or_is_not_sshd_is_no_worker(bench: Bench) -> None:
     with greeting_server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
         _, other = bench.run("exit 0", "--workers-timeout=0.1", f"--ssh-port={port}")
-    _, refused = bench.run("exit 0", "--workers-timeout=0.1", f"--ssh-port={pods.free_port()}")
+    _, refused = bench.run("exit 0", "--workers-timeout=0.1", f"--ssh-port={free_port()}")
 
     assert "localhost (what answers is not sshd)" in other
     assert "localhost (connection refused)" in refused

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -72,17 +73,16 @@ def start(workers: int, servers: int, command: list[str]) -> list[Process]:
 
 
 def addresses(count: int) -> list[str]:
-    """Return free ports; the second is the first plus 1. All are held open meanwhile, so no port occurs twice."""
+    """Return free ports in a row.
+
+    Linux takes the ports of outgoing connections from 32768 on, so none of them takes one of these meanwhile.
+    """
     while True:
-        held = [socket.create_server(("127.0.0.1", 0))]
-        with contextlib.suppress(OSError):
-            held.append(socket.create_server(("127.0.0.1", held[0].getsockname()[1] + 1)))
-            held += [socket.create_server(("127.0.0.1", 0)) for _ in range(count - 2)]
-        found = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
-        for one in held:
-            one.close()
-        if len(found) == count:
-            return found
+        first = random.randrange(20_000, 32_768 - count)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            for port in range(first, first + count):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return [f"127.0.0.1:{port}" for port in range(first, first + count)]
 
 
 arguments = [argument for argument in sys.argv[1:] if argument != "--without-operator"]
