@@ -93,7 +93,7 @@ def json_mistake(content: bytes) -> str | None:
     try:
         json.loads(content)
     except json.JSONDecodeError as error:
-        return f"line {error.lineno}, column {error.colno}: is no JSON; it may be cut off"
+        return f"it is no JSON at line {error.lineno}, column {error.colno}; it may be cut off"
     except UnicodeDecodeError:
         return "it is no UTF-8 text"
     except RecursionError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,7 @@ def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
     # mpi-operator overwrites schedulerName, which keeps random pods from starting.
     kinds = {("kubeflow.org/v1", kind) for kind in ("PyTorchJob", "TFJob", "MXJob")}
 
-    differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))
+    differences = list(made_pods.differences(kinds, 12))
 
     assert differences == []
 

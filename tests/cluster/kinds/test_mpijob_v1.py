@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +48,6 @@ def test_wrong_data_fails_the_job_with_one_line(namespace: Namespace, helm3: Pat
 def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
     kinds = {("kubeflow.org/v1", "MPIJob")}
 
-    differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))
+    differences = list(made_pods.differences(kinds, 12))
 
     assert differences == []

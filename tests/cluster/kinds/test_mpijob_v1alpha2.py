@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from lab.cluster.operators import Operators
@@ -35,6 +34,6 @@ def test_digits_are_learned(namespace: Namespace, helm4: Path, digits_settings: 
 def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
     kinds = {("kubeflow.org/v1alpha2", "MPIJob")}
 
-    differences = list(made_pods.differences(kinds, 12, f"made-pods-{os.getpid()}"))
+    differences = list(made_pods.differences(kinds, 12))
 
     assert differences == []

@@ -5,8 +5,6 @@ A difference names the seed: random_request(seed) returns its values.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.cluster import made_pods
@@ -23,6 +21,6 @@ KINDS = {
 
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.full)])
 def test_pods_are_as_the_plugin_predicts(pod_classes: None, count: int) -> None:
-    differences = list(made_pods.differences(KINDS, count, f"made-pods-{os.getpid()}"))
+    differences = list(made_pods.differences(KINDS, count))
 
     assert differences == []

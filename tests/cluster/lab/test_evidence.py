@@ -122,6 +122,7 @@ def test_failed_start_of_the_lab_is_the_cause_that_every_process_shows(
     monkeypatch.delenv("FULL", raising=False)
     pytester.makeini("[pytest]\nmarkers = full\n")
     pytester.makeconftest(
+        "import fcntl\n"
         "import os\n"
         "import pytest\n"
         "from lab.errors import LabError\n"
@@ -129,8 +130,11 @@ def test_failed_start_of_the_lab_is_the_cause_that_every_process_shows(
         "pytest_plugins = ('tests.evidence', 'tests.not_tried')\n"
         "@pytest.fixture(scope='session')\n"
         "def lab(pytestconfig):\n"
-        "    with evidence.one_start_of_the_lab(evidence.folder_of_run(pytestconfig)):\n"
-        "        raise LabError(f'etcd ended, says process {os.getpid()}')\n"
+        "    folder = evidence.folder_of_run(pytestconfig)\n"
+        "    with open(os.environ['DISTRAIN_CACHE'] + '/lock', 'w') as lock:\n"
+        "        fcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "        with evidence.one_start_of_the_lab(folder):\n"
+        "            raise LabError(f'etcd ended, says process {os.getpid()}')\n"
     )
     module = (
         "import pytest\n"

@@ -203,7 +203,7 @@ def _with_node(**capacity: object) -> str:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", ": line 1, column 1: is no JSON; it may be cut off; ", id="no-json"),
+        pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
         pytest.param(
             _with_pod(resources=5), ": Pod odd: containers[0].resources is of another type; ", id="no-resources"

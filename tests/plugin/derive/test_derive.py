@@ -164,7 +164,7 @@ def test_mistake_is_one_line(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", ": line 1, column 1: is no JSON; it may be cut off; ", id="no-json"),
+        pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param("[]", ": it has no list of items; ", id="no-list"),
         pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
         pytest.param(

@@ -31,7 +31,7 @@ MOST_LINES, LONGEST_LINE, MOST_SECONDS = 10, 1500, 10
 FOREIGN = re.compile(
     r"Traceback|<class|NoneType|\b[A-Z]\w+(Error|Exception|Warning)\b|Expected `|is malformed|\$\.|codec|errno|"
     r"\bdict\b|\bstr\b|\bint\b|\bNone\b|object has no|not subscriptable|invalid literal|"
-    r"\b(json|yaml): (line|cannot|did|unknown|invalid|found|incomplete|unsupported|unexpected|control)|"
+    r"(?<!\.)\b(json|yaml): (line|cannot|did|unknown|invalid|found|incomplete|unsupported|unexpected|control)|"
     r"cannot unmarshal|Go (value|struct)|map\[string|interface \{|strconv|%!|nil pointer|unexpected keyword|"
     r"does not have the right form\.(?!.*(Write it as .+|Correct it)\.)"
 )
