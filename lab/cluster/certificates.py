@@ -1,6 +1,10 @@
 """Create the cluster's certificate authority, and the certificates that it signs.
 
 All keys are ECDSA P-256. All certificates are valid for a year; each start of the lab makes new certificates.
+
+trustme makes certificates for servers only: it has no client certificate with a name such as system:kube-scheduler, it
+writes an empty critical list of alternative names, which Go refuses, and an organisation of its own, which Kubernetes
+takes for a group.
 """
 
 from __future__ import annotations
