@@ -12,26 +12,25 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import boto3
 import botocore.exceptions
 
-from lab.builds import golang, images
+from lab.builds import images
 from lab.cluster import client, lifecycle
 from lab.datasets import digits
+from lab.demo import last_run
+from lab.demo.site import HELM_DATA, RELEASE, Site
 from lab.errors import LabError
-from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
+from lab.paths import KUBECONFIG, REPOSITORY
 
-RELEASE = "demo"
+T = TypeVar("T")
+
 WANTED_ACCURACY = 0.95
 # One worker more than in values/mnist.yaml.
 MORE_WORKERS = 3
-# Enough epochs for the third worker to join. Other machines may be many times faster than two cores. If the user may
-# not patch pods, kubelet needs a minute and a half to update the hostfile.
-EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
 STEP = re.compile(r"\d+\timages/sec: ")
 RESUMED = re.compile(r"resumed from .*")
 VALUES = REPOSITORY / "values" / "mnist.yaml"
@@ -43,40 +42,6 @@ RUNS = {
     "pytorch": ("pytorchjob", WORKER_0, "model.pt"),
     "mxnet": ("mpijob", LAUNCHER, "model.params"),
 }
-HELM_DATA = CACHE_DIR / "helm-data"
-
-
-@dataclass(frozen=True)
-class Site:
-    """The place where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with its keys."""
-
-    framework: str
-    kubeconfig: str
-    namespace: str
-    s3: Any
-    endpoint: str
-    bucket: str
-    secret: str
-    image: str
-
-    @property
-    def is_lab(self) -> bool:
-        return self.kubeconfig == str(KUBECONFIG)
-
-    def settings(self) -> list[str]:
-        """Return the arguments that fit values/mnist.yaml to this site."""
-        values = {
-            "framework": self.framework,
-            "image.repository": self.image,
-            "s3.endpoint": self.endpoint,
-            "s3.secretName": self.secret,
-            "data.uri": f"s3://{self.bucket}/digits",
-            "output.uri": f"s3://{self.bucket}/models",
-            "checkpoint.uri": f"s3://{self.bucket}/checkpoints",
-            "trainer.epochs": EPOCHS_ON_LAB if self.is_lab else EPOCHS_ELSEWHERE,
-            "trainer.logEvery": 100,
-        }
-        return [argument for key, value in values.items() if value for argument in ("--set", f"{key}={value}")]
 
 
 def main() -> None:
@@ -89,16 +54,16 @@ def main() -> None:
     _put_digits(site)
     _say("Install the plugin", "helm plugin install ./plugin")
     _install_plugin(site)
-    _remove_last_run(site)
+    last_run.remove(site)
     arguments = ["-f", str(VALUES), *site.settings()]
     _say("Does it fit?", "helm distrain check -f values/mnist.yaml")
-    _helm(site, "distrain", "check", *arguments)
+    site.helm("distrain", "check", *arguments)
     _say("Train", f"helm distrain install {RELEASE} -f values/mnist.yaml --wait")
-    _helm(site, "distrain", "install", RELEASE, *arguments, "--wait")
+    site.helm("distrain", "install", RELEASE, *arguments, "--wait")
     went_on = _follow(site)
     _say("Did it go on?", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS}")
     print(f"  {went_on}")
-    _say("Is it right?", f"results at s3://{site.bucket}/{_prefix(site, 'models')}")
+    _say("Is it right?", f"results at s3://{site.bucket}/{site.prefix('models')}")
     _judge(site)
     print(_next_steps(site))
 
@@ -145,12 +110,14 @@ def _user_site(framework: str) -> Site:
         secret=os.environ["S3_SECRET"],
         image=os.environ["IMAGE_REPOSITORY"],
     )
-    context = _kubectl(site, "config", "current-context").strip()
+    context = site.kubectl("config", "current-context").strip()
     print(f"context {context}, namespace {site.namespace}, release {RELEASE}; data in s3://{site.bucket}")
+    for line in _in_s3(site, last_run.left):
+        print(f"this would first remove {line}")
     if not _is_confirmed():
         raise LabError("nothing was done; YES=1 trains there without asking")
     try:
-        _kubectl(site, "get", "secret", site.secret)
+        site.kubectl("get", "secret", site.secret)
     except LabError as error:
         raise LabError(f"S3_SECRET: {error}; make it in namespace {site.namespace}, or name another") from None
     return site
@@ -167,16 +134,20 @@ def _is_confirmed() -> bool:
 
 
 def _put_digits(site: Site) -> None:
+    _in_s3(site, _make_bucket)
+    _in_s3(site, lambda site: digits.upload_digits(site.s3, site.bucket))
+
+
+def _in_s3(site: Site, action: Callable[[Site], T]) -> T:
+    """Do what needs the S3 server; say what the user can do if it refuses."""
     try:
-        _make_bucket(site)
-        digits.upload_digits(site.s3, site.bucket)
+        return action(site)
     except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
         raise LabError(f"S3_ENDPOINT: {site.endpoint}: {error}; are the AWS_ variables set here?") from None
 
 
 def _make_bucket(site: Site) -> None:
-    names = [bucket["Name"] for bucket in site.s3.list_buckets()["Buckets"]]
-    if site.bucket not in names:
+    if not site.has_bucket():
         site.s3.create_bucket(Bucket=site.bucket)
 
 
@@ -184,18 +155,10 @@ def _install_plugin(site: Site) -> None:
     plugin = REPOSITORY / "plugin"
     # Helm installs a plugin from a folder as a link, so an existing link to this folder is up to date.
     if (HELM_DATA / "plugins" / plugin.name).resolve() == plugin:
-        _run(site, [str(plugin / "bin" / "setup")])
+        site.run([str(plugin / "bin" / "setup")])
     else:
         shutil.rmtree(HELM_DATA, ignore_errors=True)  # remove the plugin of another checkout
-        _helm(site, "plugin", "install", str(plugin))
-
-
-def _remove_last_run(site: Site) -> None:
-    """Remove the release and the files of an earlier demo, so that nobody takes them for files of this demo."""
-    _helm(site, "uninstall", RELEASE, "--ignore-not-found", "--wait")
-    for folder in ("models", "checkpoints"):
-        for key in _stored(site, folder):
-            site.s3.delete_object(Bucket=site.bucket, Key=key)
+        site.helm("plugin", "install", str(plugin))
 
 
 def _follow(site: Site) -> str:
@@ -207,8 +170,8 @@ def _follow(site: Site) -> str:
     selector = f"app.kubernetes.io/instance={RELEASE},{pod}"
     went_on = ""
     with subprocess.Popen(
-        [_tool(site, "kubectl", "kubectl"), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector],
-        env=_environment(site),
+        [site.tool("kubectl", "kubectl"), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector],
+        env=site.environment,
         stdout=subprocess.PIPE,
         text=True,
     ) as log:
@@ -220,8 +183,8 @@ def _follow(site: Site) -> str:
                 is_rescaled = True
                 _rescale(site)
             went_on = line.strip() if RESUMED.match(line) else went_on
-    job = _kubectl(site, "get", kind, "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
-    _kubectl(site, "wait", "--for=condition=Succeeded", job, "--timeout=60s")
+    job = site.kubectl("get", kind, "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
+    site.kubectl("wait", "--for=condition=Succeeded", job, "--timeout=60s")
     if not went_on:
         raise LabError(
             f"the run was over before its {MORE_WORKERS}. worker came; is it that fast? More epochs would help"
@@ -231,17 +194,17 @@ def _follow(site: Site) -> str:
 
 def _rescale(site: Site) -> None:
     _say("Rescale it while it trains", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS} --yes")
-    _helm(site, "distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
+    site.helm("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
     _say("Go on", "the same job, with one worker more once that is there")
 
 
 def _judge(site: Site) -> None:
-    stored = {key.rpartition("/")[2]: size for key, size in _stored(site, "models").items()}
-    where = f"s3://{site.bucket}/{_prefix(site, 'models')}"
+    stored = {key.rpartition("/")[2]: size for key, size in site.stored("models").items()}
+    where = f"s3://{site.bucket}/{site.prefix('models')}"
     missing = {RUNS[site.framework][-1], "log.txt", "results.json"} - set(stored)
     if missing:
         raise LabError(f"{where}: {', '.join(sorted(missing))} missing after the run")
-    key = f"{_prefix(site, 'models')}results.json"
+    key = f"{site.prefix('models')}results.json"
     results = json.load(site.s3.get_object(Bucket=site.bucket, Key=key)["Body"])
     for name, size in stored.items():
         print(f"  {name:13} {size:>9,} bytes")
@@ -251,16 +214,6 @@ def _judge(site: Site) -> None:
         raise LabError(f"test accuracy is {accuracy:.4f}, below {WANTED_ACCURACY}")
     if ranks != MORE_WORKERS:
         raise LabError(f"the run ended on {ranks} ranks, not on {MORE_WORKERS}; its log says why")
-
-
-def _stored(site: Site, folder: str) -> dict[str, int]:
-    """Return the size of each file of the run in a folder of the bucket, by its key."""
-    listing = site.s3.list_objects_v2(Bucket=site.bucket, Prefix=_prefix(site, folder))
-    return {item["Key"]: item["Size"] for item in listing.get("Contents", [])}
-
-
-def _prefix(site: Site, folder: str) -> str:
-    return f"{folder}/{site.namespace}/{RELEASE}/"
 
 
 def _next_steps(site: Site) -> str:
@@ -275,35 +228,6 @@ Try a job that is too big, and read what it says:
   helm -n {site.namespace} distrain check -f values/vgg16.yaml --set workers.gpus=16
 Clean up:
   helm -n {site.namespace} uninstall {RELEASE}{cluster_too}"""
-
-
-def _tool(site: Site, name: str, build: str) -> str:
-    """Return the lab's program in the lab. Elsewhere return the user's program if it exists, otherwise the lab's."""
-    users = None if site.is_lab else shutil.which(name)
-    return users or str(golang.binary(build))
-
-
-def _helm(site: Site, *arguments: str) -> None:
-    _run(site, [_tool(site, "helm", "helm4"), *arguments, "--namespace", site.namespace])
-
-
-def _kubectl(site: Site, *arguments: str) -> str:
-    command = [_tool(site, "kubectl", "kubectl"), "-n", site.namespace, *arguments]
-    done = subprocess.run(command, env=_environment(site), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LabError(done.stderr.strip())
-    return done.stdout
-
-
-def _run(site: Site, command: Sequence[str]) -> None:
-    done = subprocess.run(command, env=_environment(site), cwd=REPOSITORY, check=False)
-    if done.returncode != 0:
-        raise LabError(f"{' '.join(command[:3])} ended with exit code {done.returncode}; its words are above")
-
-
-def _environment(site: Site) -> dict[str, str]:
-    """Return Helm's environment: the site's cluster, and a separate plugin folder, so that no user's plugin changes."""
-    return {**os.environ, "KUBECONFIG": site.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
 
 
 _STARTED = time.monotonic()

@@ -1,0 +1,57 @@
+"""What an earlier demo left: its release, and its files in the bucket. What no demo has made stays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lab.demo.site import RELEASE, Site
+from lab.errors import LabError
+
+FOLDERS = ("models", "checkpoints")
+ANOTHER = "set NAMESPACE or S3_BUCKET to another one, or remove it yourself"
+
+
+def left(site: Site) -> list[str]:
+    """Return what an earlier demo left, in words; raise LabError for a release or files that no demo has made."""
+    values = _values(site)
+    if values is not None and not _is_demo(site, values):
+        raise LabError(f"release {RELEASE} in namespace {site.namespace} was not made by this demo; {ANOTHER}")
+    files = {folder: site.stored(folder) for folder in FOLDERS} if site.has_bucket() else {}
+    places = [f"{len(found)} files at s3://{site.bucket}/{site.prefix(name)}" for name, found in files.items() if found]
+    if places and values is None and not _is_marked(site):
+        raise LabError(f"{places[0]} were not made by this demo; {ANOTHER}")
+    return [*([f"release {RELEASE}"] if values is not None else []), *places]
+
+
+def remove(site: Site) -> None:
+    """Remove what an earlier demo left, so that nobody takes it for this demo's, and mark the files to come."""
+    if left(site):
+        site.helm("uninstall", RELEASE, "--ignore-not-found", "--wait")
+    for folder in FOLDERS:
+        for key in site.stored(folder):
+            site.s3.delete_object(Bucket=site.bucket, Key=key)
+    site.s3.put_object(Bucket=site.bucket, Key=_mark(site), Body=b"")
+
+
+def _values(site: Site) -> dict[str, Any] | None:
+    """Return the values of the release, None if there is none."""
+    try:
+        return json.loads(site.helm_says("get", "values", RELEASE, "-o", "json")) or {}
+    except LabError as error:
+        if "not found" in str(error):
+            return None
+        raise
+
+
+def _is_demo(site: Site, values: dict[str, Any]) -> bool:
+    uris = [(values.get(part) or {}).get("uri") for part in ("data", "output", "checkpoint")]
+    return uris == [f"s3://{site.bucket}/{folder}" for folder in ("digits", *FOLDERS)]
+
+
+def _is_marked(site: Site) -> bool:
+    return bool(site.s3.list_objects_v2(Bucket=site.bucket, Prefix=_mark(site)).get("Contents"))
+
+
+def _mark(site: Site) -> str:
+    return f"demo/{site.namespace}/made-by-make-demo"

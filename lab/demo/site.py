@@ -1,0 +1,97 @@
+"""The place where the demo runs: a cluster and a bucket, and the programs that the demo starts there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lab.builds import golang
+from lab.errors import LabError
+from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
+
+RELEASE = "demo"
+# Enough epochs for the third worker to join. Other machines may be many times faster than two cores. If the user may
+# not patch pods, kubelet needs a minute and a half to update the hostfile.
+EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
+HELM_DATA = CACHE_DIR / "helm-data"
+
+
+@dataclass(frozen=True)
+class Site:
+    """The place where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with its keys."""
+
+    framework: str
+    kubeconfig: str
+    namespace: str
+    s3: Any
+    endpoint: str
+    bucket: str
+    secret: str
+    image: str
+
+    @property
+    def is_lab(self) -> bool:
+        return self.kubeconfig == str(KUBECONFIG)
+
+    def settings(self) -> list[str]:
+        """Return the arguments that fit values/mnist.yaml to this site."""
+        values = {
+            "framework": self.framework,
+            "image.repository": self.image,
+            "s3.endpoint": self.endpoint,
+            "s3.secretName": self.secret,
+            "data.uri": f"s3://{self.bucket}/digits",
+            "output.uri": f"s3://{self.bucket}/models",
+            "checkpoint.uri": f"s3://{self.bucket}/checkpoints",
+            "trainer.epochs": EPOCHS_ON_LAB if self.is_lab else EPOCHS_ELSEWHERE,
+            "trainer.logEvery": 100,
+        }
+        return [argument for key, value in values.items() if value for argument in ("--set", f"{key}={value}")]
+
+    def has_bucket(self) -> bool:
+        return self.bucket in [bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]]
+
+    def stored(self, folder: str) -> dict[str, int]:
+        """Return the size of each file of the run in a folder of the bucket, by its key."""
+        listing = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix(folder))
+        return {item["Key"]: item["Size"] for item in listing.get("Contents", [])}
+
+    def prefix(self, folder: str) -> str:
+        return f"{folder}/{self.namespace}/{RELEASE}/"
+
+    def tool(self, name: str, build: str) -> str:
+        """Return the lab's program in the lab; elsewhere the user's if there is one, otherwise the lab's."""
+        users = None if self.is_lab else shutil.which(name)
+        return users or str(golang.binary(build))
+
+    def helm(self, *arguments: str) -> None:
+        self.run([*self._helm(), *arguments, "--namespace", self.namespace])
+
+    def helm_says(self, *arguments: str) -> str:
+        return self._output([*self._helm(), *arguments, "--namespace", self.namespace])
+
+    def kubectl(self, *arguments: str) -> str:
+        return self._output([self.tool("kubectl", "kubectl"), "-n", self.namespace, *arguments])
+
+    def run(self, command: Sequence[str]) -> None:
+        done = subprocess.run(command, env=self.environment, cwd=REPOSITORY, check=False)
+        if done.returncode != 0:
+            raise LabError(f"{' '.join(command[:3])} ended with exit code {done.returncode}; its words are above")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return Helm's environment: the site's cluster, and the demo's own plugin folder, not the user's."""
+        return {**os.environ, "KUBECONFIG": self.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
+
+    def _helm(self) -> list[str]:
+        return [self.tool("helm", "helm4")]
+
+    def _output(self, command: Sequence[str]) -> str:
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise LabError(done.stderr.strip())
+        return done.stdout
