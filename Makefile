@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full bench-tests clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-check bench-inputs bench-chaos bench-client bench-full bench-tests bench-guest clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -85,8 +85,14 @@ bench-full: build ## run the rest of each matrix of which the tests try one path
 bench-tests: build ## run all tests six times, three times beside a load on each core; again goes on; PYTEST_ARGS="-k words"
 	@$(PYTHON) -m tests.bench_tests
 
+bench-guest: build ## end demos at 20 moments, and compare the machine after make clean with the one before; again goes on
+	@$(PYTHON) -m tests.cluster.lab.bench_guest
+
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown
 
-distclean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
+distbench-guest: build ## end demos at 20 moments, and compare the machine after make clean with the one before; again goes on
+	@$(PYTHON) -m tests.cluster.lab.bench_guest
+
+clean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
 	@python3 -m lab.cluster.distclean
