@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 HIDDEN = "[hidden]"
 # User and password of a URL like https://USER:PASSWORD@HOST.
 LOGIN = re.compile(r"://[^\s\"'`]*@")
+# The query of a URL: the links of many stores hold a signature or a token there.
+QUERY = re.compile(r"(://[^\s\"'`?]*\?)[^\s\"'`]+")
 # A credential in a header. It may be unknown here, because Helm gets its own credential from an exec plugin.
 CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
 # Paths of chart values that may be secrets, whatever their names are.
@@ -38,11 +40,12 @@ def remember_in(text: str) -> None:
 
 
 def redact(message: str) -> str:
-    """Return a message without known secrets, without logins in URLs, and without credentials of headers."""
+    """Return a message without known secrets, logins and queries in URLs, and credentials of headers."""
     # Longest first, because one secret may be a part of another.
     for secret in sorted(_known, key=len, reverse=True):
         message = message.replace(secret, HIDDEN)
-    return CREDENTIAL.sub(rf"\1 {HIDDEN}", LOGIN.sub(f"://{HIDDEN}@", message))
+    message = QUERY.sub(rf"\1{HIDDEN}", LOGIN.sub(f"://{HIDDEN}@", message))
+    return CREDENTIAL.sub(rf"\1 {HIDDEN}", message)
 
 
 def is_secret(path: str) -> bool:

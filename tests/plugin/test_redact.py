@@ -39,6 +39,7 @@ def test_word_behind_a_telling_name_is_remembered(text: str) -> None:
     [
         ("https://me:pass@host:1/x", "https://[hidden]@host:1/x"),
         ('"http://me:p/a@s@host"', '"http://[hidden]@host"'),
+        ('Get "https://host/x?sig=ab&token=c": refused', 'Get "https://host/x?[hidden]": refused'),
         ("Authorization: Bearer abcdefgh.ijklmnop.q", "Authorization: Bearer [hidden]"),
         ("use Basic authentication", "use Basic authentication"),
         ("https://host/x and me@host", "https://host/x and me@host"),

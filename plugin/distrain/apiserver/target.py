@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from msgspec import Struct
@@ -51,6 +52,23 @@ class Target(Struct, frozen=True):
     context: str
     namespace: str
     overrides: Overrides = Overrides()
+    # The kubeconfig and the context, where the user gave them on the command line.
+    given: tuple[str, str] = ("", "")
+
+    @property
+    def helm_flags(self) -> str:
+        """The flags with which a `helm` command that a message suggests reaches this target."""
+        return self._flags("--kube-context")
+
+    @property
+    def kubectl_flags(self) -> str:
+        return self._flags("--context")
+
+    def _flags(self, context: str) -> str:
+        pairs = zip((context, "--kubeconfig"), reversed(self.given), strict=True)
+        return " ".join(
+            [f"--namespace {self.namespace}", *(f"{flag} {shlex.quote(name)}" for flag, name in pairs if name)]
+        )
 
     @property
     def in_cluster(self) -> bool:
@@ -79,7 +97,8 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
         known = ", ".join(sorted(found.contexts)) or "none"
         raise ValuesError(f'--kube-context: {path} has no context "{name}"; it has {known}')
     own = _checked(found.contexts[name].namespace if name else None, "KUBECONFIG: contexts.context.namespace")
-    return Target(path, name, namespace or own or "default", overrides)
+    given = (kubeconfig or "", context or os.environ.get("HELM_KUBECONTEXT", ""))
+    return Target(path, name, namespace or own or "default", overrides, given)
 
 
 def namespace_alone(namespace: str | None) -> str:

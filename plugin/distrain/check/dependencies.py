@@ -36,7 +36,8 @@ class Dependencies(Struct, frozen=True):
 
     A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets, ConfigMaps and
     ServiceAccounts that the job's pods need and that do not exist. `unserved` are the job's kinds that the cluster does
-    not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `all_claims` are those of all
+    not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `ending_namespaces` are being
+    deleted. `all_claims` are those of all
     namespaces. `own` are the pods of the same release, which end before the job starts or belong to the job already.
     """
 
@@ -54,11 +55,22 @@ class Dependencies(Struct, frozen=True):
     own: Sequence[kube.Pod] = ()
     unserved: frozenset[ApiKind] = frozenset()
     has_namespace: bool = True
+    ending_namespaces: frozenset[str] = frozenset()
     unseen: Sequence[str] = field(default_factory=list)
 
 
 def by_name(items: Sequence[Named] | None) -> dict[str, Named] | None:
     return None if items is None else {item.metadata.name: item for item in items}
+
+
+def labels_of(items: Sequence[kube.Named] | None) -> dict[str, Labels] | None:
+    """Return the labels of objects by their names, None for objects that were not read."""
+    return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}
+
+
+def ending(items: Sequence[kube.Named] | None) -> frozenset[str]:
+    """Name the objects that are being deleted."""
+    return frozenset(item.metadata.name for item in items or () if item.metadata.deletion_timestamp)
 
 
 def namespace_of(job: Job, namespace: str) -> str:

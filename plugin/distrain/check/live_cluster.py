@@ -18,8 +18,10 @@ from distrain.check.dependencies import (
     Dependencies,
     Named,
     by_name,
+    ending,
     foreign_claims,
     has_own_claims,
+    labels_of,
     namespace_of,
     own_pods,
     references,
@@ -31,7 +33,6 @@ from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
 from distrain.errors import ForbiddenError
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
-from distrain.kube.selectors import Labels
 from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from distrain.scheduler.node_volume_limits import limits_of
 from distrain.workload.controllers import ObjectName
@@ -88,8 +89,10 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
     claims = reader.named(foreign_claims(job), f"{path}/persistentvolumeclaims", PersistentVolumeClaim, what)
     has_volumes = claims or has_own_claims(job)
     kinds = {version: cluster.begin_kinds(version) for version, _ in served_by_operators(job)}
+    namespaces = reader.namespaces(job)
     found = Dependencies(
-        namespaces=reader.namespaces(job),
+        namespaces=labels_of(namespaces),
+        ending_namespaces=ending(namespaces),
         quotas=reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}"),
         limit_ranges=reader.listed(f"{path}/limitranges", LimitRange, f"LimitRanges {where}"),
         priority_classes=by_name(reader.listed(classes, PriorityClass, "PriorityClasses")),
@@ -142,14 +145,13 @@ class _Reader(Struct):
         """Return the objects of a list by name; read the list only if it is `needed`."""
         return by_name(self.listed(path, item, what)) if needed else {}
 
-    def namespaces(self, job: Job) -> dict[str, Labels] | None:
-        """Return the labels of the job's namespace, or of all namespaces if a term of the job selects namespaces."""
+    def namespaces(self, job: Job) -> list[kube.Named] | None:
+        """Return the job's namespace, or all namespaces if a term of the job selects namespaces."""
         if selects_namespaces(job):
-            items = self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
-            return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}
+            return self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
         what = f"labels of namespace {self.namespace}"
         own = self._allowed(what, lambda: [self.cluster.read_optional(self.path, kube.Named, what)])
-        return None if own is None else {each.metadata.name: each.metadata.labels or {} for each in own if each}
+        return None if own is None else [each for each in own if each]
 
     def unserved(self, job: Job, kinds: Mapping[str, Callable[[], list[str]]]) -> Iterator[ApiKind]:
         """Yield the job's kinds that the cluster does not serve; `kinds` return the kinds of each API version."""

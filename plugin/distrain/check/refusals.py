@@ -60,6 +60,7 @@ class _Part(Struct, frozen=True):
         job, found = self.job, self.found
         labels = (found.namespaces or {}).get(self.namespace) or {}
         yield from _unserved(found, say)
+        yield from _ending(found, self.namespace)
         yield from _gates(job, say)
         yield from pod_validation.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, labels, say)
@@ -163,6 +164,14 @@ def _unserved(found: Dependencies, say: Wording) -> Iterator[Refusal]:
         step = f"{place}: the cluster does not serve {kind} of {api_version}. Install an operator that does, or choose"
         words = f'no matches for kind "{kind}" in version "{api_version}"'
         yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} another version or kind.")
+
+
+def _ending(found: Dependencies, namespace: str) -> Iterator[Refusal]:
+    """Yield a refusal if the namespace is being deleted (plugin/pkg/admission/namespace/lifecycle)."""
+    if namespace in found.ending_namespaces:
+        words = f"unable to create new content in namespace {namespace} because it is being terminated"
+        step = f"namespace {namespace} is being deleted. Wait until it is gone and make it again, or name another."
+        yield Refusal(Verdict.IMPOSSIBLE, words, step)
 
 
 def _missing(found: Dependencies, namespace: str, say: Wording) -> Iterator[Refusal]:

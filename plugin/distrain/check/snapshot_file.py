@@ -24,7 +24,9 @@ from distrain.check.dependencies import (
     ApiKind,
     Dependencies,
     by_name,
+    ending,
     foreign_claims,
+    labels_of,
     namespace_of,
     own_pods,
     references,
@@ -194,7 +196,8 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
 
     named = of("Namespace", kube.Named) if _has_namespaces(found, job, namespace) else None
     dependencies = Dependencies(
-        namespaces=None if named is None else {each.metadata.name: each.metadata.labels or {} for each in named},
+        namespaces=labels_of(named),
+        ending_namespaces=ending(named),
         quotas=of("ResourceQuota", ResourceQuota, is_in_namespace=True),
         limit_ranges=of("LimitRange", LimitRange, is_in_namespace=True),
         priority_classes=by_name(of("PriorityClass", PriorityClass)),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RELEASE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 # Seconds per unit of a duration in Go's syntax.
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
-DURATION = r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
+DURATION = r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
 # Go's longest duration is 292 years.
 LONGEST_SECONDS = 2.0**63 / 1e9
 # The words that Go's parser takes for a switch, as in --wait=false.
@@ -211,7 +211,7 @@ def workers(number: str) -> int:
 
 def seconds(duration: str) -> float:
     """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m; a number alone is seconds."""
-    written = f"{duration}s" if duration.isdecimal() else duration
+    written = f"{duration}s" if re.fullmatch("[0-9]+", duration) else duration.removeprefix("+")
     parts = re.findall(DURATION, written)
     found = sum(float(number) * UNITS[unit] for number, unit in parts)
     if not parts or re.sub(DURATION, "", written) or found > LONGEST_SECONDS:

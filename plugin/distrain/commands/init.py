@@ -126,13 +126,13 @@ def run(options: argparse.Namespace) -> int:
 def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
     """Raise ValuesError, with the flag's name, for values that the schema would refuse later."""
     try:
-        schema = json.loads((chart / "values.schema.json").read_text())
-    except OSError as error:
+        top = json.loads((chart / "values.schema.json").read_text())["properties"]
+        entries = {"framework": top["framework"], "strategy": top["strategy"], "kind": top["job"]["properties"]["kind"]}
+        choices = {flag: entry["enum"] for flag, entry in entries.items()}
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValuesError(f"--chart: {chart} is not distrain's chart; name the folder that holds it") from error
-    top = schema["properties"]
-    entries = {"framework": top["framework"], "strategy": top["strategy"], "kind": top["job"]["properties"]["kind"]}
-    for flag, entry in entries.items():
-        _refuse_unknown(flag, getattr(options, flag), entry["enum"])
+    for flag, known in choices.items():
+        _refuse_unknown(flag, getattr(options, flag), known)
     if options.model and ":" not in options.model:
         _refuse_unknown("model", options.model, models.names(), ", or module:function, which makes one of your own")
     if options.data and not DATA.match(options.data):
@@ -192,7 +192,7 @@ def _usual(node_gpus: int) -> Ground:
 
 def _image(wish: Wish, maker: Maker) -> FoundImage | None:
     """Return the trainer's image that the nodes have; None if no node lists one."""
-    version = str(yaml.safe_load((maker.chart / "Chart.yaml").read_text())["appVersion"])
+    version = str(yaml.safe_load((maker.chart / "Chart.yaml").read_text()).get("appVersion", ""))
     return found_image(trainers_name(wish.framework, wish.gpus), version, maker.ground.images)
 
 

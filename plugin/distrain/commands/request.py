@@ -285,7 +285,7 @@ class RenderedJob(NamedTuple):
         """Return the tools for a change; from here on, SIGINT and SIGTERM are held back."""
         from distrain.release.transaction import Interrupts, Tools
 
-        notes = f"`helm get notes {self.release.name} --namespace {self.release.target.namespace}` shows them"
+        notes = f"`helm get notes {self.release.name} {self.release.target.helm_flags}` shows them"
         stays = f"{self.release.name}: Helm has made the release; only its notes cannot be printed; {notes}"
         options = self.request.options
         # With --output json or yaml, stdout gets only the plan.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import zlib
 from pathlib import Path
 
 from distrain import temporary
@@ -16,12 +17,21 @@ def unpacked(archive: Path) -> Path:
         with tarfile.open(archive) as file:
             for member in filter(tarfile.TarInfo.isfile, file):
                 _write(file, member, target)
-    except (tarfile.TarError, OSError, EOFError) as error:
+            _refuse_damage(file)
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise ValuesError(f"--chart: {archive} cannot be unpacked: {reason(error)}; name another file") from error
     charts = [*target.glob("*/Chart.yaml")]
     if len(charts) != 1:
         raise ValuesError(f"--chart: {archive} holds no chart, whose folder has a Chart.yaml; name another file")
     return charts[0].parent
+
+
+def _refuse_damage(file: tarfile.TarFile) -> None:
+    """Raise ReadError unless the archive ends in zeros; tarfile takes a damaged header for the end."""
+    assert file.fileobj is not None
+    file.fileobj.seek(file.offset)
+    if file.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
+        raise tarfile.ReadError("it is damaged")
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:

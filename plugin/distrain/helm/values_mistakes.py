@@ -85,9 +85,10 @@ def _named(flag: str, value: str, said: str) -> str:
         return temporary.with_names(value)
     if value.lstrip().startswith("{"):
         return "the object"
-    keys = [part.partition("=")[0] for part in value.split(",")]
+    # What starts with a quote or a bracket is no key, but a value, as in --set-json without its KEY=.
+    keys = [key for part in value.split(",") if (key := part.partition("=")[0])[:1] not in ('"', "[")]
     quoted = QUOTED_KEY.search(said)
-    return next((key for key in keys if quoted and key.endswith(quoted[1])), keys[0]) or "its key"
+    return next((key for key in keys if quoted and key.endswith(quoted[1])), next(iter(keys), "")) or "its key"
 
 
 def _form(flag: str, value: str) -> str:

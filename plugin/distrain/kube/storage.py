@@ -58,9 +58,14 @@ class VolumeSpec(Kube):
     gce_persistent_disk: InTreeSource | None = None
 
 
+class VolumeStatus(Kube):
+    phase: str | None = None
+
+
 class PersistentVolume(Kube):
     metadata: Metadata = field(default_factory=Metadata)
     spec: VolumeSpec = field(default_factory=VolumeSpec)
+    status: VolumeStatus = field(default_factory=VolumeStatus)
 
 
 class LabelValues(Kube):

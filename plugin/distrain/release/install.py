@@ -17,16 +17,16 @@ if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
 
 def refuse_taken_name(helm: Releases, release: Release) -> None:
     """Raise NameInUseError if a release of this name exists, whatever its status."""
-    name, namespace = release.name, release.target.namespace
-    status = helm.status(name, release.target)
+    name, target = release.name, release.target
+    status = helm.status(name, target)
     if status is None:
         return
-    change = f"change it with `helm distrain upgrade {name}`"
+    change = f"change it with `helm distrain upgrade {name} {target.helm_flags}`"
     if status.startswith("pending-"):
         change = "wait for it if another Helm is at work on it"
     raise NameInUseError(
-        f"{name}: a release of this name is {status} in namespace {namespace}; choose another name, {change}, "
-        f"or remove it with `helm uninstall {name} --namespace {namespace}`"
+        f"{name}: a release of this name is {status} in namespace {target.namespace}; choose another name, {change}, "
+        f"or remove it with `helm uninstall {name} {target.helm_flags}`"
     )
 
 
@@ -57,14 +57,14 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
 
     Helm reports success even if it could not record the status in the end, because the API server was away.
     """
-    name, namespace = release.name, release.target.namespace
+    name, where = release.name, release.target.helm_flags
     try:
         wait_for_server(tools.cluster)
         status = tools.helm.status_of(name, operation, release.target)
     except DistrainError as error:
         raise UnsettledError(f"{name}: Helm has installed it, but its status cannot be read: {error}") from error
     if status != "deployed":
-        settle = f"`helm rollback {name} 1 --namespace {namespace}` settles it"
+        settle = f"`helm rollback {name} 1 {where}` settles it"
         raise UnsettledError(f"{name}: Helm has installed it, but its status is {status or 'unknown'}; {settle}")
 
 
@@ -98,18 +98,17 @@ def _uninstall(helm: Releases, release: Release, operation: Operation) -> list[s
 
 def _mend(release: Release) -> str:
     """Return how to mend or remove a release whose job does not start."""
-    name, namespace = release.name, release.target.namespace
+    name, where = release.name, release.target.helm_flags
     return (
-        f"mend it with `helm distrain upgrade {name} --namespace {namespace} -f ...`, "
-        f"or remove it with `helm uninstall {name} --namespace {namespace}`"
+        f"mend it with `helm distrain upgrade {name} {where} -f ...`, or remove it with `helm uninstall {name} {where}`"
     )
 
 
 def remains(release: Release) -> str:
     """Return how to watch or remove a release that this program no longer follows."""
-    name, namespace = release.name, release.target.namespace
+    name, target = release.name, release.target
     return (
-        f"watch it with `kubectl --namespace {namespace} get pods --watch "
+        f"watch it with `kubectl {target.kubectl_flags} get pods --watch "
         f"--selector app.kubernetes.io/instance={name}`, "
-        f"or remove it with `helm uninstall {name} --namespace {namespace}`"
+        f"or remove it with `helm uninstall {name} {target.helm_flags}`"
     )

@@ -19,10 +19,22 @@ KINDS = (
     ("v1", "services"),
     ("v1", "persistentvolumeclaims"),
     ("v1", "serviceaccounts"),
+    ("v1", "resourcequotas"),
+    ("apps/v1", "daemonsets"),
     ("apps/v1", "deployments"),
+    ("apps/v1", "replicasets"),
     ("apps/v1", "statefulsets"),
     ("batch/v1", "jobs"),
     ("batch/v1", "cronjobs"),
+    ("kubeflow.org/v2beta1", "mpijobs"),
+    ("kubeflow.org/v1", "mpijobs"),
+    ("kubeflow.org/v1", "mxjobs"),
+    ("kubeflow.org/v1", "pytorchjobs"),
+    ("kubeflow.org/v1", "tfjobs"),
+    ("networking.k8s.io/v1", "ingresses"),
+    ("networking.k8s.io/v1", "networkpolicies"),
+    ("rbac.authorization.k8s.io/v1", "roles"),
+    ("rbac.authorization.k8s.io/v1", "rolebindings"),
 )
 # Kubernetes creates these in every namespace.
 GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}

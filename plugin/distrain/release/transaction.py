@@ -123,7 +123,11 @@ def all_or_nothing(
         tools.interrupts.check()
     except tools.undoing as error:
         tools.interrupts.end()
-        told = take_back()
+        try:
+            told = take_back()
+        except Exception as bug:
+            _add_note(bug, stays(bug))
+            raise
         # The signal may also have ended Helm's process. In that case Helm's error only results from the interruption.
         if isinstance(error, DistrainError) and not tools.interrupts.came:
             error.messages = (*error.messages, *(told or ["nothing was changed"]))
@@ -133,9 +137,13 @@ def all_or_nothing(
         error.messages = (*error.messages, stays(error))
         raise
     except Exception as error:
-        # Python 3.10 has no notes, which the traceback ends with.
-        getattr(error, "add_note", tools.say)(stays(error))
+        _add_note(error, stays(error))
         raise
+
+
+def _add_note(error: Exception, note: str) -> None:
+    """Add the note with which the report of an error of our own ends, as `add_note` does from Python 3.11 on."""
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
 def wait_for_server(cluster: Cluster) -> None:

@@ -79,9 +79,9 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
 
 def _mend(release: Release, planned: Plan) -> str:
     """Return how to mend a release whose job does not start, or how to go back."""
-    upgrade = f"`helm distrain upgrade {release.name} --namespace {release.target.namespace} -f ...`"
+    upgrade = f"`helm distrain upgrade {release.name} {release.target.helm_flags} -f ...`"
     return f"mend it with {upgrade}, or go back to revision {planned.revision} with {_back(release, planned)}"
 
 
 def _back(release: Release, planned: Plan) -> str:
-    return f"`helm rollback {release.name} {planned.revision} --namespace {release.target.namespace}`"
+    return f"`helm rollback {release.name} {planned.revision} {release.target.helm_flags}`"

@@ -79,6 +79,9 @@ def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
     asked = ((claim.resources and claim.resources.requests) or {}).get("storage", 0)
     return (
         spec.claim_ref is None
+        # A file that was written by hand may lack the status.
+        and (volume.status.phase or "Available") == "Available"
+        and volume.metadata.deletion_timestamp is None
         and (spec.storage_class_name or "") == (claim.storage_class_name or "")
         and (spec.volume_mode or "Filesystem") == (claim.volume_mode or "Filesystem")
         and set(claim.access_modes or ()) <= set(spec.access_modes or ())

@@ -74,6 +74,8 @@ class PodRole(Struct, frozen=True):
     @property
     def claims_of_set(self) -> list[str]:
         """Name the claims that the StatefulSet controller creates for the pods, unless they exist."""
+        if not self.claim_templates:
+            return []
         pods = [f"{self.stateful_set}-{number}" for number in range(self.replicas)]
         return [f"{template}-{pod}" for template in self.claim_templates for pod in pods]
 
@@ -341,10 +343,19 @@ def _number(spec: kube.WorkloadSpec) -> int:
 
 
 def _distinct(roles: Sequence[tuple[Resource, PodRole]]) -> Iterator[PodRole]:
-    """Add the resource's name to roles whose names are not unique."""
-    times = Counter(role.name for _, role in roles)
-    for resource, role in roles:
-        yield role if times[role.name] == 1 else replace(role, name=f"{resource.name}/{role.name}")
+    """Add the resource's name to roles whose names are not unique; its kind and namespace where that is not enough."""
+    names = [role.name for _, role in roles]
+    for prefix in (
+        lambda resource, _: resource.name,
+        lambda resource, _: resource.kind,
+        lambda _, role: role.namespace or "the job's namespace",
+    ):
+        times = Counter(names)
+        names = [
+            name if times[name] == 1 else f"{prefix(*pair)}/{name}" for name, pair in zip(names, roles, strict=True)
+        ]
+    for name, (_, role) in zip(names, roles, strict=True):
+        yield role if name == role.name else replace(role, name=name)
 
 
 def _place(role: PodRole) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 from lab.cluster import lifecycle
 from lab.demo import story
+from lab.demo.site import RELEASE
 from lab.paths import CHART, REPOSITORY
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
@@ -41,7 +42,7 @@ def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: N
 
 
 def _stored(name: str) -> bytes:
-    key = f"models/distrain-demo/{story.RELEASE}/{name}"
+    key = f"models/distrain-demo/{RELEASE}/{name}"
     body: bytes = lifecycle.s3_server().boto3_client().get_object(Bucket="distrain-demo", Key=key)["Body"].read()
     return body
 

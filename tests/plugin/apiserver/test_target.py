@@ -34,8 +34,17 @@ def test_flags_win_over_helm_which_wins_over_the_kubeconfig(tmp_path: Path, monk
 
     monkeypatch.setenv("HELM_KUBECONTEXT", "b")
     monkeypatch.setenv("HELM_NAMESPACE", "from-helm")
-    assert _choose() == Target(str(path), "b", "from-helm")
-    assert _choose(context="c", namespace="from-flag") == Target(str(path), "c", "from-flag")
+    assert _choose() == Target(str(path), "b", "from-helm", given=("", "b"))
+    assert _choose(context="c", namespace="from-flag") == Target(str(path), "c", "from-flag", given=("", "c"))
+
+
+def test_suggested_commands_have_the_flags_that_were_given(tmp_path: Path) -> None:
+    path = str(_config(tmp_path, "my config", "a", "b", current="a"))
+
+    found = _choose(path, context="b", namespace="team")
+
+    assert found.helm_flags == f"--namespace team --kube-context b --kubeconfig '{path}'"
+    assert found.kubectl_flags == f"--namespace team --context b --kubeconfig '{path}'"
 
 
 def test_namespace_is_default_if_none_is_named(tmp_path: Path) -> None:
@@ -54,7 +63,7 @@ def test_first_of_several_kubeconfigs_names_the_current_context(tmp_path: Path) 
     second = _config(tmp_path, "second", "a", "b", current="b", namespace="two")
     joined = os.pathsep.join([str(first), str(tmp_path / "absent"), str(second)])
 
-    assert _choose(joined) == Target(joined, "a", "one")
+    assert _choose(joined) == Target(joined, "a", "one", given=(joined, ""))
     assert _choose(joined, context="b").namespace == "two"
 
 

@@ -182,6 +182,17 @@ def test_missing_namespace_is_judged_as_an_empty_one(
     assert answer.unseen == ["namespace team, which is not there: an empty one is judged"]
 
 
+def test_namespace_that_is_being_deleted_takes_no_job(api: FakeApi, cluster: Cluster) -> None:
+    found = namespace("team")
+    found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    api.answers[TEAM] = found
+
+    answer = _check(cluster)
+
+    words = "unable to create new content in namespace team because it is being terminated"
+    assert (answer.verdict, [each.reason for each in answer.reasons]) == ("impossible", [words])
+
+
 def test_service_account_that_nobody_makes_is_named(api: FakeApi, cluster: Cluster) -> None:
     job = mpi_job(worker={"serviceAccountName": "trainer"})
     made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}

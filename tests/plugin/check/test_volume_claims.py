@@ -144,12 +144,18 @@ def test_claim_that_waits_for_its_pod_goes_where_its_class_can(storage_class: Ob
         pytest.param({"storageClassName": "now"}, False, id="other-class"),
         pytest.param({"claimRef": {"name": "other"}}, False, id="somebody-elses"),
         pytest.param({"volumeMode": "Block"}, False, id="other-kind-of-volume"),
+        pytest.param({"phase": "Available"}, True, id="available"),
+        pytest.param({"phase": "Released"}, False, id="released"),
+        pytest.param({"phase": "Failed"}, False, id="failed"),
+        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z"}, False, id="being-deleted"),
     ],
 )
 def test_claim_may_take_a_volume_that_is_there(volume: Object, taken: bool) -> None:
     asked: Object = {"storageClassName": "late", "resources": {"requests": {"storage": "10Gi"}}}
     base = {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
     there = _volume("v", zones=("1",), **{**base, **volume})
+    there["status"] = {"phase": there["spec"].pop("phase", None)}
+    there["metadata"]["deletionTimestamp"] = there["spec"].pop("deletionTimestamp", None)
 
     refusals = _refusals(_claim(modes=("ReadWriteOnce",), **asked), DELAYED, there)
 

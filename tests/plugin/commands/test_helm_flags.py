@@ -153,13 +153,22 @@ def test_switches_take_a_value_as_for_helm() -> None:
 
 @pytest.mark.parametrize(
     ("written", "seconds"),
-    [("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("500ms", 0.5), ("1h0.5m", 3630), ("45", 45)],
+    [
+        ("90s", 90),
+        ("10m", 600),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("500ms", 0.5),
+        ("1h0.5m", 3630),
+        ("+1h", 3600),
+        ("45", 45),
+    ],
 )
 def test_durations_are_read_as_go_writes_them(written: str, seconds: float) -> None:
     assert parser().parse(["install", "run1", "--timeout", written]).timeout == seconds
 
 
-@pytest.mark.parametrize("written", ["", "s", "-5s", "1m30", "1 h", "9" * 30 + "h", "5x"])
+@pytest.mark.parametrize("written", ["", "s", "-5s", "1m30", "1 h", "9" * 30 + "h", "5x", "\u0661s", "\u0661"])
 def test_other_durations_are_refused(written: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["install", "run1", f"--timeout={written}"]) == 2
 

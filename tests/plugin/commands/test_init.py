@@ -403,6 +403,17 @@ def test_mistakes_are_one_line_with_the_next_step(run: Run, arguments: list[str]
     assert outcome.err.split("\n")[-2].startswith(f"distrain: {words}")
 
 
+@pytest.mark.parametrize("schema", ["{", "{}", "[]"])
+def test_folder_with_another_schema_is_no_chart(run: Run, tmp_path: Path, schema: str) -> None:
+    (tmp_path / "Chart.yaml").write_text("name: other\n")
+    (tmp_path / "values.schema.json").write_text(schema)
+
+    outcome = run("init", "--node-gpus", "8", "--chart", str(tmp_path))
+
+    words = f"--chart: {tmp_path} is not distrain's chart; name the folder that holds it"
+    assert (outcome.code, outcome.err) == (2, f"distrain: {words}\n")
+
+
 @pytest.mark.parametrize("flag", ["framework", "strategy", "kind"])
 def test_help_names_what_the_schema_allows(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     properties = SCHEMA["properties"]

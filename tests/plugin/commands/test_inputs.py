@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import subprocess
@@ -172,7 +173,7 @@ def test_copies_are_removed_at_the_end(run: Run, tmp_path: Path, monkeypatch: py
 def _archive(folder: Path, *names: str) -> str:
     """Pack the chart's files as `helm package` does; `names` are added as empty files."""
     path = folder / "distrain-0.1.0.tgz"
-    with tarfile.open(path, "w:gz") as archive:
+    with tarfile.open(path, "w:gz", format=tarfile.GNU_FORMAT) as archive:
         if not names:
             archive.add(CHART, "distrain")
         for name in names:
@@ -204,6 +205,18 @@ def test_archive_without_a_chart_is_refused(run: Run, tmp_path: Path, names: lis
     outcome = run(*TEMPLATE[:2], archive, "--offline")
 
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {archive} {words}; name another file\n")
+
+
+def test_archive_with_a_damaged_header_is_refused(run: Run, tmp_path: Path) -> None:
+    path = Path(_archive(tmp_path))
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    content[content.index(b"distrain/templates/scripts-configmap.yaml")] = ord("?")
+    path.write_bytes(gzip.compress(bytes(content)))
+
+    outcome = run(*TEMPLATE[:2], str(path), "--offline")
+
+    words = "cannot be unpacked: it is damaged; name another file"
+    assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {path} {words}\n")
 
 
 @pytest.mark.parametrize("chart", ["oci://127.0.0.1/distrain", "stable/distrain", "missing.tgz"])

@@ -29,7 +29,7 @@ def test_release_name_in_use_is_refused_before_anything(run: Run, cluster: FakeA
         2,
         "",
         "distrain: run1: a release of this name is deployed in namespace team; choose another name, change it with "
-        "`helm distrain upgrade run1`, or remove it with `helm uninstall run1 --namespace team`\n",
+        "`helm distrain upgrade run1 --namespace team`, or remove it with `helm uninstall run1 --namespace team`\n",
     )
     assert wrote_nothing(cluster)
 

@@ -197,6 +197,16 @@ def test_internal_error_after_helms_success_undoes_nothing() -> None:
     assert (helm.uninstalled, told, bug.value.__notes__) == ([], ["notes"], [STAYS])
 
 
+def test_internal_error_while_it_is_undone_says_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    helm = FakeHelm(fails=HelmError("no"))
+    monkeypatch.setattr(helm, "has_made", lambda *_: 1 // 0)
+
+    with pytest.raises(ZeroDivisionError) as bug:
+        _install(helm)
+
+    assert bug.value.__notes__ == [STAYS]
+
+
 def test_helm_is_not_run_if_the_namespace_cannot_be_created() -> None:
     class Silent(FakeCluster):
         def create_namespace(self, _: str, __: dict[str, str]) -> str:
@@ -328,6 +338,7 @@ def test_signal_after_the_end_changes_nothing() -> None:
         pytest.param((), "namespace team: deleted again", ["team uid"], id="empty"),
         pytest.param(("configmaps/kube-root-ca.crt",), "namespace team: deleted again", ["team uid"], id="given"),
         pytest.param(("pods/other",), "namespace team: stays, as it holds pods/other by now", [], id="used"),
+        pytest.param(("mpijobs/other",), "namespace team: stays, as it holds mpijobs/other by now", [], id="job"),
     ],
 )
 def test_namespace_made_for_it_goes_unless_it_is_used(objects: tuple[str, ...], told: str, deleted: list[str]) -> None:

@@ -148,6 +148,30 @@ def test_roles_of_several_jobs_are_told_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize(("kind", "namespace"), [("StatefulSet", "team"), ("Job", "blue")])
+def test_roles_of_equal_names_are_told_apart(kind: str, namespace: str) -> None:
+    documents = [pod_maker("Job", "team", "9"), pod_maker(kind, namespace, "1")]
+
+    found = {role.name: role.request["cpu"] for role in _job(*documents).roles}
+
+    assert sorted(found.values()) == [1000, 9000]
+
+
+def test_number_of_pods_costs_no_memory() -> None:
+    job = pod_maker("Job", "team", "1")
+    job["spec"]["parallelism"] = 2**31 - 1
+
+    assert _job(job).main.claims_of_set == []
+
+
+def pod_maker(kind: str, namespace: str, cpu: str) -> Object:
+    """Return an object named web that makes pods of this size."""
+    spec = {"containers": [{"name": "main", "resources": {"limits": {"cpu": cpu}}}]}
+    version = "apps/v1" if kind == "StatefulSet" else "batch/v1"
+    metadata = {"name": "web", "namespace": namespace}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {"template": {"spec": spec}}}
+
+
 def test_null_in_a_manifest_is_like_nothing() -> None:
     job = mpi_job(worker={"nodeSelector": None, "tolerations": None, "affinity": None, "initContainers": None})
 
