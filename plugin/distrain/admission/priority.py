@@ -63,6 +63,8 @@ def _class_of(spec: kube.PodSpec, classes: Classes | None) -> PriorityClass | No
 
 def _of_role(role: PodRole, classes: Classes | None, say: Wording) -> Iterator[Refusal]:
     spec, found = role.spec, _class_of(role.spec, classes)
+    if found is None and ("PriorityClass", spec.priority_class_name) in say.job.creates:
+        return
     if found is None:
         path = "priorityClassName" if say.job.from_chart else say.place(role, "priorityClassName")
         step = f"{path}: there is no PriorityClass {spec.priority_class_name}. Create it, or name another."

@@ -1,4 +1,4 @@
-"""Name the objects of a manifest that may make pods and that no check judges."""
+"""Name the objects of a manifest that no check judges: what may make pods, and what decides about pods."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ Item = dict[str, Any]
 # Kinds that make no pods.
 WITHOUT_PODS = frozenset(
     {
-        *("ConfigMap", "Secret", "Service", "Endpoints", "EndpointSlice", "Ingress", "NetworkPolicy", "Namespace"),
+        *("ConfigMap", "Secret", "Service", "Endpoints", "EndpointSlice", "Ingress", "NetworkPolicy"),
         *("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
-        *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "PriorityClass", "RuntimeClass"),
-        *("ResourceQuota", "LimitRange", "PodDisruptionBudget", "HorizontalPodAutoscaler"),
+        *("PersistentVolume", "PersistentVolumeClaim", "RuntimeClass"),
+        *("PodDisruptionBudget", "HorizontalPodAutoscaler"),
         *("PodGroup", "Queue", "LocalQueue", "ClusterQueue", "ResourceFlavor", "PodMonitor", "ServiceMonitor"),
     }
 )
+# Kinds that the check reads in the cluster, and not in the manifest.
+POLICIES = frozenset({"Namespace", "ResourceQuota", "LimitRange", "PriorityClass", "StorageClass"})
 
 
 def left_out(
@@ -29,7 +31,9 @@ def left_out(
         name = name_of(item)
         if item.get("kind") in WITHOUT_PODS or holds_pods(item):
             continue
-        if is_hook(item):
+        if item.get("kind") in POLICIES:
+            yield f"{name} of the manifest, as it is not in the cluster yet"
+        elif is_hook(item):
             yield f"{name}, a Helm hook"
         else:
             yield f"{name} of {item.get('apiVersion') or 'no API version'}, and pods that it may make"

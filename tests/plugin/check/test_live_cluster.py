@@ -11,8 +11,9 @@ from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
+from distrain.kube import yaml_writer
 from distrain.scheduler.messages import IN_USE
-from distrain.workload.manifest import Job
+from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job, namespace, node, pod, pytorch_job
@@ -191,6 +192,25 @@ def test_namespace_that_is_being_deleted_takes_no_job(api: FakeApi, cluster: Clu
 
     words = "unable to create new content in namespace team because it is being terminated"
     assert (answer.verdict, [each.reason for each in answer.reasons]) == ("impossible", [words])
+
+
+def test_policies_of_the_manifest_are_named(api: FakeApi, cluster: Cluster) -> None:
+    api.answers["/apis/scheduling.k8s.io/v1/priorityclasses"] = []
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
+    version = "scheduling.k8s.io/v1"
+    high = {"apiVersion": version, "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1}
+
+    container = {"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"restartPolicy": "Never", "priorityClassName": "high", "containers": [container]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": spec}}}
+
+    answer = _check(cluster, from_manifest(yaml_writer.dump(job, quota, high), "--manifest", judges_all=True))
+
+    assert answer.verdict == "fits"
+    assert answer.unseen == [
+        "ResourceQuota few of the manifest, as it is not in the cluster yet",
+        "PriorityClass high of the manifest, as it is not in the cluster yet",
+    ]
 
 
 def test_service_account_that_nobody_makes_is_named(api: FakeApi, cluster: Cluster) -> None:
