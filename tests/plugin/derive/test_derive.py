@@ -55,7 +55,7 @@ def test_values_to_start_from_keep_every_line_and_every_value(derive: Derive, pa
     assert derive(outcome.out).out == outcome.out
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     total=st.sampled_from([1, 4, 6, 13, 30, 32, 96]),
     own=st.dictionaries(st.sampled_from(["cpu", "memory", "shm"]), st.sampled_from(["2", "4"]), max_size=2),

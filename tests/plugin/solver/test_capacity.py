@@ -224,7 +224,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Role]]:
     return nodes, [Role(f"r{index}", count, draw(requests), draw(admitting)) for index, count in enumerate(counts)]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(clusters(), st.sampled_from([BUDGET, 3, 30]))
 def test_judgement_agrees_with_every_order_of_placing_the_pods(
     cluster: tuple[list[Node], list[Role]], budget: int
@@ -243,7 +243,7 @@ def test_judgement_agrees_with_every_order_of_placing_the_pods(
     assert budget < BUDGET or not judgement.undecided
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters())
 def test_sure_is_the_largest_size_that_is_certain_and_most_the_largest_possible(
     cluster: tuple[list[Node], list[Role]],
