@@ -199,11 +199,13 @@ def test_write_that_does_not_return_is_told_each_minute(monkeypatch: pytest.Monk
     ]
 
 
-def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path) -> None:
-    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.3)
+def test_run_that_is_saved_now_and_then_goes_on(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "time", clock := Clock())
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=30)
     for _ in range(4):
         disk.is_full = True
         steps_until(run, lambda: run.writer and run.writer.outage)
+        clock.sleep(20)
         disk.is_full = False
         steps_until(run, lambda: run.writer and not run.writer.outage)
 
