@@ -91,8 +91,5 @@ bench-guest: build ## end demos at 20 moments, and compare the machine after mak
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown
 
-distbench-guest: build ## end demos at 20 moments, and compare the machine after make clean with the one before; again goes on
-	@$(PYTHON) -m tests.cluster.lab.bench_guest
-
-clean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
+distclean: ## stop and remove the embedded Kubernetes and the cache; Debian packages and Go's own caches stay
 	@python3 -m lab.cluster.distclean

@@ -20,6 +20,11 @@ files() {
   git ls-files -z --cached --others --exclude-standard -- "$@" "$frozen"
 }
 
+# Of two recipes for one target, make takes the last one, and only warns.
+if warnings=$(make --dry-run help 2>&1 >/dev/null | grep 'warning:'); then
+  printf '%s\n' "$warnings" >&2
+  exit 1
+fi
 shellcheck "${shell[@]}"
 ruff check . "${python[@]}"
 ruff format --check . "${python[@]}"
