@@ -10,9 +10,12 @@ from lab.paths import CACHE_DIR
 
 # What the lab keeps in the cache. The folder may be the user's own, so nothing else in it is removed.
 FOLDERS = (
+    "bench-guest",
+    "bench-tests",
     "bin",
     "buildah",
     "chaos",
+    "client-faults",
     "containerd",
     "helm-data",
     "images",
