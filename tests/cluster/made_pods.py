@@ -22,8 +22,8 @@ import msgspec
 
 from distrain import kube
 from distrain.derive.figures import size_of
-from distrain.kube.pod_requests import pod_request
 from distrain.kube.quantities import all_units
+from distrain.pods.pod_requests import pod_request
 from distrain.workload.manifest import INSTANCE_LABEL, ROLE_LABEL, Job, PodRole, from_manifest
 from lab.cluster import client
 from tests.chart.expansion import documents, templates

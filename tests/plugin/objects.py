@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from distrain import kube
-from distrain.kube.pods_json import JsonPod
+from distrain.pods.pods_json import JsonPod
 
 Object = dict[str, Any]
 JOB = "run1-1234abcd"

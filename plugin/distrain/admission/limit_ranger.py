@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
-from distrain.kube.pod_requests import pod_limits, pod_request, requested
 from distrain.kube.policy import Limit, LimitRange
 from distrain.kube.quantities import text, thousandths, units
+from distrain.pods.pod_requests import pod_limits, pod_request, requested
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording

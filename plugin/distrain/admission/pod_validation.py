@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
-from distrain.kube.pod_requests import container_limits, container_requests
 from distrain.kube.quantities import Amounts, Quantity, Units, text, thousandths, whole
+from distrain.pods.pod_requests import container_limits, container_requests
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.kube import selectors
-from distrain.kube.pod_requests import held_by, pod_limits, requested
 from distrain.kube.policy import ResourceQuota, ScopedRequirement
 from distrain.kube.quantities import Units, add, text, units
+from distrain.pods.pod_requests import held_by, pod_limits, requested
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording

@@ -25,10 +25,10 @@ from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStat
 from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
 from distrain.kube import form
-from distrain.kube.pods import CountedPod
-from distrain.kube.pods_json import JsonPod
 from distrain.kube.quantities import QuantityError, allocatable
 from distrain.kube.resource import Resource
+from distrain.pods.counted_pod import CountedPod
+from distrain.pods.pods_json import JsonPod
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 ANY = "*/*"

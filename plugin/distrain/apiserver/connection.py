@@ -17,7 +17,7 @@ from distrain.apiserver import urls
 from distrain.apiserver.access import Access
 from distrain.apiserver.credentials import Credentials
 from distrain.errors import UnreachableError, reason
-from distrain.kube.pods import BEGINNING
+from distrain.pods.counted_pod import BEGINNING
 
 CONNECT_SECONDS = 5
 # kube-apiserver itself ends a request after 60 s, with an error that is better than a silent connection.

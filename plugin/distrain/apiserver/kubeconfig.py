@@ -16,7 +16,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain.errors import UnreachableError, reason
-from distrain.kube import form, yaml_loader
+from distrain.kube import form
+from distrain.yaml import yaml_loader
 
 
 class Part(Struct, rename="kebab"):

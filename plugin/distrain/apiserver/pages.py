@@ -22,7 +22,7 @@ import msgspec
 from distrain.apiserver.connection import JSON, Answer, Connection
 from distrain.apiserver.responses import Page, decoded, refusal
 from distrain.errors import UnreachableError
-from distrain.kube.pods import BEGINNING, MAGIC, PROTOBUF, CountedPod
+from distrain.pods.counted_pod import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
 # The API server keeps the state of a list for a few minutes. If a list expires this many times, the plugin reads too
@@ -164,7 +164,7 @@ def _is_protobuf(answer: Answer) -> bool:
 
 
 def _protobuf() -> ModuleType:
-    from distrain.kube import pods_protobuf
+    from distrain.pods import pods_protobuf
 
     return pods_protobuf
 

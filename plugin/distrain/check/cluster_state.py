@@ -8,8 +8,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube.pods import CountedPod
 from distrain.kube.quantities import Units, allocatable
+from distrain.pods.counted_pod import CountedPod
 from distrain.scheduler import inter_pod_affinity, pod_topology_spread, volume_binding
 from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 from distrain.scheduler.messages import IN_USE, TOO_MANY_VOLUMES

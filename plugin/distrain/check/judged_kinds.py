@@ -14,9 +14,9 @@ from distrain import kube
 from distrain.apiserver import paths
 from distrain.apiserver.capabilities import Capabilities
 from distrain.kube.definition import CustomResourceDefinition
-from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.pods.pods_json import JsonPod
 
 
 class JudgedKind(Struct, frozen=True):

@@ -38,11 +38,11 @@ from distrain.check.judged_kinds import FORMS, Snapshot
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.errors import ValuesError, reason
 from distrain.kube import form
-from distrain.kube.pod_requests import held
-from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.quantities import allocatable
 from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.pods.pod_requests import held
+from distrain.pods.pods_json import JsonPod
 from distrain.scheduler.node_ports import host_ports
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import CHART, Job

@@ -19,14 +19,14 @@ from distrain.apiserver import paths
 from distrain.apiserver.cluster import NOT_ENDED
 from distrain.check.judged_kinds import ANNOTATIONS, JUDGED, NAMESPACES, NODES, PODS, JudgedKind, Snapshot
 from distrain.errors import ForbiddenError, NotFoundError
-from distrain.kube import pod_encoding
+from distrain.pods import pod_encoding
 from distrain.workload.kinds import RENDERED_GROUPS
 from distrain.workload.manifest import CHART, NAME_LABEL, is_of_chart
 
 if TYPE_CHECKING:
     from distrain.apiserver.capabilities import Capabilities
     from distrain.apiserver.cluster import Cluster
-    from distrain.kube.pods import CountedPod
+    from distrain.pods.counted_pod import CountedPod
 
 HEAD, SEPARATOR, TAIL = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
 # Without these kinds nothing can be judged.

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from distrain.admission.priority import SYSTEM_PRIORITIES
-from distrain.kube.pods_json import JsonPod
 from distrain.kube.policy import PriorityClass
+from distrain.pods.pods_json import JsonPod
 
 
 def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
     """Decode a pod; complete it if it was written by hand.
 
-    The API server sets a priority in every pod. kube/pod_requests.py handles requests that default to limits.
+    The API server sets a priority in every pod. pods/pod_requests.py handles requests that default to limits.
     """
     pod = msgspec.json.decode(text, type=JsonPod)
     if pod.spec.priority is not None:

@@ -19,12 +19,12 @@ from distrain.doctor.findings import OK, Finding
 from distrain.doctor.survey import Unread
 from distrain.errors import HelmError, UnreachableError, ValuesError
 from distrain.helm import render
-from distrain.kube import yaml_writer
 from distrain.kube.resource import Resource
 from distrain.release import orphans
 from distrain.release.orphans import Orphan
 from distrain.workload.manifest import from_manifest
 from distrain.workload.wording import listed
+from distrain.yaml import yaml_writer
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ def dumped(answer: Any, form: str) -> str:
     if form == "json":
         return text
     # Imported late, because an answer in JSON does not need it.
-    from distrain.kube import yaml_writer
+    from distrain.yaml import yaml_writer
 
     # The text holds only plain types; PyYAML refuses an enum.
     return yaml_writer.dump(json.loads(text), width=120).rstrip()

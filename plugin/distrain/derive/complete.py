@@ -22,8 +22,8 @@ from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line
 from distrain.errors import ValuesError
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, Values
-from distrain.kube import yaml_loader
 from distrain.values import commented_yaml
+from distrain.yaml import yaml_loader
 
 if TYPE_CHECKING:
     from distrain.derive.figures import Figure

@@ -14,8 +14,8 @@ from typing import Any
 from distrain import temporary
 from distrain.errors import reason
 from distrain.helm.program import Source
-from distrain.kube import yaml_loader
 from distrain.kube.form import NOUNS
+from distrain.yaml import yaml_loader
 
 # Runs Helm with these flags for values, and returns its message, or None if it can read them.
 Refusal = Callable[[Sequence[str]], "str | None"]

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from distrain import redact
-from distrain.kube import yaml_loader
 from distrain.kube.resource import Resource
 from distrain.workload.kinds import KUBEFLOW, PLAIN, VERSIONS
 from distrain.workload.manifest import HOOK
+from distrain.yaml import yaml_loader
 
 Object = dict[str, Any]
 Objects = dict[Resource, Object]

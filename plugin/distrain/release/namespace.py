@@ -10,6 +10,7 @@ from distrain import kube
 from distrain.apiserver import paths
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, UnreachableError, no_namespace
+from distrain.workload import kinds
 
 # Kinds that users create in a namespace. All other objects come with the namespace or are owned by these objects.
 KINDS = (
@@ -26,11 +27,7 @@ KINDS = (
     ("apps/v1", "statefulsets"),
     ("batch/v1", "jobs"),
     ("batch/v1", "cronjobs"),
-    ("kubeflow.org/v2beta1", "mpijobs"),
-    ("kubeflow.org/v1", "mpijobs"),
-    ("kubeflow.org/v1", "mxjobs"),
-    ("kubeflow.org/v1", "pytorchjobs"),
-    ("kubeflow.org/v1", "tfjobs"),
+    *((version.api_version, kind.resource) for kind in kinds.KUBEFLOW.values() for version in kind.versions),
     ("networking.k8s.io/v1", "ingresses"),
     ("networking.k8s.io/v1", "networkpolicies"),
     ("rbac.authorization.k8s.io/v1", "roles"),

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from distrain import kube
 from distrain.kube import selectors
-from distrain.kube.pods import CountedPod
 from distrain.kube.selectors import Labels
+from distrain.pods.counted_pod import CountedPod
 from distrain.scheduler.affinity_terms import AffinityTerm
 from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from distrain import kube
-from distrain.kube.pods import Kind
 from distrain.kube.quantities import Units
+from distrain.pods.counted_pod import Kind
 
 ALL = "0.0.0.0"
 PREFIX = "host port "

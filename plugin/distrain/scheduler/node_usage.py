@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.kube.pod_requests import held
-from distrain.kube.pods import CountedPod, Kind
 from distrain.kube.quantities import Units, add
+from distrain.pods.counted_pod import CountedPod, Kind
+from distrain.pods.pod_requests import held
 from distrain.scheduler.affinity_terms import AffinityTerm, required_terms
 from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.existing_pods import ExistingPods, add_nominated, add_running

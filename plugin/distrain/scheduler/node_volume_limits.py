@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from msgspec import Struct, field
 
 from distrain import kube
-from distrain.kube.pods import CountedPod
 from distrain.kube.quantities import Units
 from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.pods.counted_pod import CountedPod
 from distrain.scheduler.volume_binding import class_of
 
 PREFIX = "attachable volumes of "

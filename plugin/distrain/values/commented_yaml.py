@@ -16,8 +16,8 @@ import yaml
 from msgspec import Struct, field
 
 from distrain.errors import ValuesError
-from distrain.kube import yaml_writer
-from distrain.kube.yaml_loader import mistake
+from distrain.yaml import yaml_writer
+from distrain.yaml.yaml_loader import mistake
 
 # The line breaks that PyYAML recognizes.
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")

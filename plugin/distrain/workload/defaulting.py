@@ -1,6 +1,6 @@
 """Set the defaults that the API server sets in a new pod, as far as the scheduler or Pod Security admission reads them.
 
-kube/pod_requests.py handles requests of containers that default to limits.
+pods/pod_requests.py handles requests of containers that default to limits.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube.pod_requests import stored_resources
 from distrain.kube.pod_spec import Source
+from distrain.pods.pod_requests import stored_resources
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
 

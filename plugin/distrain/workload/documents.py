@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from distrain import kube
 from distrain.errors import ValuesError
-from distrain.kube import form, yaml_loader
+from distrain.kube import form
 from distrain.kube.form import FormError
 from distrain.kube.objects import Kube
+from distrain.yaml import yaml_loader
 
 T = TypeVar("T")
 Item = dict[str, Any]

@@ -18,9 +18,9 @@ from distrain import kube
 from distrain.errors import ValuesError
 from distrain.kube import form
 from distrain.kube.form import FormError
-from distrain.kube.pod_requests import pod_request
 from distrain.kube.quantities import Units, all_thousandths
 from distrain.kube.resource import Resource
+from distrain.pods.pod_requests import pod_request
 from distrain.workload import controllers, documents
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.defaulting import stored

@@ -11,9 +11,9 @@ from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.connection import JSON
 from distrain.apiserver.pages import PodListing
 from distrain.apiserver.target import choose
-from distrain.kube import pods_protobuf
-from distrain.kube.pod_requests import held
-from distrain.kube.pods import CountedPod
+from distrain.pods import pods_protobuf
+from distrain.pods.counted_pod import CountedPod
+from distrain.pods.pod_requests import held
 from lab.cluster import client
 from lab.paths import KUBECONFIG
 from tests.cluster.testbed import Namespace

@@ -20,7 +20,7 @@ from distrain.apiserver.connection import JSON, LONGEST, Connection
 from distrain.apiserver.pages import PAGE_SIZE, TRIES
 from distrain.apiserver.target import Target
 from distrain.errors import UnreachableError
-from distrain.kube.pods import BEGINNING, PROTOBUF, CountedPod
+from distrain.pods.counted_pod import BEGINNING, PROTOBUF, CountedPod
 from lab.static_api import protobuf
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import Object, node, pod

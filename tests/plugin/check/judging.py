@@ -10,8 +10,8 @@ from distrain.check.cluster_state import ClusterState
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import Report, report
 from distrain.check.text import summary
-from distrain.kube import yaml_writer
 from distrain.workload.manifest import Job, from_manifest
+from distrain.yaml import yaml_writer
 from tests.plugin.objects import Object, definition, mpi_job
 
 GPU = "nvidia.com/gpu"

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from distrain import kube
-from distrain.kube.pod_requests import pod_request
+from distrain.pods.pod_requests import pod_request
 
 Object = dict[str, Any]
 MEBI, GI = 2**20, 2**30

@@ -11,9 +11,9 @@ from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
-from distrain.kube import yaml_writer
 from distrain.scheduler.messages import IN_USE
 from distrain.workload.manifest import Job, from_manifest
+from distrain.yaml import yaml_writer
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job, namespace, node, pod, pytorch_job

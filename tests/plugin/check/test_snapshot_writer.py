@@ -17,10 +17,10 @@ from distrain.check.judged_kinds import JUDGED
 from distrain.check.report import Report, report
 from distrain.check.snapshot_writer import Written, write
 from distrain.errors import ForbiddenError
-from distrain.kube import pods_protobuf
-from distrain.kube.pod_encoding import encoded
-from distrain.kube.pod_requests import held
-from distrain.kube.pods import CountedPod
+from distrain.pods import pods_protobuf
+from distrain.pods.counted_pod import CountedPod
+from distrain.pods.pod_encoding import encoded
+from distrain.pods.pod_requests import held
 from distrain.scheduler.node_ports import host_ports
 from distrain.workload.manifest import Job, from_manifest
 from lab.static_api import protobuf

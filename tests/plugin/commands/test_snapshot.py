@@ -203,7 +203,7 @@ def test_ctrl_c_leaves_no_file(run: Run, cluster: FakeApi, folder: Path, monkeyp
     def interrupt(_: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("distrain.kube.pod_encoding.encoded", interrupt)
+    monkeypatch.setattr("distrain.pods.pod_encoding.encoded", interrupt)
 
     stopped = run("snapshot", "-o", str(folder / "cluster.json"))
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from distrain import kube
-from distrain.kube import pods_protobuf
-from distrain.kube.pod_requests import held, pod_limits
-from distrain.kube.pods_json import JsonPod
 from distrain.kube.quantities import Units, allocatable, rounded_down, text, units
+from distrain.pods import pods_protobuf
+from distrain.pods.pod_requests import held, pod_limits
+from distrain.pods.pods_json import JsonPod
 from lab.static_api import protobuf
 
 

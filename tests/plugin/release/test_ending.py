@@ -21,13 +21,13 @@ from distrain.apiserver.target import Target
 from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError, UnreachableError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
-from distrain.kube import yaml_writer
 from distrain.kube.resource import Resource
 from distrain.release import ending
 from distrain.release.plan import Before, Next, Plan, lines, plan
 from distrain.release.transaction import Interrupts, Release, Tools
 from distrain.release.upgrade import upgrade
 from distrain.workload.manifest import from_manifest
+from distrain.yaml import yaml_writer
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job, plain
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
-from distrain.kube import yaml_writer
 from distrain.release import changes, resume
 from distrain.release.changes import IGNORED, LIVE, REPLACED
 from distrain.release.owner import Ownership, owner
@@ -21,6 +20,7 @@ from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse
 from distrain.release.size import reused, with_gpus, with_workers
 from distrain.release.steps import Training, duration, last_steps, seconds_since
 from distrain.workload.manifest import from_manifest
+from distrain.yaml import yaml_writer
 from distrain_trainer.checkpoint.manifest import Subject
 from tests.plugin.objects import JOB, Object, mpi_job, plain, pytorch_job
 

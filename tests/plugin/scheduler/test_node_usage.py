@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from distrain.check import snapshot_file
-from distrain.kube import pods_protobuf
+from distrain.pods import pods_protobuf
 from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.node_usage import ClusterUsage, usage_of
 from distrain.workload.manifest import from_manifest

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from distrain.kube.yaml_loader import FALSE, TRUE, number
+from distrain.yaml.yaml_loader import FALSE, TRUE, number
 
 
 class _Dumper(yaml.SafeDumper):

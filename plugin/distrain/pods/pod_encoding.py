@@ -14,7 +14,7 @@ from msgspec import Raw, field, to_builtins
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube.pods import DAEMON_SET, INFEASIBLE, CountedPod, Kind
+from distrain.pods.counted_pod import DAEMON_SET, INFEASIBLE, CountedPod, Kind
 
 # Only whether the pod has a time of deletion is counted.
 DELETED = "1970-01-01T00:00:00Z"

@@ -11,7 +11,7 @@ import yaml
 
 from distrain.helm.program import Source
 from distrain.helm.render import Helm
-from distrain.kube import yaml_loader, yaml_writer
+from distrain.yaml import yaml_loader, yaml_writer
 
 # Texts that YAML's readers take for a boolean, a number, null or a date unless they are quoted.
 TEXTS = (

@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec import Raw, Struct, convert, field, json
 
 from distrain import kube
-from distrain.kube.pods import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
+from distrain.pods.counted_pod import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
 
 # The default for a missing field.
 NULL = Raw(b"null")

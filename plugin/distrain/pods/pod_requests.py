@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from distrain import kube
-from distrain.kube.pods import Kind, is_infeasible
 from distrain.kube.quantities import Units, add, all_thousandths, whole
+from distrain.pods.counted_pod import Kind, is_infeasible
 
 Spec = kube.PodSpec | Kind
 # Resources that spec.resources can set for the whole pod, instead of the containers' sum.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from distrain.kube import pods_protobuf
-from distrain.kube.pods import CountedPod
+from distrain.pods import pods_protobuf
+from distrain.pods.counted_pod import CountedPod
 from lab.static_api import protobuf
 from tests.plugin.objects import Object, pods
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from distrain.kube import yaml_loader
-from distrain.kube.yaml_loader import NotYamlError
+from distrain.yaml import yaml_loader
+from distrain.yaml.yaml_loader import NotYamlError
 
 TEMPLATE = """\
 {{- range $name, $text := .Files.Glob "read/*" }}

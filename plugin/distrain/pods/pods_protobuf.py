@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube.pods import BEGINNING, DAEMON_SET, MAGIC, MIRROR, Kind, is_infeasible
-from distrain.kube.protobuf import ALL, FEW
+from distrain.pods.counted_pod import BEGINNING, DAEMON_SET, MAGIC, MIRROR, Kind, is_infeasible
+from distrain.pods.protobuf import ALL, FEW
 
 # Field numbers in an Unknown and in a list, in the order in which the API server writes the fields.
 TYPE_META, RAW, METADATA = 1, 2, 1

@@ -1,0 +1,1 @@
+"""Read and write YAML as kubectl does."""
