@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from distrain.commands import helm_flags, helptext
-from distrain.commands.arguments import Parser
-from distrain.commands.helptext import HelpText
-from distrain.commands.parser import parser
+from distrain.command_line import helm_flags, helptext
+from distrain.command_line.arguments import Parser
+from distrain.command_line.helptext import HelpText
+from distrain.command_line.parser import parser
 
 TARGET = Path(__file__).with_suffix(".md")
 INSTALL = """\
@@ -19,7 +19,7 @@ The installation creates a Python environment of pinned packages for the plugin.
 """
 SOURCE = """\
 `helm distrain COMMAND --help` shows the same. `make docs` generates this page from the files in
-[plugin/distrain/commands/help](../plugin/distrain/commands/help).
+[plugin/distrain/command_line/help](../plugin/distrain/command_line/help).
 """
 
 

@@ -9,7 +9,7 @@ import signal
 import sys
 
 from distrain import console, temporary
-from distrain.commands.parser import parser
+from distrain.command_line.parser import parser
 from distrain.errors import DistrainError, StoppedError, UnwrittenError, is_full
 
 # Only type checkers need these imports. Importing typing takes as long as everything else that --help needs.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distrain import __version__, cli
-from distrain.commands.parser import parser
+from distrain.command_line.parser import parser
 from distrain.helm import render
 from lab.paths import REPOSITORY
 

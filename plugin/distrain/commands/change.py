@@ -14,7 +14,7 @@ from distrain.commands.request import RenderedJob, Request, before_changes, refu
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
-from distrain.release import hostfile
+from distrain.progress import hostfile
 from distrain.release.current import Current, read, training
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
 from distrain.release.size import Values

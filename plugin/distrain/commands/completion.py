@@ -13,9 +13,9 @@ import os
 from itertools import pairwise
 
 from distrain import console
-from distrain.commands import helptext
-from distrain.commands.arguments import Parser
-from distrain.commands.parser import CHART, parser
+from distrain.command_line import helptext
+from distrain.command_line.arguments import Parser
+from distrain.command_line.parser import CHART, parser
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:

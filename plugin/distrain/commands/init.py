@@ -16,7 +16,7 @@ from distrain import console
 from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
 from distrain.check.cluster_state import over
-from distrain.commands.arguments import meant
+from distrain.command_line.arguments import meant
 from distrain.commands.output_file import refuse_existing
 from distrain.commands.request import Request
 from distrain.derive import models

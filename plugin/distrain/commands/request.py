@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from distrain.helm.program import Source
     from distrain.helm.render import Helm, Template
     from distrain.kube import Pod
+    from distrain.progress.wait import Followed
     from distrain.release.transaction import Release, Tools
-    from distrain.release.wait import Followed
     from distrain.workload.manifest import Job
 
 # The end of the error message if a command needs the nodes and the cluster cannot be read.
@@ -298,9 +298,9 @@ class RenderedJob(NamedTuple):
 
         `pods` are the release's pods before an upgrade. `is_resized` tells that these pods go on at another size.
         """
-        from distrain.release.failures import ends_of
-        from distrain.release.first_step import Program
-        from distrain.release.wait import FIRST_STEP, Followed
+        from distrain.progress.failures import ends_of
+        from distrain.progress.first_step import Program
+        from distrain.progress.wait import FIRST_STEP, Followed
 
         options = self.request.options
         if not (options.wait or options.wait_for or options.atomic):

@@ -12,11 +12,12 @@ from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
 from distrain.errors import RefusedError
 from distrain.helm.releases import Releases, Revision
-from distrain.release import logs, orphans
+from distrain.progress import logs
+from distrain.progress.steps import Training, last_steps, seconds_since
+from distrain.release import orphans
 from distrain.release.changes import objects
 from distrain.release.orphans import Orphan, end_of, instance_of, jobs_in
 from distrain.release.owner import HELMS_OWN, Ownership, owner, ownership_of
-from distrain.release.steps import Training, last_steps, seconds_since
 from distrain.workload.manifest import Job, from_manifest
 
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from distrain.errors import DistrainError, NameInUseError, StartError, UnsettledError
+from distrain.progress.wait import Followed
 from distrain.release import namespace
 from distrain.release.namespace import MadeNamespace
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
-from distrain.release.wait import Followed
 
 if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
     from distrain.helm.releases import Operation, Releases

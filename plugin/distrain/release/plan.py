@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError
 from distrain.kube.resource import Resource
+from distrain.progress.steps import Training, duration
 from distrain.release import changes, resume
 from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
-from distrain.release.steps import Training, duration
 from distrain.workload.manifest import Job
 
 WIDTH = 9

@@ -21,7 +21,7 @@ from distrain.errors import (
     ValuesError,
 )
 from distrain.helm.program import Source
-from distrain.release.wait import Followed, until_started
+from distrain.progress.wait import Followed, until_started
 
 if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` changes nothing
     from distrain.helm.releases import Releases

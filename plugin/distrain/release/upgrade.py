@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from distrain.errors import DistrainError, EndError, StartError
 from distrain.helm.releases import Operation
+from distrain.progress.wait import Followed
 from distrain.release.ending import end
 from distrain.release.plan import Plan
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
-from distrain.release.wait import Followed
 
 
 def upgrade(

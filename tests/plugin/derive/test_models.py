@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distrain.commands.parser import parser
+from distrain.command_line.parser import parser
 from distrain.derive import models
 from distrain_trainer.models import MODELS
 

@@ -11,8 +11,8 @@ import yaml
 from distrain.commands import creation as command
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
+from distrain.progress.wait import Followed
 from distrain.release.transaction import Release
-from distrain.release.wait import Followed
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import node, pod
 from tests.plugin.program import SECRETS, Outcome, Run, hold, wrote_nothing

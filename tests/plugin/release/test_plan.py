@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
+from distrain.progress.steps import Training, duration, last_steps, seconds_since
 from distrain.release import changes, resume
 from distrain.release.changes import IGNORED, LIVE, REPLACED
 from distrain.release.owner import Ownership, owner
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
 from distrain.release.size import reused, with_gpus, with_workers
-from distrain.release.steps import Training, duration, last_steps, seconds_since
 from distrain.workload.manifest import from_manifest
 from distrain.yaml import yaml_writer
 from distrain_trainer.checkpoint.manifest import Subject

@@ -21,7 +21,8 @@ from distrain.errors import DistrainError, HelmError, StartError, StoppedError, 
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.kube.resource import Resource
-from distrain.release import hostfile, transaction, upgrade
+from distrain.progress import hostfile
+from distrain.release import transaction, upgrade
 from distrain.release.plan import Plan
 from distrain.release.transaction import Interrupts, Release, Tools
 from lab.paths import CHART

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.release.first_step import STEADY_SECONDS, Program, Steady, awaited, last_line, reached
-from distrain.release.start import JobState, Log
+from distrain.progress.first_step import STEADY_SECONDS, Program, Steady, awaited, last_line, reached
+from distrain.progress.start import JobState, Log
 from distrain.workload.manifest import Job
 from tests.plugin.objects import mpi_job, pytorch_job
-from tests.plugin.release.job_states import job_of, job_state, running_pod
+from tests.plugin.progress.job_states import job_of, job_state, running_pod
 
 JOB = job_of(mpi_job(workers=2))
 TRAINER, COMMAND = Program(), Program(has_trainer=False)

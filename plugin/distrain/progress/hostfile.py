@@ -10,7 +10,7 @@ import time
 
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import DistrainError
-from distrain.release.start import role_of
+from distrain.progress.start import role_of
 from distrain.workload.manifest import WORKER, Job
 
 REVISION = "distrain/revision"

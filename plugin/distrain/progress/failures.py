@@ -11,9 +11,9 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from distrain import kube
-from distrain.release import causes
-from distrain.release.restarts import retried, silent_storage
-from distrain.release.start import SPEAKERS, JobState, Log, condition, events_of, one_line, role_of, statuses
+from distrain.progress import causes
+from distrain.progress.restarts import retried, silent_storage
+from distrain.progress.start import SPEAKERS, JobState, Log, condition, events_of, one_line, role_of, statuses
 from distrain.workload.kinds import FACTS, INIT_CONTAINERS, KINDS
 from distrain.workload.manifest import WORKER, Job
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from distrain import cli
-from distrain.commands import helptext
-from distrain.commands.parser import parser
+from distrain.command_line import helptext
+from distrain.command_line.parser import parser
 from docs import plugin as page
 from lab.paths import REPOSITORY
 

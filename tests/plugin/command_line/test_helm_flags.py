@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from distrain import cli
-from distrain.commands import helm_flags
-from distrain.commands.parser import CHART, parser
+from distrain.command_line import helm_flags
+from distrain.command_line.parser import CHART, parser
 from lab.builds import golang
 
 # A line of Helm's help: the flag's short form, its name, and the type of its value. A switch has no type.

@@ -6,10 +6,19 @@ import msgspec
 import pytest
 
 from distrain import kube
-from distrain.release.start import JobState, has_started, lasting, own_pods, progress, unschedulable
+from distrain.progress.start import JobState, has_started, lasting, own_pods, progress, unschedulable
 from distrain.workload.manifest import Job
 from tests.plugin.objects import mpi_job, mx_job, plain, pytorch_job, tf_job
-from tests.plugin.release.job_states import MPI, job_of, job_pod, job_state, running_pod, unplaced_pod, waiting, warning
+from tests.plugin.progress.job_states import (
+    MPI,
+    job_of,
+    job_pod,
+    job_state,
+    running_pod,
+    unplaced_pod,
+    waiting,
+    warning,
+)
 
 
 def test_job_has_started_when_launcher_and_all_workers_run() -> None:

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.release.failures import Failure, ends_of, failures
-from distrain.release.start import JobState, Log, unschedulable
+from distrain.progress.failures import Failure, ends_of, failures
+from distrain.progress.start import JobState, Log, unschedulable
 from tests.plugin.objects import plain, pytorch_job
-from tests.plugin.release.job_states import (
+from tests.plugin.progress.job_states import (
     MPI,
     RUNNING,
     ended,

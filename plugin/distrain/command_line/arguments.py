@@ -12,7 +12,7 @@ import re
 from functools import partial
 
 from distrain import console
-from distrain.commands import helm_flags, helptext
+from distrain.command_line import helm_flags, helptext
 from distrain.errors import ValuesError
 
 TYPE_CHECKING = False  # for fast start, see cli.py

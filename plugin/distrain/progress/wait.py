@@ -11,11 +11,11 @@ from msgspec import Struct, field
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, StartError, UnreachableError
-from distrain.release import first_step, logs
-from distrain.release.failures import Failure, failures
-from distrain.release.first_step import Program, Steady
-from distrain.release.restarts import retried
-from distrain.release.start import JobState, Log, has_started, lasting, own_pods, progress, unschedulable
+from distrain.progress import first_step, logs
+from distrain.progress.failures import Failure, failures
+from distrain.progress.first_step import Program, Steady
+from distrain.progress.restarts import retried
+from distrain.progress.start import JobState, Log, has_started, lasting, own_pods, progress, unschedulable
 from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 

@@ -13,9 +13,9 @@ import yaml
 from distrain import kube
 from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.kube.resource import Resource
-from distrain.release import wait
-from distrain.release.failures import Failure
-from distrain.release.wait import FIRST_STEP, PODS, Followed, Patience, until_started
+from distrain.progress import wait
+from distrain.progress.failures import Failure
+from distrain.progress.wait import FIRST_STEP, PODS, Followed, Patience, until_started
 from distrain.workload.manifest import from_manifest
 from tests.plugin.objects import JOB, mpi_job, plain
 

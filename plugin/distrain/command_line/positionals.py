@@ -5,7 +5,7 @@ A lone word is a chart if it has a slash, is "." or "..", or ends in .tgz; other
 
 from __future__ import annotations
 
-from distrain.commands.arguments import release_name
+from distrain.command_line.arguments import release_name
 from distrain.errors import ValuesError
 
 TYPE_CHECKING = False  # for fast start, see cli.py
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from distrain.commands.arguments import Parser
+    from distrain.command_line.arguments import Parser
 
 
 class Chart(str):

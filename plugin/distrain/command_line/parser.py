@@ -9,8 +9,18 @@ import argparse
 import os
 
 from distrain import __version__
-from distrain.commands import helptext, positionals
-from distrain.commands.arguments import Group, Parser, Version, count, dry_run, release_name, seconds, total, workers
+from distrain.command_line import helptext, positionals
+from distrain.command_line.arguments import (
+    Group,
+    Parser,
+    Version,
+    count,
+    dry_run,
+    release_name,
+    seconds,
+    total,
+    workers,
+)
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Hashable
 
 from msgspec import Struct
 
-from distrain.release.restarts import RESTART, last_line_of
-from distrain.release.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
-from distrain.release.steps import newest
+from distrain.progress.restarts import RESTART, last_line_of
+from distrain.progress.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
+from distrain.progress.steps import newest
 from distrain.workload.manifest import Job
 
 # A program without JSON lines trains if all its ranks have run for so long.

@@ -6,9 +6,9 @@ import re
 
 from msgspec import Struct
 
-from distrain.release import causes
-from distrain.release.start import Log
-from distrain.release.steps import after_last_step
+from distrain.progress import causes
+from distrain.progress.start import Log
+from distrain.progress.steps import after_last_step
 
 # What the chart's scripts log before another start.
 RESTART = re.compile(

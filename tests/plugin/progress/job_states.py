@@ -8,7 +8,7 @@ import msgspec
 import yaml
 
 from distrain import kube
-from distrain.release.start import JobState
+from distrain.progress.start import JobState
 from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.objects import Object, mpi_job
 

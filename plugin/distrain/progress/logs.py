@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, UnreachableError
-from distrain.release.start import SPEAKERS, Log, role_of
+from distrain.progress.start import SPEAKERS, Log, role_of
 from distrain.workload.manifest import WORKER
 
 # Number of log lines to read: enough for some step lines among the framework's own output.

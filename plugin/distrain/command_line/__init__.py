@@ -1,0 +1,1 @@
+"""Read the command line, and hold the help texts."""
