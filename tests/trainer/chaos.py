@@ -150,7 +150,7 @@ def train(
         digits,
         env={**AS_IN_THE_CHART, **place.env},
         mounts={SCRIPTS / "jobs/killed.py": "/killed.py", CHART / "files": "/opt/distrain/bin", folder: "/out"},
-        timeout=120 + 60 * (len(plan) + 1),
+        timeout=300 + 60 * (len(plan) + 1),
     )
     if run.returncode:
         return Outcome(run, b"", {}, 0, [])

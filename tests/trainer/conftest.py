@@ -121,7 +121,7 @@ class Mpirun:
         ranks: int = 2,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
-        timeout: int = 120,
+        timeout: int = 300,
     ) -> Run:
         command = [*mpirun_of(ranks)[:-1], *argv]
         return run_in_image("tensorflow", command, self.digits, env=env, mounts=mounts, timeout=timeout)

@@ -42,7 +42,7 @@ def start_rank_1(*, is_told: bool) -> subprocess.Popen[str]:
 def test_rank_that_waits_for_another_ones_line_ends_when_it_is_told_to() -> None:
     process = start_rank_1(is_told=False)
 
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate(timeout=300)[1]
 
     assert (said, process.returncode) == ("", 1)
 
@@ -50,7 +50,7 @@ def test_rank_that_waits_for_another_ones_line_ends_when_it_is_told_to() -> None
 def test_rank_that_was_told_to_end_says_at_once_what_came_in_the_way() -> None:
     process = start_rank_1(is_told=True)
 
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate(timeout=300)[1]
 
     assert said == "distrain: rank 0 is gone\n"
 

@@ -49,7 +49,7 @@ class Kube:
 
     def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         process = self.start(script, *arguments, **environment)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
         return subprocess.CompletedProcess(script, process.returncode, output, errors)
 
     def start(self, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -108,7 +108,7 @@ class Bench:
 
     def run(self, mpirun: str = "exit 0", *options: str, **overrides: str) -> tuple[int, str]:
         process = self.start(mpirun, *options, **overrides)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
         return process.returncode, output
 
     def put_program(self, name: str, text: str) -> Path:

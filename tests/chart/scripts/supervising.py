@@ -57,7 +57,7 @@ class Bench:
     def run(self, program: str, *options: str, before: Sequence[str] = (), **environment: str) -> tuple[int, str]:
         """Return the exit code and the output."""
         process = self.start(program, *options, before=before, **environment)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
         return process.returncode, output
 
     @property

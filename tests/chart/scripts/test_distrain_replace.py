@@ -234,7 +234,7 @@ def test_hook_that_is_stopped_after_the_delete_says_that_the_job_is_deleted(kube
     time.sleep(0.3)
 
     process.terminate()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
 
     assert (process.returncode, errors) == (143, f"distrain: stopped by SIGTERM{NEXT_STEP}")
 

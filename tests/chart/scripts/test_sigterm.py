@@ -49,7 +49,7 @@ def test_process_1_ends_on_a_sigterm_from_before_its_handler(name: str, tmp_path
         [first] = pods.children(process.pid)
         os.kill(first, signal.SIGTERM)
         try:
-            _, told = process.communicate(timeout=60)
+            _, told = process.communicate(timeout=300)
         finally:
             process.kill()
 

@@ -41,7 +41,7 @@ def test_sigterm_reaches_the_program_and_is_waited_for(bench: Bench) -> None:
     process.terminate()
 
     follow(process, "saving")
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=300) == 143
     assert bench.cause == "distrain: stopped by SIGTERM"
 
 
@@ -51,7 +51,7 @@ def test_step_at_which_the_program_stopped_is_reported(bench: Bench) -> None:
 
     process.terminate()
 
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=300) == 143
     assert bench.cause == "distrain: stopped by SIGTERM at step 1970"
 
 
@@ -62,7 +62,7 @@ def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
     kill_supervisor(process)
 
     follow(process, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     # In a pod, this process would have ended with process 1.
     (bench.folder / "finish").touch()
 
@@ -77,7 +77,7 @@ def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -
     follow(process, "training")
     # In a pod, this process would have ended with process 1.
     (bench.folder / "finish").touch()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
 
 
 def test_command_line_without_a_program_is_refused(bench: Bench) -> None:

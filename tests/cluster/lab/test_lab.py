@@ -80,7 +80,7 @@ def test_start_that_is_stopped_leaves_the_machine_as_it_was(restored_lab: None, 
     assert machine.state() != before
     os.killpg(start.pid, number)
 
-    output, _ = start.communicate(timeout=120)
+    output, _ = start.communicate(timeout=300)
 
     assert start.returncode == 130, output
     assert _leftovers() == []

@@ -93,7 +93,7 @@ class Bench:
         command = [sys.executable, "-m", "distrain", *given.arguments]
         started = time.monotonic()
         done = subprocess.run(
-            command, input=given.stdin, env=environment, cwd=self._folder, capture_output=True, timeout=60
+            command, input=given.stdin, env=environment, cwd=self._folder, capture_output=True, timeout=300
         )
         taken = time.monotonic() - started
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="surrogateescape"), taken)

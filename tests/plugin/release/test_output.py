@@ -227,7 +227,7 @@ def test_sigterm_before_any_change_is_a_line_and_an_exit_code(program: Program, 
     with program.started(["install", "run1"]) as process:
         wait_until("the first request", lambda: bool(cluster.requests), seconds=20)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=300)
 
     assert (process.returncode, told) == (130, "distrain: interrupted; nothing was changed\n")
 

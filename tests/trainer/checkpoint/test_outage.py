@@ -129,7 +129,7 @@ def test_process_whose_write_never_returns_ends(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(["trainer", ".", *sys.path])}
 
     ended = subprocess.run(
-        [sys.executable, "-c", program, tmp_path], env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, tmp_path], env=env, capture_output=True, text=True, timeout=300
     )
 
     assert ended.returncode == UnavailableError.exit_code

@@ -41,7 +41,7 @@ def test_process_that_is_killed_ends_the_scheduler_and_all_others(port: str) -> 
 
     worker.kill()
 
-    _, said = scheduler.communicate(timeout=60)
+    _, said = scheduler.communicate(timeout=300)
     assert (scheduler.returncode, server.wait(60)) == (1, 1)
     assert said == "distrain: worker 1 has ended before the training, and so all others do; its log says why\n"
 
@@ -56,7 +56,7 @@ def test_end_of_the_first_process_is_told_where_that_is_asked_for(port: str) -> 
 
     chief.kill()
 
-    _, said = worker.communicate(timeout=60)
+    _, said = worker.communicate(timeout=300)
     assert said == "distrain: the chief has ended before the training, and so all others do; its log says why\n"
     assert worker.returncode == 1
 

@@ -116,7 +116,7 @@ def python(
     digits: Path, *arguments: str, env: Mapping[str, str] | None = None, mounts: Mapping[Path, str] | None = None
 ) -> Run:
     """Run python3 in PyTorch's image."""
-    return run_in_image("pytorch", ["python3", *arguments], digits, env=env, mounts=mounts, timeout=120)
+    return run_in_image("pytorch", ["python3", *arguments], digits, env=env, mounts=mounts, timeout=300)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_rank_that_lost_another_waits_where_torchrun_will_end_it(
 def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int], list[str]], digits: Path) -> None:
     command = [*starter(2), "-m", "distrain_trainer.allreduce", f"--backend={backend}", "--sizes=1Ki,1Mi"]
 
-    run = run_in_image("pytorch", command, digits, env=None, mounts=None, timeout=120)
+    run = run_in_image("pytorch", command, digits, env=None, mounts=None, timeout=300)
 
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[0] == f"all-reduce of float32 over 2 ranks, by {backend}"

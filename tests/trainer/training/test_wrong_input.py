@@ -78,7 +78,7 @@ def test_loss_that_is_no_number(program: ProgramInImage) -> None:
 
 @EACH_STARTER
 def test_rank_that_fails_alone(program: ProgramInImage) -> None:
-    run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "faults/fails_on_rank_1.py": "/fails.py"}, timeout=120)
+    run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "faults/fails_on_rank_1.py": "/fails.py"}, timeout=300)
 
     # Under mpirun the rank's own line. If each process has its own log, the chief's log names the process to look at.
     assert_refused(

@@ -56,6 +56,7 @@ class Watchdog:
         self._steps = 0
         self._last = 0.0
         self._excused = 0.0
+        self._looked = 0.0
         self._waits_since = float("inf")
         self._stopped = threading.Event()
         self._main = threading.get_ident()
@@ -70,7 +71,7 @@ class Watchdog:
 
     def start(self) -> None:
         """Watch from now on. Called before the first step."""
-        self._last = self._excused = time.monotonic()
+        self._last = self._excused = self._looked = time.monotonic()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def made_step(self, seconds: float) -> None:
@@ -94,25 +95,28 @@ class Watchdog:
         return max(LEAST_SECONDS, TIMES_THE_MEDIAN * statistics.median(self._took))
 
     def _watch(self) -> None:
-        checked = time.monotonic()
         while not self._stopped.wait(SECONDS_BETWEEN):
-            now = time.monotonic()
-            if now - checked > 5 * SECONDS_BETWEEN:
-                # This process was suspended: restart the time limits.
-                self._last = self._excused = now
-            checked = now
-            if self._is_busy(now):
-                self._excused = now
-                if self.beacon is not None:
-                    self.beacon.say_busy()
-            elif self.beacon is not None and now - self.beacon.last_heard < SECONDS_HEARD:
-                self._excused = now
-            usual = self.limit
-            for since, limit in ((self._excused, usual), (self._last, max(usual, LONGEST_SECONDS))):
-                if now - since > limit and not self._stopped.is_set():
-                    end_rank(
-                        LostPeerError(f"no step was made for {limit:.0f} s: a rank hangs, or the network between ranks")
-                    )
+            limit = self.exceeded(time.monotonic())
+            if limit is not None and not self._stopped.is_set():
+                end_rank(
+                    LostPeerError(f"no step was made for {limit:.0f} s: a rank hangs, or the network between ranks")
+                )
+
+    def exceeded(self, now: float) -> float | None:
+        """Return the limit in seconds that the current step has exceeded, or None. Called each second."""
+        if now - self._looked > 5 * SECONDS_BETWEEN:
+            # This process was suspended: restart the time limits.
+            self._last = self._excused = now
+        self._looked = now
+        if self._is_busy(now):
+            self._excused = now
+            if self.beacon is not None:
+                self.beacon.say_busy()
+        elif self.beacon is not None and now - self.beacon.last_heard < SECONDS_HEARD:
+            self._excused = now
+        usual = self.limit
+        limits = ((self._excused, usual), (self._last, max(usual, LONGEST_SECONDS)))
+        return next((limit for since, limit in limits if now - since > limit), None)
 
     def _is_busy(self, now: float) -> bool:
         """Return whether this rank waits for its input or compiles, so it does not hang."""

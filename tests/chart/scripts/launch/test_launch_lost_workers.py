@@ -79,7 +79,7 @@ def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers:
     said = follow(launcher, f"2 -> 3 workers {BOUNDARY}")
     assert "starting again" not in said
     (workers.bench.folder / "finish").touch()
-    launcher.communicate(timeout=60)
+    launcher.communicate(timeout=300)
 
 
 def test_run_of_fixed_size_ends_with_the_worker_that_cannot_reach_the_storage(workers: Workers) -> None:

@@ -191,7 +191,7 @@ def test_killed_mpirun_is_started_again(bench: Bench) -> None:
     follow(launcher, "starting again (restart 1 of 1 in 3600 s): mpirun was killed by signal 9, as when")
     follow(launcher, "training on 4")
     (bench.folder / "finish").touch()
-    assert launcher.wait(timeout=60) == 0
+    assert launcher.wait(timeout=300) == 0
 
 
 def child(process: subprocess.Popen[str]) -> int:
@@ -208,7 +208,7 @@ def test_killed_launcher_starts_again_in_its_pod(bench: Bench) -> None:
     follow(launcher, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
     follow(launcher, "training on 4")
     (bench.folder / "finish").touch()
-    assert launcher.wait(timeout=60) == 0
+    assert launcher.wait(timeout=300) == 0
 
 
 def test_failures_are_counted_on_after_the_launcher_was_killed(bench: Bench) -> None:
@@ -221,7 +221,7 @@ def test_failures_are_counted_on_after_the_launcher_was_killed(bench: Bench) -> 
     follow(launcher, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
     follow(launcher, "training on 4")
     (bench.folder / "finish").touch()
-    assert launcher.wait(timeout=60) == 0
+    assert launcher.wait(timeout=300) == 0
 
 
 @pytest.mark.parametrize("option", ["--keep-outcome", "--end-workers"])
@@ -300,7 +300,7 @@ def test_sigterm_between_two_tries_ends_at_once(bench: Bench) -> None:
 
     launcher.terminate()
 
-    assert launcher.wait(timeout=60) == 143
+    assert launcher.wait(timeout=300) == 143
     assert bench.cause == "distrain: stopped by SIGTERM"
 
 
@@ -322,7 +322,7 @@ def test_next_launcher_of_one_that_was_stopped_goes_on(bench: Bench) -> None:
     launcher = bench.start(TRAINING, "--keep-outcome")
     follow(launcher, "training on 4")
     launcher.terminate()
-    assert launcher.wait(timeout=60) == 143
+    assert launcher.wait(timeout=300) == 143
 
     code, output = bench.run("echo goes on", "--keep-outcome")
 

@@ -62,7 +62,7 @@ class Workers:
     def finish(self, launcher: subprocess.Popen[str]) -> str:
         """Let the training finish. Return the launcher's output until then."""
         (self.bench.folder / "finish").touch()
-        output, _ = launcher.communicate(timeout=60)
+        output, _ = launcher.communicate(timeout=300)
         assert launcher.returncode == 0, output
         return output
 

@@ -26,4 +26,4 @@ def ssh_command(pod: Pod, command: str, key: str = "id_rsa") -> list[str]:
 
 def ssh(pod: Pod, command: str, key: str = "id_rsa") -> subprocess.CompletedProcess[bytes]:
     arguments = ssh_command(pod, command, key)
-    return subprocess.run(arguments, env=pod.environment(), capture_output=True, timeout=60, check=False)
+    return subprocess.run(arguments, env=pod.environment(), capture_output=True, timeout=300, check=False)

@@ -109,7 +109,7 @@ def test_sigterm_ends_every_rank_soon() -> None:
         code, output = worker.end()
 
         assert code == 143, output
-        assert rank.wait(timeout=60) != 0
+        assert rank.wait(timeout=300) != 0
 
 
 @as_process_1
@@ -128,7 +128,7 @@ def test_rank_that_ignores_sigterm_ends_too() -> None:
         code, _ = worker.end()
 
         assert code == 143
-        assert rank.wait(timeout=60) != 0
+        assert rank.wait(timeout=300) != 0
 
 
 @as_process_1
@@ -149,7 +149,7 @@ def test_signal_ends_the_pod_with_its_exit_code(number: signal.Signals, code: in
 
         worker.send(number)
 
-        assert worker.end(timeout=60)[0] == code
+        assert worker.end(timeout=300)[0] == code
 
 
 def handles(pid: int, number: signal.Signals) -> bool:
@@ -188,7 +188,7 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
         code, _ = worker.end()
 
         assert code == 143
-        assert rank.communicate(timeout=60)[0] == "saved\n"
+        assert rank.communicate(timeout=300)[0] == "saved\n"
 
 
 @as_process_1
