@@ -144,7 +144,7 @@ def test_timeout_names_the_cause(clock: FakeClock) -> None:
     unplaced["status"] = {"phase": "Pending", "conditions": [condition]}
 
     with pytest.raises(StartError) as refused:
-        _follow(FakeCluster([unplaced]), timeout=300)
+        _follow(FakeCluster([unplaced]), timeout=60)
 
     assert str(refused.value) == (
         "--timeout: not started in 60 s: run1-worker: 0/1 nodes are available; free room, or give it more time"
@@ -236,7 +236,7 @@ def test_failure_before_the_first_step_ends_the_wait_at_once(clock: FakeClock) -
 
 def test_timeout_before_the_first_step_names_the_end_of_the_log() -> None:
     with pytest.raises(StartError) as failed:
-        _follow(FakeCluster(UP, launcher=["reading 9 shards\n"]), timeout=300, waits_for=FIRST_STEP)
+        _follow(FakeCluster(UP, launcher=["reading 9 shards\n"]), timeout=60, waits_for=FIRST_STEP)
 
     assert str(failed.value) == "--timeout: no step in 60 s: reading 9 shards; give it more time"
 
