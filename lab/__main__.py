@@ -6,9 +6,10 @@ import argparse
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from lab.bench import suite
+from lab.bench import first_demo, suite
 from lab.builds import golang, images
 from lab.cluster import lifecycle, namespaces, operators
 from lab.cluster.operators import DEFAULT, Operators
@@ -36,8 +37,8 @@ def status() -> None:
         print(f"{name:25} {state}")
 
 
-def build_images() -> None:
-    for framework in images.FRAMEWORKS:
+def build_images(frameworks: Sequence[str]) -> None:
+    for framework in frameworks or images.FRAMEWORKS:
         image = images.trainer_image(framework)
         print(f"{image.reference}: {image.archive}")
 
@@ -59,30 +60,31 @@ def _build_images_and_environments() -> None:
         images.trainer_image(framework)
 
 
-COMMANDS = {
-    "up": up,
-    "status": status,
-    "build": build,
-    "images": build_images,
-    "demo": story.main,
-    "bench": suite.main,
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "up": lambda given: up(given.mpijob),
+    "status": lambda _: status(),
+    "build": lambda _: build(),
+    "images": lambda given: build_images(given.frameworks),
+    "demo": lambda _: story.main(),
+    "bench": lambda _: suite.main(),
+    "bench-demo": lambda _: first_demo.main(),
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
     parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("frameworks", nargs="*", help="for images: the frameworks, otherwise all")
     parser.add_argument(
         "--mpijob", choices=[*operators.MPIJOB_VERSIONS, "none"], help="for up: the MPIJob to serve; none: no operators"
     )
     arguments = parser.parse_args()
-    command = COMMANDS[arguments.command]
     # A start that is stopped by `kill` or a closed terminal is undone as after Ctrl-C.
     for number in namespaces.STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and a shell's background jobs ignore some
             signal.signal(number, signal.default_int_handler)
     try:
-        command(arguments.mpijob) if command is up else command()
+        COMMANDS[arguments.command](arguments)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,9 +90,11 @@ PROGRAMS = {
 }
 
 
-# Programs that `build_cluster` does not build: optional operators, and tools of the tests.
-OPERATORS = {"mpi-operator.v1alpha2", "kubectl-delivery", "scheduler", "controller"}
-ON_DEMAND = OPERATORS | {"kube-score", "gitops", "govulncheck", "render", "schedule", "protobuf", "s3-proxy"}
+# The programs that each cluster needs. The operators need others, and so do the tests.
+CLUSTER = (
+    *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
+    *("coredns", "gpus", "pause", "versitygw", "helm4"),
+)
 
 
 def binary(name: str) -> Path:
@@ -99,8 +102,7 @@ def binary(name: str) -> Path:
 
     Raises LabError when Go is missing or the build fails.
     """
-    program = PROGRAMS[name]
-    target = CACHE_DIR / "bin" / _key(program) / name
+    program, target = PROGRAMS[name], _target(name)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         # Another process may be building the same program now.
@@ -111,18 +113,21 @@ def binary(name: str) -> Path:
     return target
 
 
-def build_cluster() -> None:
-    """Build the programs of a cluster that are not in the cache."""
-    for name in PROGRAMS:
-        if name not in ON_DEMAND:
-            binary(name)
+def is_built(name: str) -> bool:
+    return _target(name).exists()
+
+
+def build(names: Sequence[str]) -> None:
+    """Build those of the programs that are not in the cache, and say which of them is the next."""
+    missing = [name for name in names if not is_built(name)]
+    for number, name in enumerate(missing, start=1):
+        print(f"program {number} of {len(missing)}: ", end="", file=sys.stderr)
+        binary(name)
 
 
 def build_all() -> None:
     """Build all programs of the lab and its tests that are not in the cache; `make audit` alone needs govulncheck."""
-    for name in PROGRAMS:
-        if name != "govulncheck":
-            binary(name)
+    build([name for name in PROGRAMS if name != "govulncheck"])
 
 
 def module_dir(module: str, path: str) -> Path:
@@ -133,6 +138,10 @@ def module_dir(module: str, path: str) -> Path:
     if done.returncode != 0:
         raise LabError(f"lab/builds/go/{module}: cannot fetch {path}: {done.stderr.strip()}")
     return Path(done.stdout.strip())
+
+
+def _target(name: str) -> Path:
+    return CACHE_DIR / "bin" / _key(PROGRAMS[name]) / name
 
 
 def _key(program: Program) -> str:
@@ -146,10 +155,10 @@ def _build(program: Program, target: Path) -> None:
     print(f"building {program.name} (once; seconds to some minutes) ...", file=sys.stderr, flush=True)
     started = time.monotonic()
     unfinished = target.with_suffix(".part")
-    flags = "-s -w " + " ".join(f"-X {stamp}" for stamp in program.stamps)
-    done = _go(
-        ["build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), program.package], MODULES / program.module
-    )
+    stamps = " ".join(f"-X {stamp}" for stamp in program.stamps)
+    # Without debugging information, which nobody reads here, there is less to compile and to link.
+    flags = ["-trimpath", "-gcflags=all=-dwarf=false", f"-ldflags=-s -w {stamps}"]
+    done = _go(["build", *flags, "-o", str(unfinished), program.package], MODULES / program.module)
     if done.returncode != 0:
         raise LabError(f"lab/builds/go/{program.module}: {program.name} does not build: {done.stderr.strip()[-2000:]}")
     unfinished.rename(target)

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,6 +69,23 @@ def trainer_image(framework: str) -> Image:
     Raises LabError if a tool is missing or the build fails.
     """
     return _built(framework, _trainer_key(framework), partial(_build_labelled, framework))
+
+
+@contextmanager
+def built_meanwhile(framework: str) -> Iterator[None]:
+    """Build a framework's image in another process while the block runs. The process ends if the block fails.
+
+    Raises LabError if the build fails.
+    """
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "lab", "images", framework]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.DEVNULL) as process:
+        try:
+            yield
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode != 0:
+        raise LabError("the trainer's image was not built; the lines above say why")
 
 
 def image_from(name: str, dockerfile: Path) -> Image:

@@ -47,7 +47,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
         namespaces.destroy()  # remove the remains of a start that was killed
         host.check()
         with _step("programs"):
-            golang.build_cluster()
+            golang.build([*golang.CLUSTER, *operators.programs(chosen)])
         try:
             _start(chosen)
         except BaseException:
@@ -184,7 +184,7 @@ def _serves(name: str, path: str) -> bool:
 
 def _link_tools() -> None:
     BIN_DIR.mkdir()
-    for link, program in {"kubectl": "kubectl", "helm": "helm4", "helm3": "helm3", "helm4": "helm4"}.items():
+    for link, program in {"kubectl": "kubectl", "helm": "helm4"}.items():
         (BIN_DIR / link).symlink_to(binary(program))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +81,33 @@ def installed() -> Operators | None:
     return Operators(**json.loads(_INSTALLED.read_text())) if _INSTALLED.exists() else None
 
 
+def programs(chosen: Operators) -> list[str]:
+    """Return the Go programs that these operators need."""
+    helpers = [
+        *(["nslookup"] if chosen.training else []),
+        *(["kubectl-delivery"] if chosen.mpijob == "v1alpha2" else []),
+        *(["scheduler", "controller"] if chosen.gang else []),
+    ]
+    return [*(operator.program for operator in _operators(chosen)), *helpers]
+
+
+def add_training_operator() -> None:
+    """Install training-operator into a running cluster that lacks it."""
+    found = installed()
+    if found and not found.training:
+        install(replace(found, training=True))
+
+
+def ends_jobs(chosen: Operators) -> bool:
+    """Return whether a switch to these operators would end jobs. Adding training-operator ends none."""
+    found = installed()
+    return found is None or replace(found, training=True) != chosen
+
+
 def switch(chosen: Operators) -> None:
-    """Replace a running cluster's operators by the chosen operators. All jobs end, because their CRDs are removed."""
-    remove()
+    """Replace a running cluster's operators by the chosen operators. All jobs end whose CRDs are removed for that."""
+    if ends_jobs(chosen):
+        remove()
     install(chosen)
 
 

@@ -19,7 +19,8 @@ import boto3
 import botocore.exceptions
 
 from lab.builds import images
-from lab.cluster import client, lifecycle
+from lab.cluster import client, lifecycle, operators
+from lab.cluster.operators import Operators
 from lab.datasets import digits
 from lab.demo import last_run
 from lab.demo.site import HELM_DATA, RELEASE, Site
@@ -69,9 +70,9 @@ def main() -> None:
 
 
 def _lab_site(framework: str) -> Site:
-    _say("Start a Kubernetes on this machine", "make cluster")
-    lifecycle.up()
-    _say("Build the trainer's image", "make images")
+    _say("Start a Kubernetes on this machine", "make cluster; the trainer's image is built meanwhile")
+    with images.built_meanwhile(framework):
+        _start_lab(framework)
     client.load_image(images.trainer_image(framework))
     server = lifecycle.s3_server()
     site = Site(
@@ -86,6 +87,14 @@ def _lab_site(framework: str) -> Site:
     )
     lifecycle.prepare_namespace(site.namespace, site.secret)
     return site
+
+
+def _start_lab(framework: str) -> None:
+    """Start the lab with the operators that the demo needs; a lab that runs already gets what it lacks."""
+    needs_training_operator = RUNS[framework][0] == "pytorchjob"
+    lifecycle.up(Operators(training=needs_training_operator))
+    if needs_training_operator:
+        operators.add_training_operator()
 
 
 def _is_user_cluster() -> bool:

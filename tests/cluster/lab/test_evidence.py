@@ -178,7 +178,7 @@ def test_failed_start_that_cannot_be_undone_is_reported_with_its_first_cause(
         lambda: monkeypatch.setattr(namespaces, "destroy", lambda: fail("distrain0 is still there")),
     )
     monkeypatch.setattr(namespaces, "destroy", lambda: None)
-    monkeypatch.setattr(golang, "build_cluster", lambda: None)
+    monkeypatch.setattr(golang, "build", lambda names: None)
     monkeypatch.setattr(lifecycle, "lock", contextlib.nullcontext)
     monkeypatch.setattr(lifecycle, "_start", lambda _: fail("etcd ended"))
 
