@@ -37,8 +37,8 @@ class Dependencies(Struct, frozen=True):
     A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets, ConfigMaps and
     ServiceAccounts that the job's pods need and that do not exist. `unserved` are the job's kinds that the cluster does
     not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `ending_namespaces` are being
-    deleted. `all_claims` are those of all
-    namespaces. `own` are the pods of the same release, which end before the job starts or belong to the job already.
+    deleted. `all_claims` are those of all namespaces. `own` are the pods of the same release, which end before the job
+    starts or belong to the job already. `kubectl_flags` reach the namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -57,6 +57,7 @@ class Dependencies(Struct, frozen=True):
     has_namespace: bool = True
     ending_namespaces: frozenset[str] = frozenset()
     unseen: Sequence[str] = field(default_factory=list)
+    kubectl_flags: str = ""
 
 
 def by_name(items: Sequence[Named] | None) -> dict[str, Named] | None:

@@ -103,6 +103,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
         own=reader.own(release),
         unserved=frozenset(reader.unserved(job, kinds)),
         unseen=reader.unseen,
+        kubectl_flags=f"--namespace {namespace}{cluster.target.kubectl_cluster_flags}",
     )
     return with_namespace(_with_attach_limits(found, job, reader), namespace)
 

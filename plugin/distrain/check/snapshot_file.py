@@ -213,6 +213,7 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         missing=frozenset(_missing(found, job, namespace)),
         unserved=frozenset(_unserved(found, job)),
         unseen=list(_not_in_file(found, job, namespace)),
+        kubectl_flags=f"--namespace {namespace}",
     )
     return with_namespace(dependencies, namespace)
 
