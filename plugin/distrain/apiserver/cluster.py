@@ -196,6 +196,11 @@ class Cluster:
         """Return the pods of all releases of the chart."""
         return self._labelled_pods(namespace, "app.kubernetes.io/name=distrain")
 
+    def namespace_pods(self, namespace: str) -> list[kube.Pod]:
+        """Return a namespace's pods that have not ended."""
+        path = f"{paths.namespace(namespace)}/pods"
+        return self.read_list(path, kube.Pod, f"pods of namespace {namespace}", fieldSelector=NOT_ENDED)
+
     def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
         pods = f"{paths.namespace(namespace)}/pods"
         return self.read_list(pods, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)

@@ -16,8 +16,9 @@ from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.resource import Resource
 from distrain.release.owner import HELMS_OWN, ownership_of
+from distrain.workload.documents import HOOK
 from distrain.workload.kinds import GROUPS, KINDS, KUBEFLOW
-from distrain.workload.manifest import CHART, HOOK, INSTANCE_LABEL, NAME_LABEL
+from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
 
 ENDS = {**{kind.ends.succeeded: "Succeeded" for kind in KINDS}, **{kind.ends.failed: "Failed" for kind in KINDS}}
 
