@@ -32,8 +32,9 @@ def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequ
 
 
 def needs_whole_pods(quota: ResourceQuota) -> bool:
-    """Tell whether the quota counts fields of pods that a snapshot does not hold."""
-    return bool(scopes_of(quota)) or any(name.startswith("limits.") for name in quota.spec.hard or {})
+    """Tell whether the quota counts what a snapshot does not hold: other fields of pods, or pods that have ended."""
+    names = quota.spec.hard or {}
+    return bool(scopes_of(quota)) or "count/pods" in names or any(name.startswith("limits.") for name in names)
 
 
 def _is_count(name: str) -> bool:

@@ -126,21 +126,25 @@ def _counted(api_version: str, kind: str) -> Units:
 
 
 def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
-    """Return the quota's usage by existing pods."""
+    """Return the quota's usage by existing pods; of a pod that has ended, only the object counts."""
     total: Units = {}
     for pod in pods:
-        if pod.status.phase not in ENDED and _matches(quota, pod.spec):
-            add(total, _usage(held_by(pod), pod_limits(pod.spec)))
+        if _matches(quota, pod.spec):
+            add(total, {"count/pods": 1} if _has_ended(pod) else _usage(held_by(pod), pod_limits(pod.spec)))
     return total
 
 
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
     """Return the quota's usage by the release's own pods, and by the resources that own them."""
-    total = usage_by(quota, own)
+    total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
     owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
     for owner in owners.values():
         add(total, _counted(owner.api_version, owner.kind))
     return total
+
+
+def _has_ended(pod: kube.Pod) -> bool:
+    return pod.status.phase in ENDED
 
 
 def _usage(request: Mapping[str, int], limits: Mapping[str, int]) -> Units:

@@ -197,9 +197,8 @@ class Cluster:
         return self._labelled_pods(namespace, "app.kubernetes.io/name=distrain")
 
     def namespace_pods(self, namespace: str) -> list[kube.Pod]:
-        """Return a namespace's pods that have not ended."""
-        path = f"{paths.namespace(namespace)}/pods"
-        return self.read_list(path, kube.Pod, f"pods of namespace {namespace}", fieldSelector=NOT_ENDED)
+        """Return a namespace's pods, also those that have ended."""
+        return self.read_list(f"{paths.namespace(namespace)}/pods", kube.Pod, f"pods of namespace {namespace}")
 
     def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
         pods = f"{paths.namespace(namespace)}/pods"

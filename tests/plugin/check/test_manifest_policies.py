@@ -160,6 +160,12 @@ def test_new_quota_counts_the_pods_that_are_there(running: list[Object], verdict
     assert (answer.verdict, answer.unseen) == (verdict, [])
 
 
+def test_new_quota_of_pod_objects_counts_ended_pods_too() -> None:
+    answer = _said(_job(), _quota({"count/pods": "2"}), running=[pod("p", on="a", phase="Succeeded")])
+
+    assert (answer.verdict, answer.unseen) == ("busy", [])
+
+
 def test_use_by_other_objects_than_pods_is_told_of_a_new_quota() -> None:
     answer = _said(_job(), _quota({"count/jobs.batch": "1", "pods": "2"}))
 
