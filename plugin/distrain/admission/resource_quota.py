@@ -39,8 +39,8 @@ def not_judged(job: Job, quotas: Sequence[ResourceQuota]) -> Iterator[str]:
     """Yield the quotas' resources that this module does not count, such as Secrets."""
     for quota in quotas:
         known = _total(quota, job, job.roles)
-        names = [name for name in _hard(quota) if not (_scopes(quota) and name.startswith("count/"))]
-        rest = sorted(name for name in names if name not in known and not _is_of_pods(name))
+        names = [name for name in _hard(quota) if not (scopes_of(quota) and name.startswith("count/"))]
+        rest = sorted(name for name in names if name not in known and not is_of_pods(name))
         if rest:
             yield f"ResourceQuota {quota.metadata.name}: {', '.join(rest)}"
 
@@ -55,7 +55,7 @@ def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, say: Wording) ->
     reason = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *figures)
     too_small = [name for name in exceeded if asked[name] > hard[name]]
     name = (too_small or exceeded)[0]
-    need, taken, bound = (_text(name, amounts[name]) for amounts in (asked, used, hard))
+    need, taken, bound = (amount_of(name, amounts[name]) for amounts in (asked, used, hard))
     head = f"{say.place(say.job.main)}: the job needs {need} of {name}, and ResourceQuota {quota.metadata.name}"
     if too_small:
         yield Refusal(Verdict.IMPOSSIBLE, reason, f"{head} allows {bound}. Ask for less, or have the quota raised.")
@@ -65,10 +65,11 @@ def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, say: Wording) ->
 
 
 def _listed(names: Sequence[str], amounts: Units) -> str:
-    return ",".join(f"{name}={_text(name, amounts[name])}" for name in names)
+    return ",".join(f"{name}={amount_of(name, amounts[name])}" for name in names)
 
 
-def _text(name: str, amount: int) -> str:
+def amount_of(name: str, amount: int) -> str:
+    """Return the amount of a quota's resource as a quantity."""
     return text(_resource(name), amount)
 
 
@@ -113,7 +114,7 @@ def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
     for role in roles:
         add(total, _usage(role.request, pod_limits(role.spec)), role.replicas)
     # A quota with scopes counts no objects but pods.
-    for resource in () if _scopes(quota) else job.resources:
+    for resource in () if scopes_of(quota) else job.resources:
         add(total, _counted(resource.api_version, resource.kind))
     return total
 
@@ -124,16 +125,26 @@ def _counted(api_version: str, kind: str) -> Units:
     return {f"count/{kind.lower()}s.{group}": 1} if group else {}
 
 
+def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
+    """Return the quota's usage by existing pods; of a pod that has ended, only the object counts."""
+    total: Units = {}
+    for pod in pods:
+        if _matches(quota, pod.spec):
+            add(total, {"count/pods": 1} if _has_ended(pod) else _usage(held_by(pod), pod_limits(pod.spec)))
+    return total
+
+
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
     """Return the quota's usage by the release's own pods, and by the resources that own them."""
-    total: Units = {}
-    for pod in own:
-        if pod.status.phase not in ENDED and _matches(quota, pod.spec):
-            add(total, _usage(held_by(pod), pod_limits(pod.spec)))
+    total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
     owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
     for owner in owners.values():
         add(total, _counted(owner.api_version, owner.kind))
     return total
+
+
+def _has_ended(pod: kube.Pod) -> bool:
+    return pod.status.phase in ENDED
 
 
 def _usage(request: Mapping[str, int], limits: Mapping[str, int]) -> Units:
@@ -155,18 +166,20 @@ def _used(quota: ResourceQuota) -> kube.Amounts:
     return quota.status.used or {}
 
 
-def _is_of_pods(name: str) -> bool:
+def is_of_pods(name: str) -> bool:
     """Tell whether only pods use this resource of a quota."""
     storage = name == "requests.storage" or ".storageclass." in name
-    return not storage and (name in (*COMPUTE, "pods") or name.startswith(("requests.", "limits.", "hugepages-")))
+    return not storage and (
+        name in (*COMPUTE, "pods", "count/pods") or name.startswith(("requests.", "limits.", "hugepages-"))
+    )
 
 
 def _matches(quota: ResourceQuota, spec: kube.PodSpec) -> bool:
     """Tell whether the quota counts pods of this spec: all of the quota's scopes must match."""
-    return all(_in_scope(scope, spec) for scope in _scopes(quota))
+    return all(_in_scope(scope, spec) for scope in scopes_of(quota))
 
 
-def _scopes(quota: ResourceQuota) -> list[ScopedRequirement]:
+def scopes_of(quota: ResourceQuota) -> list[ScopedRequirement]:
     selector = quota.spec.scope_selector
     scopes = [ScopedRequirement(name, "Exists") for name in quota.spec.scopes or ()]
     return [*scopes, *((selector and selector.match_expressions) or ())]

@@ -196,6 +196,10 @@ class Cluster:
         """Return the pods of all releases of the chart."""
         return self._labelled_pods(namespace, "app.kubernetes.io/name=distrain")
 
+    def namespace_pods(self, namespace: str) -> list[kube.Pod]:
+        """Return a namespace's pods, also those that have ended."""
+        return self.read_list(f"{paths.namespace(namespace)}/pods", kube.Pod, f"pods of namespace {namespace}")
+
     def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
         pods = f"{paths.namespace(namespace)}/pods"
         return self.read_list(pods, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector)

@@ -64,11 +64,20 @@ class Target(Struct, frozen=True):
     def kubectl_flags(self) -> str:
         return self._flags("--context")
 
+    @property
+    def kubectl_cluster_flags(self) -> str:
+        """The flags of a `kubectl` command about nodes, namespaces or another namespace.
+
+        Each flag follows a space; the text is empty if the kubeconfig's current context is the target.
+        """
+        return "".join(f" {flag}" for flag in self._given("--context"))
+
     def _flags(self, context: str) -> str:
+        return " ".join([f"--namespace {self.namespace}", *self._given(context)])
+
+    def _given(self, context: str) -> list[str]:
         pairs = zip((context, "--kubeconfig"), reversed(self.given), strict=True)
-        return " ".join(
-            [f"--namespace {self.namespace}", *(f"{flag} {shlex.quote(name)}" for flag, name in pairs if name)]
-        )
+        return [f"{flag} {shlex.quote(name)}" for flag, name in pairs if name]
 
     @property
     def in_cluster(self) -> bool:

@@ -9,16 +9,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.admission import new_quotas
 from distrain.kube.pod_spec import Reference
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
 from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
-from distrain.scheduler.affinity_terms import stated_terms
+from distrain.scheduler.affinity_terms import NAMESPACE_LABEL, stated_terms
 from distrain.scheduler.node_usage import ENDED
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.manifest import ROLE_LABEL, Job, is_of_release
+from distrain.workload.policies import Policies
 
 # The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
 PREFLIGHT = "preflight"
@@ -28,6 +30,7 @@ GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "defaul
 # An API version and a kind.
 ApiKind = tuple[str, str]
 
+Policy = TypeVar("Policy", bound=ResourceQuota | LimitRange)
 Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
 
 
@@ -37,8 +40,9 @@ class Dependencies(Struct, frozen=True):
     A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets, ConfigMaps and
     ServiceAccounts that the job's pods need and that do not exist. `unserved` are the job's kinds that the cluster does
     not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `ending_namespaces` are being
-    deleted. `all_claims` are those of all
-    namespaces. `own` are the pods of the same release, which end before the job starts or belong to the job already.
+    deleted. `all_claims` are those of all namespaces. `own` are the pods of the same release, which end before the job
+    starts or belong to the job already. `pods` are all of the namespace, if they were read: the manifest has a quota
+    for it. `kubectl_flags` reach the namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -56,7 +60,9 @@ class Dependencies(Struct, frozen=True):
     unserved: frozenset[ApiKind] = frozenset()
     has_namespace: bool = True
     ending_namespaces: frozenset[str] = frozenset()
+    pods: Sequence[kube.Pod] | None = None
     unseen: Sequence[str] = field(default_factory=list)
+    kubectl_flags: str = ""
 
 
 def by_name(items: Sequence[Named] | None) -> dict[str, Named] | None:
@@ -107,11 +113,60 @@ def has_own_claims(job: Job) -> bool:
     return any(role.claim_templates for role in job.roles) or any(volume.ephemeral for volume in volumes)
 
 
+def counts_pods(job: Job, namespaces: Mapping[str, Labels] | None, namespace: str) -> bool:
+    """Tell whether the manifest has a quota for a namespace that may have pods already."""
+    return bool(job.policies.quotas_of(namespace)) and not _is_new(namespaces, namespace)
+
+
+def with_policies(found: Dependencies, policies: Policies, namespace: str) -> Dependencies:
+    """Return the dependencies as they are once the manifest's policies are created.
+
+    A policy of the manifest replaces the cluster's policy of the same name. A namespace keeps the labels that the
+    manifest does not set.
+    """
+    quotas, classes, added = policies.quotas_of(namespace), found.priority_classes, policies.priority_classes
+    before = {each.metadata.name: each for each in found.quotas or ()}
+    is_new = _is_new(found.namespaces, namespace)
+    pods = () if is_new else found.pods
+    new = [new_quotas.with_usage(each, before.get(each.metadata.name), pods) for each in quotas]
+    unknown = (new_quotas.not_counted(each, before.get(each.metadata.name), pods) for each in quotas if not is_new)
+    return replace(
+        found,
+        namespaces=_with_labels(found.namespaces, policies),
+        quotas=_replaced(found.quotas, new),
+        limit_ranges=_replaced(found.limit_ranges, policies.limit_ranges_of(namespace)),
+        priority_classes=None if classes is None else {**classes, **{each.metadata.name: each for each in added}},
+        unseen=[*found.unseen, *(words for each in unknown for words in each)],
+    )
+
+
+def _is_new(namespaces: Mapping[str, Labels] | None, namespace: str) -> bool:
+    """Tell whether the cluster is known not to have the namespace."""
+    return namespaces is not None and namespace not in namespaces
+
+
+def _with_labels(namespaces: Mapping[str, Labels] | None, policies: Policies) -> Mapping[str, Labels] | None:
+    if namespaces is None:
+        return None
+    added = {
+        name: {**namespaces.get(name, {}), **labels, NAMESPACE_LABEL: name} for name, labels in policies.labels.items()
+    }
+    return {**namespaces, **added}
+
+
+def _replaced(found: Sequence[Policy] | None, new: Sequence[Policy]) -> Sequence[Policy] | None:
+    """Return the objects with the new ones, which replace those of the same name."""
+    if not new:
+        return found
+    names = {each.metadata.name for each in new}
+    return [*(each for each in found or () if each.metadata.name not in names), *new]
+
+
 def with_namespace(found: Dependencies, namespace: str) -> Dependencies:
     """Return the dependencies; treat a namespace that does not exist as an empty one, and say so."""
     if found.namespaces is None or namespace in found.namespaces:
         return found
-    namespaces = {**found.namespaces, namespace: {"kubernetes.io/metadata.name": namespace}}
+    namespaces = {**found.namespaces, namespace: {NAMESPACE_LABEL: namespace}}
     words = f"namespace {namespace}, which is not there: an empty one is judged"
     return replace(found, namespaces=namespaces, has_namespace=False, unseen=[*found.unseen, words])
 

@@ -18,6 +18,7 @@ from distrain.check.dependencies import (
     Dependencies,
     Named,
     by_name,
+    counts_pods,
     ending,
     foreign_claims,
     has_own_claims,
@@ -27,7 +28,6 @@ from distrain.check.dependencies import (
     references,
     selects_namespaces,
     served_by_operators,
-    with_namespace,
 )
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
@@ -90,6 +90,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
     has_volumes = claims or has_own_claims(job)
     kinds = {version: cluster.begin_kinds(version) for version, _ in served_by_operators(job)}
     namespaces = reader.namespaces(job)
+    has_pods = counts_pods(job, labels_of(namespaces), namespace)
     found = Dependencies(
         namespaces=labels_of(namespaces),
         ending_namespaces=ending(namespaces),
@@ -99,12 +100,14 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
         claims=claims,
         volumes=reader.named(has_volumes, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
         storage_classes=reader.named(has_volumes, storage, kube.StorageClass, "storage classes"),
+        pods=reader.pods() if has_pods else None,
         missing=frozenset(reader.missing(job)),
         own=reader.own(release),
         unserved=frozenset(reader.unserved(job, kinds)),
         unseen=reader.unseen,
+        kubectl_flags=f"--namespace {namespace}{cluster.target.kubectl_cluster_flags}",
     )
-    return with_namespace(_with_attach_limits(found, job, reader), namespace)
+    return _with_attach_limits(found, job, reader)
 
 
 def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
@@ -159,6 +162,10 @@ class _Reader(Struct):
             served = self._allowed(f"whether the cluster serves {kind} of {api_version}", kinds[api_version])
             if served is not None and kind not in served:
                 yield api_version, kind
+
+    def pods(self) -> list[kube.Pod] | None:
+        """Return the namespace's pods."""
+        return self._allowed(f"pods of namespace {self.namespace}", lambda: self.cluster.namespace_pods(self.namespace))
 
     def own(self, release: str | None) -> list[kube.Pod]:
         """Return the release's pods on all nodes, also on those that take no pod of the job."""

@@ -12,7 +12,7 @@ from distrain.admission import limit_ranger, pod_security, pod_validation, prior
 from distrain.admission.refusal import Refusal
 from distrain.check import volume_claims
 from distrain.check.attach_limits import attach_limits, not_judged
-from distrain.check.dependencies import Dependencies, on_nodes
+from distrain.check.dependencies import Dependencies, on_nodes, with_namespace, with_policies
 from distrain.check.gpus import gpus_of
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import NamespaceLabels
@@ -58,7 +58,7 @@ class _Part(Struct, frozen=True):
     def refusals(self, say: Wording) -> Iterator[Refusal]:
         """Yield the refusals by anything but the nodes and the pods on them."""
         job, found = self.job, self.found
-        labels = (found.namespaces or {}).get(self.namespace) or {}
+        labels = (found.namespaces or job.policies.labels).get(self.namespace) or {}
         yield from _unserved(found, say)
         yield from _ending(found, self.namespace)
         yield from _gates(job, say)
@@ -85,7 +85,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     """
     gpus = gpu_resource or gpus_of(job)
     job = job.in_namespaces(namespace)
-    given = [(part, where, find(part, where)) for where, part in job.by_namespace().items()]
+    given = [(part, where, _found(part, where, find)) for where, part in job.by_namespace().items()]
     before = Wording(job, gpus)
     refused = [each for part, _, found in given for each in priority.refusals(part, found.priority_classes, before)]
     admitted = [(_with_defaults(part, found), where, found) for part, where, found in given]
@@ -103,6 +103,11 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
         tuple(claim for part in parts for claim in part.claims.open),
         sum(on_nodes(part.found.own) for part in parts),
     )
+
+
+def _found(part: Job, namespace: str, find: Find) -> Dependencies:
+    """Return what a part of the job depends on, with the manifest's policies."""
+    return with_namespace(with_policies(find(part, namespace), part.policies, namespace), namespace)
 
 
 def _with_defaults(part: Job, found: Dependencies) -> Job:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 from distrain import kube
+from distrain.admission.new_quotas import needs_whole_pods
 from distrain.apiserver.capabilities import Capabilities
 from distrain.check import snapshot_mistakes, written_pods
 from distrain.check.cluster_state import ClusterState, over, take
@@ -24,6 +25,7 @@ from distrain.check.dependencies import (
     ApiKind,
     Dependencies,
     by_name,
+    counts_pods,
     ending,
     foreign_claims,
     labels_of,
@@ -32,7 +34,6 @@ from distrain.check.dependencies import (
     references,
     selects_namespaces,
     served_by_operators,
-    with_namespace,
 )
 from distrain.check.judged_kinds import FORMS, Snapshot
 from distrain.check.refusals import PreparedJob, prepare
@@ -57,10 +58,14 @@ T = TypeVar("T")
 
 
 class Contents(Struct, frozen=True):
-    """The objects of a file by kind. `chart_pods` has the pods that may belong to a release, with their whole spec."""
+    """The objects of a file by kind.
+
+    `chart_pods` has the pods that may belong to a release, with their whole spec. `encoded_pods` are all pods in JSON.
+    """
 
     by_kind: dict[str, list[Any]] = field(default_factory=dict)
     chart_pods: list[kube.Pod] = field(default_factory=list)
+    encoded_pods: list[msgspec.Raw] = field(default_factory=list)
 
     @property
     def nodes(self) -> list[kube.Node]:
@@ -69,6 +74,11 @@ class Contents(Struct, frozen=True):
     @property
     def pods(self) -> list[JsonPod]:
         return self.by_kind.get("Pod", [])
+
+    def whole_pods(self, namespace: str) -> list[kube.Pod]:
+        """Return the pods of a namespace with all that the file tells about them."""
+        both = zip(self.pods, self.encoded_pods, strict=True)
+        return [msgspec.json.decode(text, type=kube.Pod) for pod, text in both if pod.namespace == namespace]
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -124,18 +134,18 @@ def examined(
 
 def contents(cluster: bytes) -> Contents:
     """Decode a list of objects; raise msgspec.DecodeError for any other content."""
-    found, pods = Contents(), []
+    found = Contents()
     for item in msgspec.json.decode(cluster, type=_List).items:
         kind = msgspec.json.decode(item, type=_Kind).kind
         if kind == "Pod":
-            pods.append(item)
+            found.encoded_pods.append(item)
         elif kind in FORMS:
             found.by_kind.setdefault(kind, []).append(msgspec.json.decode(item, type=FORMS[kind]))
         if kind == "Pod" and LABELLED in bytes(item):
             found.chart_pods.append(msgspec.json.decode(item, type=kube.Pod))
-    if pods:
+    if found.encoded_pods:
         classes = found.by_kind.get("PriorityClass", [])
-        found.by_kind["Pod"] = [written_pods.stored(pod, classes) for pod in pods]
+        found.by_kind["Pod"] = [written_pods.stored(pod, classes) for pod in found.encoded_pods]
     return found
 
 
@@ -195,7 +205,7 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         return [each for each in items if each.metadata.namespace == namespace] if is_in_namespace else items
 
     named = of("Namespace", kube.Named) if _has_namespaces(found, job, namespace) else None
-    dependencies = Dependencies(
+    return Dependencies(
         namespaces=labels_of(named),
         ending_namespaces=ending(named),
         quotas=of("ResourceQuota", ResourceQuota, is_in_namespace=True),
@@ -205,6 +215,7 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         volumes=by_name(of("PersistentVolume", PersistentVolume)),
         storage_classes=by_name(of("StorageClass", kube.StorageClass)),
         own=own_pods(found.chart_pods, namespace, release),
+        pods=_pods(found, job, namespace) if counts_pods(job, labels_of(named), namespace) else None,
         csi_nodes=of("CSINode", CSINode),
         attachments=of("VolumeAttachment", VolumeAttachment),
         all_claims=of("PersistentVolumeClaim", PersistentVolumeClaim)
@@ -213,8 +224,21 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         missing=frozenset(_missing(found, job, namespace)),
         unserved=frozenset(_unserved(found, job)),
         unseen=list(_not_in_file(found, job, namespace)),
+        kubectl_flags=f"--namespace {namespace}",
     )
-    return with_namespace(dependencies, namespace)
+
+
+def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
+    """Return the namespace's pods for the quotas of the manifest, None if the file lacks what these quotas count."""
+    needs_whole = any(map(needs_whole_pods, job.policies.quotas_of(namespace)))
+    if found.snapshot and needs_whole:
+        return None
+    try:
+        pods = found.whole_pods(namespace)
+        form.refuse_odd_amounts(pods)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ValuesError(f"--snapshot: a pod of namespace {namespace}: {form.why(error)}; {EXPECTED}") from error
+    return pods
 
 
 def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:

@@ -153,7 +153,8 @@ def _unbound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) ->
         return _without_class(f"{place}: persistent volume claim {name}", storage_class)
     if known is None or known.volume_binding_mode != DELAYED or claim.spec.volume_name:
         step = f"{place}: persistent volume claim {name} is not bound to a volume yet."
-        return _refused(NOT_BOUND, f"{step} See `kubectl describe pvc {name}`, and wait until it is.")
+        see = f"See `kubectl {objects.kubectl_flags} describe pvc {name}`"
+        return _refused(NOT_BOUND, f"{step} {see}, and wait until it is.")
     return UnboundVolume(name, claim.spec, tuple((objects.volumes or {}).values()), known)
 
 

@@ -114,6 +114,7 @@ def _before(request: Request, current: Current) -> Before:
         values=request.helm.releases.all_values(request.options.name, request.cluster.target),
         end=current.end,
         is_there=current.state is not None,
+        helm_flags=request.cluster.target.helm_flags,
     )
 
 

@@ -49,7 +49,8 @@ DATA_MODELS = ("mnist",)
 class Ground(Struct, frozen=True):
     """The nodes for which the file is written: those of a cluster, or assumed ones.
 
-    If a cluster was read, `capabilities` are its own, and `images` lists the images of each node.
+    If a cluster was read, `capabilities` are its own, `images` lists the images of each node, and `helm_flags` reach
+    it.
     """
 
     suggested: SuggestedNodes
@@ -57,6 +58,7 @@ class Ground(Struct, frozen=True):
     capabilities: Capabilities | None = None
     images: Sequence[Sequence[str]] = ()
     is_assumed: bool = False
+    helm_flags: str = ""
 
 
 class Maker(Struct, frozen=True):
@@ -119,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
             file.write(made)
     except OSError as error:
         raise ValuesError(f"--output: {target} cannot be written: {error.strerror}; name another file") from error
-    console.say(f"wrote {target}; `helm distrain check -f {target}` says whether it fits")
+    console.say(f"wrote {target}; `helm distrain check -f {target}{maker.ground.helm_flags}` says whether it fits")
     return 0
 
 
@@ -178,7 +180,8 @@ def _ground(options: argparse.Namespace) -> Ground:
         cluster, capabilities = request.cluster, request.capabilities
         nodes = cluster.nodes()
         measure = measuring(nodes, cluster.over_pods, cluster.target.namespace)
-        return Ground(of_nodes(nodes), measure, capabilities, [node.names for node in cluster.node_images()])
+        images, flags = [node.names for node in cluster.node_images()], f" {cluster.target.helm_flags}"
+        return Ground(of_nodes(nodes), measure, capabilities, images, helm_flags=flags)
     except UnreachableError as error:
         words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
         reason = error.messages[0].partition(";")[0]

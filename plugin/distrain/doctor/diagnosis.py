@@ -162,7 +162,8 @@ def _own(survey: Survey) -> Finding:
     if isinstance(own, Unread):
         return Finding("pod security", name, UNKNOWN, own.why, needed=True)
     if own is None:
-        create = f"`kubectl create namespace {survey.namespace}`, or --create-namespace at the installation"
+        create = f"`kubectl create namespace {survey.namespace}{survey.kubectl_flags}`"
+        create += ", or --create-namespace at the installation"
         return Finding("pod security", name, MISSING, "there is none of this name", create, needed=True)
     level = _level(own)
     if level != "restricted":

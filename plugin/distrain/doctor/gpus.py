@@ -38,7 +38,7 @@ def findings(survey: Survey) -> list[Finding]:
         return [Finding(SECTION, name, UNKNOWN, nodes.why) for name in ("nodes", "GPUs")]
     found = [_taking_pods(nodes), *_gpus(nodes, survey.state)]
     without = [node for node in nodes if _has_labels(node) and not offered(node)]
-    return [*found, _without_plugin(without)] if without else found
+    return [*found, _without_plugin(without, survey.kubectl_flags)] if without else found
 
 
 def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
@@ -89,12 +89,12 @@ def _free(resource: str, nodes: Iterable[kube.Node], state: ClusterState) -> int
     return sum(max(0, node.free.get(resource, 0)) for node in state.free() if node.name in names)
 
 
-def _without_plugin(nodes: Sequence[kube.Node]) -> Finding:
+def _without_plugin(nodes: Sequence[kube.Node], kubectl_flags: str) -> Finding:
     names = [node.metadata.name for node in nodes]
     models = some(sorted({_model(node) for node in nodes} - {""}))
     found = f"{counted(len(nodes), 'node')} with labels of GPUs{f' ({models})' if models else ''} and none to offer"
-    look = f"kubectl get pods --all-namespaces --field-selector spec.nodeName={names[0]}"
-    install = f"install the GPU operator or the vendor's device plugin, or see why it does not run there: `{look}`"
+    look = f"`kubectl get pods{kubectl_flags} --all-namespaces --field-selector spec.nodeName={names[0]}`"
+    install = f"install the GPU operator or the vendor's device plugin, or see why it does not run there: {look}"
     return Finding(SECTION, "device plugin", MISSING, f"{found}: {some(names)}", install, details={"nodes": names})
 
 

@@ -87,11 +87,11 @@ def findings(survey: Survey) -> list[Finding]:
     """Return a finding per operator: whether it is installed, its version, and the APIs that it serves."""
     if isinstance(survey.served, Unread):
         return [Finding(SECTION, operator.name, UNKNOWN, survey.served.why) for operator in OPERATORS]
-    return [_finding(operator, survey.served, survey.deployments) for operator in OPERATORS]
+    return [_finding(operator, survey, survey.served) for operator in OPERATORS]
 
 
-def _finding(operator: Operator, served: Sequence[str], deployments: Sequence[kube.Workload] | Unread) -> Finding:
-    apis = _of(operator, served)
+def _finding(operator: Operator, survey: Survey, served: Sequence[str]) -> Finding:
+    apis, deployments = _of(operator, served), survey.deployments
     if not apis:
         return Finding(SECTION, operator.name, MISSING, "none of its APIs is served", operator.without)
     serves = f"serves {', '.join(' '.join(reversed(api.split('/')[1:])) for api in apis)}"
@@ -103,17 +103,20 @@ def _finding(operator: Operator, served: Sequence[str], deployments: Sequence[ku
     if not running:
         found = f"{serves}, but no Deployment of all namespaces runs {' or '.join(operator.images)}"
         return Finding(SECTION, operator.name, UNKNOWN, found, "see whether it runs under another name", False, details)
-    return _running(operator, running[0], serves, apis)
+    return _running(operator, running[0], serves, apis, survey.kubectl_flags)
 
 
-def _running(operator: Operator, deployment: kube.Workload, serves: str, apis: Sequence[str]) -> Finding:
+def _running(
+    operator: Operator, deployment: kube.Workload, serves: str, apis: Sequence[str], kubectl_flags: str
+) -> Finding:
     version = _tag(_image(operator, deployment))
     metadata = deployment.metadata
     details = {"apis": apis, "version": version, "namespace": metadata.namespace}
     if deployment.status.ready_replicas:
         return Finding(SECTION, operator.name, OK, f"{version}, {serves}", details=details)
     found = f"{version}, {serves}, but no pod of Deployment {metadata.name} in namespace {metadata.namespace} is ready"
-    look = f"see `kubectl --namespace {metadata.namespace} describe deployment {metadata.name}`"
+    flags = f"--namespace {metadata.namespace}{kubectl_flags}"
+    look = f"see `kubectl {flags} describe deployment {metadata.name}`"
     return Finding(SECTION, operator.name, MISSING, found, look, False, details)
 
 

@@ -31,11 +31,13 @@ class Unread(Struct, frozen=True):
 class Survey(Struct, frozen=True):
     """The data of a cluster that was read for a job in one namespace.
 
-    `own` is that namespace, None if it does not exist. `served` lists APIs as `group/version/Kind`. `state` has the
-    free capacity of the nodes. `allowed` are the requested rights that the user has.
+    `kubectl_flags` choose the cluster, without a namespace. `own` is the job's namespace, None if it does not exist.
+    `served` lists APIs as `group/version/Kind`. `state` has the free capacity of the nodes. `allowed` are the requested
+    rights that the user has.
     """
 
     namespace: str
+    kubectl_flags: str
     version: str | Unread
     served: Sequence[str] | Unread
     deployments: Sequence[kube.Workload] | Unread
@@ -70,6 +72,7 @@ def take(
     nodes, constraints = _part(cluster.nodes), JobConstraints(namespace)
     return Survey(
         namespace=namespace,
+        kubectl_flags=cluster.target.kubectl_cluster_flags,
         version=version,
         served=served,
         deployments=listed("/apis/apps/v1/deployments", kube.Workload, "deployments of all namespaces"),

@@ -29,9 +29,13 @@ def speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
 def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:
     """Return the end of the pod's log. A log that cannot be read, for example before the start, counts as empty."""
     container = next((container.name for container in pod.spec.containers or ()), "")
+    return Log(pod, _text(cluster, namespace, pod.metadata.name, container), cluster.target.kubectl_flags)
+
+
+def _text(cluster: Cluster, namespace: str, pod: str, container: str) -> str | None:
     try:
-        return Log(pod, cluster.log(namespace, pod.metadata.name, container, LINES))
+        return cluster.log(namespace, pod, container, LINES)
     except ForbiddenError:
-        return Log(pod, None)
+        return None
     except UnreachableError:
-        return Log(pod, "")
+        return ""

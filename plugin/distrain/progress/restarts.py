@@ -58,5 +58,5 @@ def _from_log(log: Log, cause: str, text: str) -> str:
     found = EXCEPTION.findall(text)
     words = found[-1][:LONGEST] if found else cause.removesuffix(SEE_LOG)
     smaller = "lower trainer.batchSize, or " if OUT_OF_MEMORY.search(words) else ""
-    pod = log.pod.metadata
-    return f"{pod.name}: {words}; {smaller}read `kubectl --namespace {pod.namespace} logs {pod.name}`"
+    name = log.pod.metadata.name
+    return f"{name}: {words}; {smaller}read `kubectl {log.kubectl_flags} logs {name}`"

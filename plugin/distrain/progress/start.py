@@ -21,10 +21,14 @@ LONGEST = 120
 
 
 class Log(Struct, frozen=True):
-    """The last lines of a pod's log; `text` is None if the user may not read logs."""
+    """The last lines of a pod's log; `text` is None if the user may not read logs.
+
+    `kubectl_flags` reach the pod's namespace.
+    """
 
     pod: kube.Pod
     text: str | None
+    kubectl_flags: str = ""
 
 
 class JobState(Struct, frozen=True):

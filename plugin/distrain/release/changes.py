@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from distrain import redact
 from distrain.kube.resource import Resource
+from distrain.workload.documents import HOOK
 from distrain.workload.kinds import KUBEFLOW, PLAIN, VERSIONS
-from distrain.workload.manifest import HOOK
 from distrain.yaml import yaml_loader
 
 Object = dict[str, Any]

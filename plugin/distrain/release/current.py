@@ -48,11 +48,11 @@ def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current
     """Read the release; raise RefusedError if it does not exist, is unsettled, or is managed by Argo CD or Flux."""
     revision = helm.revision(name, target)
     if revision is None:
-        raise RefusedError(_no_release(cluster, name, target.namespace))
+        raise RefusedError(_no_release(cluster, name, target))
     job = from_manifest(revision.manifest, name)
     found = orphans.of_release(cluster, name, target.namespace, job.resources)
     try:
-        refuse_unsettled(revision, name, target.namespace)
+        refuse_unsettled(revision, name, target)
     except RefusedError as error:
         error.messages = (*error.messages, *(orphan.words for orphan in found))
         raise
@@ -61,12 +61,12 @@ def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current
     return Current(revision, job, state, cluster.release_pods(target.namespace, name), found)
 
 
-def refuse_unsettled(revision: Revision, name: str, namespace: str) -> None:
+def refuse_unsettled(revision: Revision, name: str, target: Target) -> None:
     """Raise RefusedError unless the status of the release's last revision is "deployed"."""
     if revision.status == "deployed":
         return
-    before, where = revision.number - 1, f"--namespace {namespace}"
-    back = f"`helm rollback {name} {before} {where}`" if before else f"`helm uninstall {name} {where}`"
+    before, flags = revision.number - 1, target.helm_flags
+    back = f"`helm rollback {name} {before} {flags}`" if before else f"`helm uninstall {name} {flags}`"
     if revision.status.startswith("pending-"):
         raise RefusedError(
             f"{name}: revision {revision.number} is {revision.status}: another Helm is at work on it, or was killed; "
@@ -95,8 +95,9 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
     return Training(made, since, saved)
 
 
-def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
+def _no_release(cluster: Cluster, name: str, target: Target) -> str:
     """Return the message for a missing release. If a job of this name exists without Helm, name its owner."""
+    namespace = target.namespace
     for resource, job in jobs_in(cluster, namespace):
         ownership = ownership_of(job.metadata)
         if instance_of(job.metadata) == name and HELMS_OWN not in ownership.annotations:
@@ -105,7 +106,7 @@ def _no_release(cluster: Cluster, name: str, namespace: str) -> str:
             )
             return f"{name}: is no Helm release in namespace {namespace}; it {words}"
     return (
-        f"{name}: there is no release of this name in namespace {namespace}; `helm list --namespace {namespace}` "
+        f"{name}: there is no release of this name in namespace {namespace}; `helm list {target.helm_flags}` "
         "names those that there are"
     )
 

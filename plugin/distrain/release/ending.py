@@ -49,7 +49,7 @@ def end(
             return
         now, names, seconds = time.monotonic(), listed([*map(named, left)]), _limit(left.values())
         if now - started > seconds:
-            pods = f"`kubectl --namespace {namespace} get pods --selector {INSTANCE_LABEL}={release}`"
+            pods = f"`kubectl {cluster.target.kubectl_flags} get pods --selector {INSTANCE_LABEL}={release}`"
             raise EndError(f"{release}: {names} has not ended in {seconds:g} s: {trouble}; see {pods}")
         if reported == started or now - reported > SECONDS_BETWEEN_REPORTS:
             say(f"{names}: its pods save and end")

@@ -57,14 +57,14 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
 
     Helm reports success even if it could not record the status in the end, because the API server was away.
     """
-    name, where = release.name, release.target.helm_flags
+    name, flags = release.name, release.target.helm_flags
     try:
         wait_for_server(tools.cluster)
         status = tools.helm.status_of(name, operation, release.target)
     except DistrainError as error:
         raise UnsettledError(f"{name}: Helm has installed it, but its status cannot be read: {error}") from error
     if status != "deployed":
-        settle = f"`helm rollback {name} 1 {where}` settles it"
+        settle = f"`helm rollback {name} 1 {flags}` settles it"
         raise UnsettledError(f"{name}: Helm has installed it, but its status is {status or 'unknown'}; {settle}")
 
 
@@ -85,7 +85,7 @@ def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeN
     except DistrainError as error:
         # The namespace is not empty, or nobody knows.
         stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
-        return [stays, *([namespace.stays(made)] if made else [])]
+        return [stays, *([namespace.stays(made, release.target)] if made else [])]
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]
 
 
@@ -98,9 +98,9 @@ def _uninstall(helm: Releases, release: Release, operation: Operation) -> list[s
 
 def _mend(release: Release) -> str:
     """Return how to mend or remove a release whose job does not start."""
-    name, where = release.name, release.target.helm_flags
+    name, flags = release.name, release.target.helm_flags
     return (
-        f"mend it with `helm distrain upgrade {name} {where} -f ...`, or remove it with `helm uninstall {name} {where}`"
+        f"mend it with `helm distrain upgrade {name} {flags} -f ...`, or remove it with `helm uninstall {name} {flags}`"
     )
 
 

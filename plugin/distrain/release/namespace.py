@@ -9,6 +9,7 @@ from msgspec import Struct
 from distrain import kube
 from distrain.apiserver import paths
 from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, UnreachableError, no_namespace
 from distrain.workload import kinds
 
@@ -63,7 +64,7 @@ def make(cluster: Cluster, name: str, operation: str) -> MadeNamespace | None:
     except ForbiddenError:
         raise
     except UnreachableError as error:
-        remove = f"`kubectl delete namespace {name}`"
+        remove = f"`kubectl delete namespace {name}{cluster.target.kubectl_cluster_flags}`"
         state = f"namespace {name}: may have been created; try again, or remove it with {remove}"
         error.messages = (*error.messages, state)
         raise
@@ -77,13 +78,13 @@ def remove(cluster: Cluster, made: MadeNamespace) -> str:
             return f"namespace {made.name}: stays, as it holds {others[0]} by now"
         cluster.delete_namespace(made.name, made.uid)
     except UnreachableError as error:
-        return f"{stays(made)}: {error}"
+        return f"{stays(made, cluster.target)}: {error}"
     return f"namespace {made.name}: deleted again"
 
 
-def stays(made: MadeNamespace) -> str:
+def stays(made: MadeNamespace, target: Target) -> str:
     """Return how to remove a namespace that is not deleted here."""
-    remove = f"`kubectl delete namespace {made.name}` removes it and all that is in it"
+    remove = f"`kubectl delete namespace {made.name}{target.kubectl_cluster_flags}` removes it and all that is in it"
     return f"namespace {made.name}: was made for this and stays; {remove}"
 
 

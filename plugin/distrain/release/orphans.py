@@ -16,18 +16,19 @@ from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.resource import Resource
 from distrain.release.owner import HELMS_OWN, ownership_of
+from distrain.workload.documents import HOOK
 from distrain.workload.kinds import GROUPS, KINDS, KUBEFLOW
-from distrain.workload.manifest import CHART, HOOK, INSTANCE_LABEL, NAME_LABEL
+from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
 
 ENDS = {**{kind.ends.succeeded: "Succeeded" for kind in KINDS}, **{kind.ends.failed: "Failed" for kind in KINDS}}
 
 
 class Orphan(Struct, frozen=True):
-    """A running job or pod, and the release that created it."""
+    """A running job or pod, and the release that created it. `kubectl_flags` reach the namespace."""
 
     release: str
-    namespace: str
     resource: Resource
+    kubectl_flags: str
 
     @property
     def finding(self) -> str:
@@ -38,7 +39,7 @@ class Orphan(Struct, frozen=True):
     def next(self) -> str:
         group = self.resource.api_version.rpartition("/")[0]
         kind = f"{self.resource.kind.lower()}s" + (f".{group.partition('/')[0]}" if group else "")
-        return f"`kubectl --namespace {self.namespace} delete {kind} {self.resource.name}` ends it"
+        return f"`kubectl {self.kubectl_flags} delete {kind} {self.resource.name}` ends it"
 
     @property
     def words(self) -> str:
@@ -52,6 +53,7 @@ def of_release(cluster: Cluster, name: str, namespace: str, named: Iterable[Reso
 
 def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> Iterator[Orphan]:
     """Yield the orphans of all releases of a namespace; `named` returns the resources of a release's last revision."""
+    flags = cluster.target.kubectl_flags
     for resource, job in jobs_in(cluster, namespace):
         # Another tool manages a job that Helm did not create.
         release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
@@ -59,11 +61,11 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
             continue
         # The API version is not compared: the manifest has the version that was served when it was rendered.
         if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
-            yield Orphan(release, namespace, resource)
+            yield Orphan(release, resource, flags)
     for pod in _pods(cluster, namespace):
         # The chart creates no pod directly, so the owner of a pod without an owner has been deleted.
         if _is_left(pod.metadata) and pod.status.phase not in ("Succeeded", "Failed"):
-            yield Orphan(instance_of(pod.metadata), namespace, Resource("v1", "Pod", pod.metadata.name))
+            yield Orphan(instance_of(pod.metadata), Resource("v1", "Pod", pod.metadata.name), flags)
 
 
 def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.Workload]]:

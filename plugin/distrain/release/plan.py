@@ -35,7 +35,7 @@ class Before(Struct, frozen=True):
     """The installed release: the number, manifest, job and values of its last revision.
 
     `end` is the job's result, Succeeded or Failed, None if it has not finished. `is_there` tells whether the job's main
-    resource exists.
+    resource exists. `helm_flags` reach the release.
     """
 
     revision: int
@@ -44,6 +44,7 @@ class Before(Struct, frozen=True):
     values: dict[str, Any]
     end: str | None
     is_there: bool
+    helm_flags: str
 
 
 class Plan(Struct, frozen=True):
@@ -111,9 +112,8 @@ def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
 
 def refuse_traps(planned: Plan, before: Before) -> None:
     """Raise RefusedError where Helm would report success but the job would not match the new values."""
-    where = planned.release
     if ignored := [change for change in planned.changes if change.effect == IGNORED]:
-        raise RefusedError(*_ignored(ignored, where))
+        raise RefusedError(*_ignored(ignored, planned.release, before.helm_flags))
     if planned.conflicts:
         raise RefusedError(*_refused_checkpoints(planned))
 
@@ -126,7 +126,6 @@ def refuse_ended(planned: Plan, before: Before) -> None:
 
 def _ended(planned: Plan, before: Before) -> str:
     """Say that the job has ended, and how to run it again; return an empty string if the job needs no new run."""
-    where = planned.release
     if not before.is_there:
         job = changes.named(before.job.resources[0])
         state = f"{job} is gone, by its ttlSecondsAfterFinished or by hand"
@@ -134,7 +133,8 @@ def _ended(planned: Plan, before: Before) -> str:
         state = f"its job has {before.end.lower()} already, and an upgrade does not run it again"
     else:
         return ""
-    return f"{state}. `helm uninstall {where}` and install it anew, under the same name: {_again(before)}"
+    remove = f"`helm uninstall {planned.release} {before.helm_flags}`"
+    return f"{state}. {remove} and install it anew, under the same name: {_again(before)}"
 
 
 def _again(before: Before) -> str:
@@ -184,14 +184,14 @@ def _queue(job: Object) -> str:
     return str(((job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
-def _ignored(found: Sequence[Change], release: str) -> Iterator[str]:
+def _ignored(found: Sequence[Change], release: str, helm_flags: str) -> Iterator[str]:
     """Yield one message per value, or per field if the value is not known."""
     fields = [change.what.partition(": ")[2] for change in found]
     named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
     for value, change in reversed(named.items()):
         yield (
             f"{value}: {change.what} would change ({change.how}), but nothing applies that to pods that run; leave it "
-            f"as it is, or `helm uninstall {release}` and install it anew"
+            f"as it is, or `helm uninstall {release} {helm_flags}` and install it anew"
         )
 
 

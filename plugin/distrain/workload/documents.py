@@ -16,6 +16,8 @@ from distrain.yaml import yaml_loader
 T = TypeVar("T")
 Item = dict[str, Any]
 
+HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"
+
 
 class _Object(Kube):
     """The fields that are read of objects of every kind."""
@@ -65,11 +67,26 @@ def name_of(item: Item) -> str:
     return " ".join(found if found and isinstance(found, str) else otherwise for found, otherwise in words)
 
 
+def hook_of(item: Item) -> str | None:
+    """Return the events of a resource that is a Helm hook, such as "pre-install,pre-upgrade", otherwise None."""
+    return _annotations(item).get(HOOK)
+
+
+def is_made_before(item: Item) -> bool:
+    """Tell whether an object is there when the job's pods are created, as Helm deletes some hooks before that."""
+    hook = hook_of(item)
+    return hook is None or ("pre-install" in hook and "hook-succeeded" not in _annotations(item).get(HOOK_DELETION, ""))
+
+
 def missing(path: str, found: object, step: str) -> FormError:
     """Return the error for a missing field; `found` is the object that lacks it, which may have a similar field."""
     names = list(found) if isinstance(found, dict) else []
     close = get_close_matches(path.rpartition(".")[2], names, n=1)
     return FormError(f"{path} is missing; " + (f"did you mean it by {close[0]}?" if close else step))
+
+
+def _annotations(item: Item) -> dict[str, str]:
+    return (item.get("metadata") or {}).get("annotations") or {}
 
 
 def _refuse_untyped(item: Item) -> None:

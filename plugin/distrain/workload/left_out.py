@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
-from distrain.workload.documents import name_of
-
-Item = dict[str, Any]
+from distrain.workload.documents import Item, hook_of, name_of
+from distrain.workload.policies import is_policy
 
 # Kinds that make no pods.
 WITHOUT_PODS = frozenset(
@@ -19,21 +17,19 @@ WITHOUT_PODS = frozenset(
         *("PodGroup", "Queue", "LocalQueue", "ClusterQueue", "ResourceFlavor", "PodMonitor", "ServiceMonitor"),
     }
 )
-# Kinds that the check reads in the cluster, and not in the manifest.
-POLICIES = frozenset({"Namespace", "ResourceQuota", "LimitRange", "PriorityClass", "StorageClass"})
+# A kind that the check reads in the cluster, and not in the manifest.
+STORAGE_CLASS = "StorageClass"
 
 
-def left_out(
-    items: Iterable[Item], holds_pods: Callable[[Item], bool], is_hook: Callable[[Item], bool]
-) -> Iterator[str]:
-    """Yield the objects that are not judged. The functions tell whether an object's pods are judged, and hooks."""
+def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Iterator[str]:
+    """Yield the objects that are not judged. `holds_pods` tells whether an object's pods are judged."""
     for item in items:
         name = name_of(item)
-        if item.get("kind") in WITHOUT_PODS or holds_pods(item):
+        if item.get("kind") in WITHOUT_PODS or holds_pods(item) or is_policy(item):
             continue
-        if item.get("kind") in POLICIES:
+        if item.get("kind") == STORAGE_CLASS:
             yield f"{name} of the manifest, as it is not in the cluster yet"
-        elif is_hook(item):
+        elif hook_of(item) is not None:
             yield f"{name}, a Helm hook"
         else:
             yield f"{name} of {item.get('apiVersion') or 'no API version'}, and pods that it may make"

@@ -24,14 +24,15 @@ from distrain.pods.pod_requests import pod_request
 from distrain.workload import controllers, documents
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.defaulting import stored
+from distrain.workload.documents import hook_of
 from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.left_out import left_out
+from distrain.workload.policies import Policies, policies_of
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 ROLE_LABEL = "app.kubernetes.io/component"
 CHART = "distrain"
-HOOK = "helm.sh/hook"
 HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
@@ -92,7 +93,7 @@ class Job(Struct, frozen=True):
     The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
     name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
     `slots` is the number of ranks per worker, None if the program decides it. `left_out` names the manifest's objects
-    that are not judged and that may make pods.
+    that are not judged and that may make pods. `policies` are those of the manifest.
     """
 
     resources: tuple[Resource, ...]
@@ -101,6 +102,7 @@ class Job(Struct, frozen=True):
     creates: frozenset[ObjectName] = frozenset()
     slots: int | None = None
     left_out: tuple[str, ...] = ()
+    policies: Policies = Policies()
 
     @property
     def main(self) -> PodRole:
@@ -113,8 +115,9 @@ class Job(Struct, frozen=True):
         return tuple(role for role in self.roles if role is not self.main)
 
     def in_namespaces(self, namespace: str) -> Job:
-        """Return the job with a namespace for every role: the role's own or, if it has none, `namespace`."""
-        return replace(self, roles=tuple(replace(role, namespace=role.namespace or namespace) for role in self.roles))
+        """Return the job with a namespace for every role and policy: its own or, if it has none, `namespace`."""
+        roles = tuple(replace(role, namespace=role.namespace or namespace) for role in self.roles)
+        return replace(self, roles=roles, policies=self.policies.in_namespaces(namespace))
 
     def by_namespace(self) -> dict[str, Job]:
         """Split the job by the namespaces of its roles."""
@@ -163,7 +166,8 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         from_chart=all(map(_is_ours, found)),
         creates=frozenset(creates),
         slots=_slots(dict(found), items),
-        left_out=tuple(left_out(items, _holds_pods, lambda item: _hook(item) is not None)) if judges_all else (),
+        left_out=tuple(left_out(items, _holds_pods)) if judges_all else (),
+        policies=policies_of(items, origin),
     )
 
 
@@ -190,7 +194,7 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
 
 def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
     """Raise ValuesError if a resource makes pods that are not judged: the job may not fit beside them."""
-    found = [item for item in items if item.get("kind") in NOT_JUDGED and _hook(item) is None]
+    found = [item for item in items if item.get("kind") in NOT_JUDGED and hook_of(item) is None]
     if found:
         names = [documents.name_of(item) for item in found]
         words = f"{', '.join(names)}: makes pods that are not judged, as those of an {KINDS} are"
@@ -201,19 +205,13 @@ def _holds_pods(item: dict[str, Any]) -> bool:
     version, kind = str(item.get("apiVersion")), str(item.get("kind"))
     known = KUBEFLOW.get(kind)
     makes_pods = (version, kind) in OTHERS or (known is not None and version.startswith(f"{known.group}/"))
-    return makes_pods and _hook(item) is None
-
-
-def _hook(item: dict[str, Any]) -> str | None:
-    """Return the events of a resource that is a Helm hook, such as "pre-install,pre-upgrade", otherwise None."""
-    hook: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(HOOK)
-    return hook
+    return makes_pods and hook_of(item) is None
 
 
 def _created(items: Iterable[dict[str, Any]]) -> Iterator[ObjectName]:
     """Yield the manifest's objects that exist before the job starts."""
     for item in items:
-        if "pre-install" in (_hook(item) or "pre-install"):
+        if "pre-install" in (hook_of(item) or "pre-install"):
             yield str(item.get("kind")), str((item.get("metadata") or {}).get("name"))
 
 

@@ -31,10 +31,27 @@ MEBIBYTES = (64, 128, 192, 256, 512)
 
 @dataclass(frozen=True)
 class Case:
-    """The namespaces' objects, without the usage of the quotas, and the Jobs of a manifest."""
+    """The namespaces' objects, without the usage of the quotas, and the Jobs of a manifest.
+
+    The objects with a name of `of_manifest` are policies that the manifest creates. `replaced` are policies of the
+    cluster that have the same names and come to an end.
+    """
 
     objects: list[Object]
     jobs: list[Object]
+    of_manifest: frozenset[str] = frozenset()
+    replaced: tuple[Object, ...] = ()
+
+    @property
+    def cluster(self) -> list[Object]:
+        """The objects that are there before the manifest's."""
+        return [*(each for each in self.objects if each["metadata"]["name"] not in self.of_manifest), *self.replaced]
+
+    @property
+    def manifest(self) -> list[Object]:
+        """The objects of the manifest; some of the namespace in which it is created do not name it."""
+        policies = [each for each in self.objects if each["metadata"]["name"] in self.of_manifest]
+        return [*map(_versioned, policies), *self.jobs]
 
     def request(self) -> str:
         """Return the case in the format of lab/builds/go/schedule."""
@@ -58,6 +75,14 @@ class Case:
         return sum(map(replicas, self.jobs))
 
 
+def _versioned(policy: Object) -> Object:
+    metadata = policy["metadata"]
+    if metadata.get("namespace") == NAMESPACES[0] and metadata["name"].endswith("0"):
+        metadata = {"name": metadata["name"]}
+    version = "scheduling.k8s.io/v1" if policy["kind"] == "PriorityClass" else "v1"
+    return {**policy, "apiVersion": version, "metadata": metadata}
+
+
 def _unlabelled(item: Object) -> Object:
     return {**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "labels"}}
 
@@ -70,7 +95,10 @@ def random_case(seed: int) -> Case:
     quotas = [make.quota(f"q{number}") for number in range(make.random.choice([0, 1, 1, 2, 3]))]
     there = [make.existing(f"p{number}") for number in range(make.random.choice([0, 0, 1, 3, 5]))]
     jobs = [make.job(f"j{number}") for number in range(make.random.choice([1, 1, 2, 3]))]
-    return Case([*classes, *limits, *quotas, *there], jobs)
+    names = make.of_manifest([*classes, *limits, *quotas])
+    # The plugin applies the LimitRanges of the manifest after those of the cluster.
+    limits.sort(key=lambda each: each["metadata"]["name"] in names)
+    return Case([*classes, *limits, *quotas, *there], jobs, names, make.replaced([*limits, *quotas], names))
 
 
 class Maker:
@@ -150,6 +178,18 @@ class Maker:
         pods = self.random.choice([0, 1, 1, 1, 2, 3])
         spec = {"parallelism": pods, "template": {"spec": self.spec()}}
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+    def of_manifest(self, policies: Sequence[Object]) -> frozenset[str]:
+        """Name the policies that the manifest creates, in half of the cases."""
+        share = self.random.choice([0, 0, 0.5, 1])
+        found = [each["metadata"]["name"] for each in policies if self._is(share)]
+        return frozenset(name for name in found if not name.startswith("system-"))
+
+    def replaced(self, policies: Sequence[Object], names: frozenset[str]) -> tuple[Object, ...]:
+        """Return other quotas and LimitRanges of the same names and namespaces as some of those in the manifest."""
+        found = [each for each in policies if each["metadata"]["name"] in names and self._is(0.3)]
+        others = [(each, self.quota if each["kind"] == "ResourceQuota" else self.limit_range) for each in found]
+        return tuple({**make(each["metadata"]["name"]), "metadata": each["metadata"]} for each, make in others)
 
     def spec(self) -> Object:
         """Return the spec of a pod."""

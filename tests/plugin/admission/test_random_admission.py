@@ -35,9 +35,9 @@ LIMITS, QUOTAS = re.compile("(minimum|maximum) |.* max limit to request ratio"),
 
 def _refusals(case: Case, used: dict[str, Object]) -> Sequence[Refusal]:
     """Return what the check says against the case, whose quotas are used to this extent."""
-    items = [*OTHERS, *(with_usage(each, used) for each in case.objects)]
+    items = [*OTHERS, *(with_usage(each, used) for each in case.cluster)]
     found = snapshot_file.contents(json.dumps({"items": items}).encode())
-    job = from_manifest(json.dumps({"kind": "List", "items": case.jobs}), "--manifest")
+    job = from_manifest(json.dumps({"kind": "List", "items": case.manifest}), "--manifest")
     prepared, _ = snapshot_file.examined(found, job, NAMESPACES[0], release="run1")
     return prepared.refusals
 

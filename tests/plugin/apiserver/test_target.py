@@ -45,6 +45,7 @@ def test_suggested_commands_have_the_flags_that_were_given(tmp_path: Path) -> No
 
     assert found.helm_flags == f"--namespace team --kube-context b --kubeconfig '{path}'"
     assert found.kubectl_flags == f"--namespace team --context b --kubeconfig '{path}'"
+    assert found.kubectl_cluster_flags == f" --context b --kubeconfig '{path}'"
 
 
 def test_namespace_is_default_if_none_is_named(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from distrain.workload.manifest import from_manifest
@@ -207,7 +207,7 @@ def _without(case: Case, path: tuple[Any, ...]) -> Case:
     for key in path[:-1]:
         holder = holder[key]
     del holder[path[-1]]
-    return Case(parts[0], parts[1], case.namespace)
+    return replace(case, items=parts[0], gang=parts[1])
 
 
 def told(seed: int, features: frozenset[str] = FEATURES) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tests.plugin.check import random_volumes
@@ -67,19 +67,31 @@ FEATURES = frozenset(
 
 @dataclass(frozen=True)
 class Case:
-    """A cluster, a gang, and the gang's namespace."""
+    """A cluster, a gang, and the gang's namespace.
+
+    The items with a name of `of_manifest` are policies: the gang's manifest creates them, not somebody before it.
+    """
 
     items: list[Object]
     gang: list[Object]
     namespace: str = NAMESPACE
+    of_manifest: frozenset[str] = frozenset()
 
     @property
     def cluster(self) -> bytes:
-        return json.dumps({"apiVersion": "v1", "kind": "List", "items": self.items}).encode()
+        there = [item for item in self.items if item not in self.policies]
+        # The gang's namespace exists, but the manifest sets its labels.
+        bare = [made("Namespace", name_of(item)) for item in self.policies if item["kind"] == "Namespace"]
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": [*there, *bare]}).encode()
 
     @property
     def manifest(self) -> str:
-        return json.dumps({"apiVersion": "v1", "kind": "List", "items": self.gang})
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": [*self.policies, *self.gang]})
+
+    @property
+    def policies(self) -> list[Object]:
+        """The policies that the manifest creates."""
+        return [item for item in self.items if name_of(item) in self.of_manifest]
 
     def request(self, budget: int, *, explain: bool = False) -> str:
         """Return the case in the format of lab/builds/go/schedule."""
@@ -95,7 +107,7 @@ class Case:
 
     def used(self, amounts: Mapping[str, Object]) -> Case:
         """Return the case with these amounts, by namespace and name of a quota, in the quotas' status."""
-        return Case([with_usage(item, amounts) for item in self.items], self.gang, self.namespace)
+        return replace(self, items=[with_usage(item, amounts) for item in self.items])
 
 
 def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
@@ -110,7 +122,8 @@ def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
         _shape(random, nodes, pods, gang)
     volumes = random_volumes.objects(maker, [node["metadata"]["name"] for node in nodes], pods)
     others = [*_namespaces(), *_priorities(maker), *_quotas(maker, gang), *volumes]
-    return Case([*nodes, *pods, *others], gang)
+    case = Case([*nodes, *pods, *others], gang)
+    return replace(case, of_manifest=_of_manifest(random, case))
 
 
 def _node(maker: Maker, name: str) -> Object:
@@ -290,6 +303,19 @@ def _quota(random: Random, name: str, need: Mapping[str, int]) -> Object:
         classes = random.sample(list(PRIORITIES), random.randint(1, 2))
         spec["scopeSelector"] = {"matchExpressions": [{**scope, "values": classes}]}
     return {**made("ResourceQuota", name, namespace=NAMESPACE), "spec": spec}
+
+
+def _of_manifest(random: Random, case: Case) -> frozenset[str]:
+    """Name the quotas, the PriorityClass and the namespace that the manifest creates, in a third of the cases."""
+    if random.random() < 2 / 3:
+        return frozenset()
+    quotas = [name_of(item) for item in case.items if item["kind"] == "ResourceQuota"]
+    # Some classes stay in the cluster: without any, a file does not tell whether there are others.
+    return frozenset(name for name in (*quotas, "high", NAMESPACE) if random.random() < 0.7)
+
+
+def name_of(item: Object) -> str:
+    return str(item["metadata"]["name"])
 
 
 def with_usage(item: Object, used: Mapping[str, Object]) -> Object:

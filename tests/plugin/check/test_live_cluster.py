@@ -194,23 +194,19 @@ def test_namespace_that_is_being_deleted_takes_no_job(api: FakeApi, cluster: Clu
     assert (answer.verdict, [each.reason for each in answer.reasons]) == ("impossible", [words])
 
 
-def test_policies_of_the_manifest_are_named(api: FakeApi, cluster: Cluster) -> None:
-    api.answers["/apis/scheduling.k8s.io/v1/priorityclasses"] = []
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
-    version = "scheduling.k8s.io/v1"
-    high = {"apiVersion": version, "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1}
-
+def test_storage_class_of_the_manifest_is_named(api: FakeApi, cluster: Cluster) -> None:
+    version = "storage.k8s.io/v1"
+    fast = {"apiVersion": version, "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "p"}
     container = {"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    spec = {"restartPolicy": "Never", "priorityClassName": "high", "containers": [container]}
+    spec = {"restartPolicy": "Never", "containers": [container]}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": spec}}}
 
-    answer = _check(cluster, from_manifest(yaml_writer.dump(job, quota, high), "--manifest", judges_all=True))
+    answer = _check(cluster, from_manifest(yaml_writer.dump(job, fast), "--manifest", judges_all=True))
 
-    assert answer.verdict == "fits"
-    assert answer.unseen == [
-        "ResourceQuota few of the manifest, as it is not in the cluster yet",
-        "PriorityClass high of the manifest, as it is not in the cluster yet",
-    ]
+    assert (answer.verdict, answer.unseen) == (
+        "fits",
+        ["StorageClass fast of the manifest, as it is not in the cluster yet"],
+    )
 
 
 def test_service_account_that_nobody_makes_is_named(api: FakeApi, cluster: Cluster) -> None:

@@ -67,7 +67,8 @@ def test_file_passes_lint_and_check(
     )
 
     assert (made.code, made.out) == (0, "")
-    assert made.err.endswith(f"distrain: wrote {file}; `helm distrain check -f {file}` says whether it fits\n")
+    judge = f"`helm distrain check -f {file} --namespace team`"
+    assert made.err.endswith(f"distrain: wrote {file}; {judge} says whether it fits\n")
     linted = subprocess.run([helm4, "lint", "--strict", CHART, "-f", file], capture_output=True, text=True, check=False)
     assert linted.returncode == 0, linted.stdout
     assert run("derive", "-f", str(file), "--check").out == "derived values are up to date\n"

@@ -288,7 +288,7 @@ def _survey(**parts: Any) -> Survey:
     """Return a survey in which only the given parts could be read."""
     unread = Unread("you may not")
     names = ("version", "served", "deployments", "nodes", "state", "storage_classes", "namespaces", "own", "user")
-    return Survey(**{**dict.fromkeys([*names, "allowed"], unread), "namespace": "team", **parts})
+    return Survey(**{**dict.fromkeys([*names, "allowed"], unread), "namespace": "team", "kubectl_flags": "", **parts})
 
 
 def _found(diagnosis: Diagnosis, name: str) -> Finding:

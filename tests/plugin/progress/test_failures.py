@@ -312,7 +312,8 @@ RESTART = "distrain-launch: starting again (restart {} of 10 in 3600 s): {}\n"
 EXIT = "mpirun ended with exit code 1; this pod's log says why"
 STEP = 'distrain-progress: {"step": 4}\n'
 NAME = "run1-launcher-x"
-READ = f"read `kubectl --namespace team logs {NAME}`; {NAME} tries again (restart 1 of 10)"
+FLAGS = "--namespace team --context lab"
+READ = f"read `kubectl {FLAGS} logs {NAME}`; {NAME} tries again (restart 1 of 10)"
 
 
 @pytest.mark.parametrize(
@@ -351,4 +352,4 @@ def test_failure_that_a_step_has_followed_is_over() -> None:
 
 def _told(texts: list[str | None]) -> list[Failure]:
     launcher = msgspec.convert(running_pod("launcher"), kube.Pod)
-    return _troubles(replace(job_state(), logs=[Log(launcher, text) for text in texts]))
+    return _troubles(replace(job_state(), logs=[Log(launcher, text, FLAGS) for text in texts]))

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from distrain import kube
+from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, StartError, UnreachableError
 from distrain.kube.resource import Resource
 from distrain.progress import wait
@@ -43,6 +44,8 @@ class FakeCluster:
 
     `logs` are the pods' logs by name, each of them a list of texts, one for each request. `read` names the logs read.
     """
+
+    target = Target("config", "lab", "team", given=("", "lab"))
 
     def __init__(self, *looks: Pods | Exception, **logs: list[str]) -> None:
         self._looks: Iterator[Pods | Exception] = itertools.chain(looks, itertools.repeat(looks[-1]))

@@ -48,6 +48,8 @@ class Fakes:
     After Helm's failure the API server does not answer `away` requests for its version.
     """
 
+    target = RELEASE.target
+
     def __init__(self, looks: int = 2, *, fails: bool = False, has_made: bool = True, away: int = 0) -> None:
         self.looks, self.fails, self._has_made, self._away = looks, fails, has_made, away
         self.changes: list[str] = []
@@ -256,7 +258,7 @@ def test_job_that_may_not_be_deleted_is_reported(api: FakeApi, tmp_path: Path) -
 
 def _planned(old: list[Object], new: list[Object]) -> tuple[Plan, Before]:
     before, after = yaml_writer.dump(*old), yaml_writer.dump(*new)
-    was = Before(3, before, from_manifest(before, "run1"), {}, None, True)
+    was = Before(3, before, from_manifest(before, "run1"), {}, None, True, "--namespace team")
     return plan("run1", was, Next(after, from_manifest(after, "run1"), {})), was
 
 

@@ -71,6 +71,8 @@ class FakeHelm:
 class FakeCluster:
     """A fake cluster without the namespace. Another user creates `objects` in the new namespace."""
 
+    target = RELEASE.target
+
     def __init__(self, *objects: str) -> None:
         self.objects = objects
         self.deleted: list[str] = []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from distrain import kube
+from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError
 from distrain.kube.resource import Resource
 from distrain.release import orphans
@@ -18,6 +19,8 @@ NAMED = Resource("kubeflow.org/v1", "MPIJob", "run1")
 
 class FakeCluster:
     """A cluster that serves two versions of MPIJob, and whose user may not list Jobs."""
+
+    target = Target("config", "lab", "team", given=("", "lab"))
 
     def __init__(self, jobs: list[kube.Workload], pods: list[kube.Pod]) -> None:
         self.jobs, self.pods = jobs, pods
@@ -49,7 +52,8 @@ def _found(jobs: list[kube.Workload], pods: list[kube.Pod]) -> list[str]:
 
 
 def test_job_and_pod_that_nobody_ends_are_reported_once_with_what_ends_them() -> None:
-    told = "runs, and Helm knows it no more: `helm uninstall` leaves it there; `kubectl --namespace team delete"
+    known = "runs, and Helm knows it no more: `helm uninstall` leaves it there"
+    told = f"{known}; `kubectl --namespace team --context lab delete"
 
     assert _found([_job()], [_pod()]) == [
         f"run1: MPIJob run1-old {told} mpijobs.kubeflow.org run1-old` ends it",

@@ -25,6 +25,7 @@ from distrain_trainer.checkpoint.manifest import Subject
 from tests.plugin.objects import JOB, Object, mpi_job, plain, pytorch_job
 
 SERVICE_ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "run1"}}
+FLAGS = "--namespace team --kube-context lab"
 
 
 def _manifest(*objects: Object) -> str:
@@ -33,7 +34,7 @@ def _manifest(*objects: Object) -> str:
 
 def _before(*objects: Object, end: str | None = None, is_there: bool = True) -> Before:
     manifest = _manifest(*objects)
-    return Before(3, manifest, from_manifest(manifest, "run1"), {"a": 1}, end, is_there)
+    return Before(3, manifest, from_manifest(manifest, "run1"), {"a": 1}, end, is_there, FLAGS)
 
 
 def _next(*objects: Object, **values: Any) -> Next:
@@ -168,13 +169,14 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
         pytest.param(
             _before(mpi_job(), end="Succeeded"),
             _next(mpi_job(workers=3)),
-            "^run1: its job has succeeded already, and an upgrade does not run it again. `helm uninstall run1`",
+            "^run1: its job has succeeded already, and an upgrade does not run it again. "
+            f"`helm uninstall run1 {FLAGS}`",
             id="finished",
         ),
         pytest.param(
             _before(mpi_job(), is_there=False),
             _next(mpi_job(), SERVICE_ACCOUNT),
-            f"^run1: MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand. `helm uninstall run1`",
+            f"^run1: MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand. `helm uninstall run1 {FLAGS}`",
             id="deleted-by-ttl",
         ),
     ],
@@ -274,7 +276,7 @@ def test_job_that_has_ended_is_not_left_at_nothing_changes(
 
     told = list(lines(plan("run1", before, replace(_next(mpi_job()), values=values)), before, has_trainer=True))
 
-    again = f"run1: {words}. `helm uninstall run1` and install it anew, under the same name: {then}"
+    again = f"run1: {words}. `helm uninstall run1 {FLAGS}` and install it anew, under the same name: {then}"
     assert told == ["run1: nothing changes", *([again] if words else [])]
 
 

@@ -1,0 +1,41 @@
+"""Give the quotas of a manifest the usage that the quota controller will write into their status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.admission.resource_quota import amount_of, is_of_pods, scopes_of, usage_by
+from distrain.kube.policy import QuotaStatus, ResourceQuota
+
+
+def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> ResourceQuota:
+    """Return the quota with its usage by the pods of its namespace.
+
+    `replaced` is the cluster's quota of the same name. Its status tells the usage by objects other than pods, and by
+    pods if they were not read (None).
+    """
+    former = (replaced and replaced.status.used) or {}
+    used = {name: amount for name, amount in former.items() if pods is None or not is_of_pods(name)}
+    by_pods = {name: amount_of(name, amount) for name, amount in usage_by(quota, pods or ()).items()}
+    return replace(quota, status=QuotaStatus(used={**used, **by_pods}))
+
+
+def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> Iterator[str]:
+    """Yield the quota and those of its resources whose usage is not known; arguments are those of `with_usage`."""
+    known = (replaced and replaced.status.used) or {}
+    names = [name for name in quota.spec.hard or {} if name not in known and not (scopes_of(quota) and _is_count(name))]
+    if rest := sorted(name for name in names if pods is None or not is_of_pods(name)):
+        yield f"what is in use of ResourceQuota {quota.metadata.name} of the manifest: {', '.join(rest)}"
+
+
+def needs_whole_pods(quota: ResourceQuota) -> bool:
+    """Tell whether the quota counts what a snapshot does not hold: other fields of pods, or pods that have ended."""
+    names = quota.spec.hard or {}
+    return bool(scopes_of(quota)) or "count/pods" in names or any(name.startswith("limits.") for name in names)
+
+
+def _is_count(name: str) -> bool:
+    return name.startswith("count/") and name != "count/pods"
