@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # These patterns are compiled only where they are needed.
 RELEASE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+LONGEST_NAME = 53
 # Seconds per unit of a duration in Go's syntax.
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
 DURATION = r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
@@ -188,9 +189,15 @@ def release_name(name: str) -> str:
     """Read the name of a release, as Helm allows it."""
     if "/" in name or name.endswith((".yaml", ".yml")):
         raise argparse.ArgumentTypeError(f'"{name}" is a file, not a release\'s name; name a values file with -f')
-    if len(name) > 53 or not re.fullmatch(RELEASE_NAME, name):
-        raise argparse.ArgumentTypeError(f'"{name}" is no release name: use a-z, 0-9 and -, 53 characters at most')
+    if words := wrong_name(name):
+        raise argparse.ArgumentTypeError(words)
     return name
+
+
+def wrong_name(name: str) -> str:
+    """Return why Helm does not allow this name for a release; an empty string if it does."""
+    is_allowed = len(name) <= LONGEST_NAME and re.fullmatch(RELEASE_NAME, name)
+    return "" if is_allowed else f'"{name}" is no release name: use a-z, 0-9 and -, {LONGEST_NAME} characters at most'
 
 
 def count(number: str, of: str = "GPUs: write 8") -> int:

@@ -47,6 +47,8 @@ HELM_VARIABLES = {
     "kube_as_user": "HELM_KUBEASUSER",
     "kube_as_group": "HELM_KUBEASGROUPS",
 }
+# An example for --name-template.
+NAME_TEMPLATE = "run-{{ randAlpha 4 | lower }}"
 # `helm template` uses the same name for a release without a name.
 NAMELESS = "release-name"
 
@@ -75,6 +77,13 @@ class _HelmFlag(argparse.Action):
             os.environ[HELM_VARIABLES[self.dest]] = ",".join(options.kube_as_groups)
         else:
             os.environ[HELM_VARIABLES[self.dest]] = "true" if value == [] else value
+
+
+class _GenerateName(argparse.Action):
+    """Note that the release's name is generated, unless there is a template for it."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: Any) -> None:
+        options.naming = options.naming or ("--generate-name", "")
 
 
 def parser(words: Sequence[str] | None = None) -> Parser:
@@ -228,16 +237,16 @@ def _add_wait(parser: Parser) -> None:
 
 
 def _add_naming(parser: Parser) -> None:
-    """Add Helm's flags that generate a name; `naming` gets the flag and the template, which may be empty."""
-    naming = parser.add_exclusive()
+    """Add Helm's flags that generate a name; `naming` gets flag and template. With both flags, the template counts."""
     words = "name the release after the chart and the time"
-    generate = {"dest": "naming", "action": "store_const", "const": ("--generate-name", "")}
-    naming.add_argument("-g", "--generate-name", **generate, help=words)
-    words = "name the release by a template, as in run-{{ randAlpha 4 | lower }}"
-    naming.add_argument("--name-template", dest="naming", type=_name_template, metavar="TEXT", help=words)
+    parser.add_argument("-g", "--generate-name", dest="naming", action=_GenerateName, nargs=0, help=words)
+    words = f"name the release by a template, as in {NAME_TEMPLATE}"
+    parser.add_argument("--name-template", dest="naming", type=_name_template, metavar="TEXT", help=words)
 
 
 def _name_template(text: str) -> tuple[str, str]:
+    if not text:
+        raise argparse.ArgumentTypeError(f"the template is empty; write it as in {NAME_TEMPLATE}")
     return "--name-template", text
 
 

@@ -12,18 +12,22 @@ from distrain.release import orphans
 from distrain.release.install import install
 
 
-def create(request: Request) -> int:
-    """Check the job, and install it as a new release."""
-    found = _accepted(request)
+def create(request: Request, uninstalled: int = 0) -> int:
+    """Check the job, and install it as a new release.
+
+    `uninstalled` is the last revision of a release of this name that was uninstalled with --keep-history. Its history
+    then goes on, as with `helm upgrade --install`.
+    """
+    found = _accepted(request, uninstalled)
     if not request.options.dry_run:
-        _carry_out(found)
+        _carry_out(found, uninstalled)
     return 0
 
 
 @before_changes()
-def _accepted(request: Request) -> RenderedJob:
+def _accepted(request: Request, uninstalled: int) -> RenderedJob:
     """Return the job that is to be installed, if it fits or may wait; print it with --dry-run."""
-    options, found = request.options, request.new_job(is_release=True)
+    options, found = request.options, request.new_job(is_release=True, may_reuse_name=bool(uninstalled))
     name, target = found.release.name, found.release.target
     for orphan in orphans.of_release(request.cluster, name, target.namespace, ()):
         console.say(f"warning: {orphan.words}")
@@ -34,13 +38,14 @@ def _accepted(request: Request) -> RenderedJob:
     # `upgrade --install` prints a plan with --output.
     form = getattr(options, "output", "text")
     if form != "text":
-        console.answer(dumped({"release": name, "revision": 0, "verdict": report.verdict}, form))
+        console.answer(dumped({"release": name, "revision": uninstalled, "verdict": report.verdict}, form))
     elif options.dry_run:
         console.answer(found.manifest.rstrip("\n"))
     return found
 
 
-def _carry_out(found: RenderedJob) -> None:
+def _carry_out(found: RenderedJob, uninstalled: int) -> None:
     options, followed, tools = found.request.options, found.followed(), found.tools()
-    operation = Operation(uuid.uuid4().hex, hooks=found.runs_hooks, more=tuple(options.helm_flags))
+    more = tuple(options.helm_flags)
+    operation = Operation(uuid.uuid4().hex, hooks=found.runs_hooks, more=more, uninstalled=uninstalled)
     install(tools, found.release, operation, create_namespace=options.create_namespace, followed=followed)

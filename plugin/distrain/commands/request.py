@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain import console
+from distrain.command_line.arguments import wrong_name
 from distrain.errors import DoesNotFitError, HelmError, UnreachableError, ValuesError, reason
 from distrain.verdict import Verdict
 
@@ -50,13 +51,18 @@ class Request:
 
     @cached_property
     def name(self) -> str | None:
-        """Return the release's name; generate one as Helm does if a flag says so."""
+        """Return the release's name; generate one as Helm does if a flag says so.
+
+        Raise ValuesError if a generated name is no release's name.
+        """
         options = self.options
         flag, template = getattr(options, "naming", None) or ("", "")
         if not flag:
             return getattr(options, "release", None) or getattr(options, "name", None)
         chart = self.source.chart
         name = self.helm.name_of(template) if template else f"{chart.resolve().name}-{int(time.time())}"
+        if words := wrong_name(name):
+            raise ValuesError(f"{flag}: {words}")
         console.say(f"{flag}: the release is named {name}")
         return name
 
@@ -172,11 +178,11 @@ class Request:
 
         return ask
 
-    def new_job(self, *, is_release: bool) -> RenderedJob:
+    def new_job(self, *, is_release: bool, may_reuse_name: bool = False) -> RenderedJob:
         """Render the job. Run the fast checks first: the values, then the cluster, then the chart's rules.
 
-        With `is_release` the command will create a release, so the release's name must be free, and its namespace there
-        unless --create-namespace is given. Otherwise the job is only judged.
+        With `is_release` the command will create a release, so the release's name must be free unless it
+        `may_reuse_name`, and its namespace there unless --create-namespace is given. Otherwise the job is only judged.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()
@@ -187,7 +193,8 @@ class Request:
 
             if not self.options.create_namespace:
                 namespace.refuse_missing(self.cluster, self.cluster.target.namespace)
-            refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
+            if not may_reuse_name:
+                refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
         return self.job(self.source, is_final=is_release)
 
     def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:

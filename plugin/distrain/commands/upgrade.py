@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from distrain import console
 from distrain.commands.change import change, chart_version, current_release, source_of
@@ -12,22 +13,29 @@ from distrain.helm.program import Source
 from distrain.release.current import Current
 from distrain.release.size import Values, reused
 
+if TYPE_CHECKING:  # pyhelm3 is slow to import, see release/transaction.py
+    from distrain.helm.releases import Status
+
 
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
     source, helm = request.source, request.helm
     # Helm computes the values while the release is read.
     helm.begin_values(source)
-    if options.install and _is_missing(request):
-        return create(request)
+    if options.install:
+        status = _status(request)
+        if status is None:
+            return create(request)
+        if status.word == "uninstalled":
+            return create(request, uninstalled=status.revision)
     current = current_release(request)
     return change(request, current, _reusing(request, current))
 
 
 @before_changes()
-def _is_missing(request: Request) -> bool:
+def _status(request: Request) -> Status | None:
     request.reach()
-    return request.helm.releases.status(request.options.name, request.cluster.target) is None
+    return request.helm.releases.status(request.options.name, request.cluster.target)
 
 
 @before_changes()

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from pyhelm3 import Command, Error, ReleaseNotFoundError
@@ -27,6 +27,13 @@ ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstal
 logging.getLogger("pyhelm3").addHandler(logging.NullHandler())
 
 
+class Status(NamedTuple):
+    """The status of a release's last revision, such as "deployed", and the revision's number."""
+
+    word: str
+    revision: int
+
+
 class Revision(Struct, frozen=True):
     """A release's last revision; `values` are the user's own, without the chart's defaults."""
 
@@ -41,13 +48,15 @@ class Operation(Struct, frozen=True):
     """How to change a release.
 
     `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run. `more` are
-    Helm's flags on the revision, as the user gave them.
+    Helm's flags on the revision, as the user gave them. `uninstalled` is the last revision of the release that was
+    uninstalled with --keep-history and is installed again, 0 for no such release.
     """
 
     name: str
     hooks: bool = True
     history_max: int = 10
     more: tuple[str, ...] = ()
+    uninstalled: int = 0
 
     @property
     def flags(self) -> list[str]:
@@ -60,11 +69,12 @@ class Releases:
     def __init__(self, executable: str) -> None:
         self._executable = executable
 
-    def status(self, name: str, target: Target) -> str | None:
-        """Return the status of a release, or None when the name is free."""
+    def status(self, name: str, target: Target) -> Status | None:
+        """Return the status of a release, also of an uninstalled one with a history; None when the name is free."""
         command = ["status", name, "--output", "json", "--namespace", target.namespace]
         with _unless_missing(f"helm status {name}"):
-            return str(json.loads(self._run(command, target))["info"]["status"])
+            found = json.loads(self._run(command, target))
+            return Status(str(found["info"]["status"]), int(found["version"]))
         return None
 
     def revision(self, name: str, target: Target) -> Revision | None:
@@ -105,7 +115,8 @@ class Releases:
         """Install a new release and return its notes; never upgrade an existing release."""
         # pyhelm3's install runs `helm upgrade --install`, which would change a release that another user made
         # meanwhile.
-        return self._notes(["install", name, str(source.chart), *operation.flags], source, target)
+        replace = ["--replace"] if operation.uninstalled else []
+        return self._notes(["install", name, str(source.chart), *replace, *operation.flags], source, target)
 
     def upgrade(self, name: str, source: Source, target: Target, operation: Operation) -> str:
         """Upgrade a release to exactly these values, and return its notes."""
@@ -121,10 +132,11 @@ class Releases:
         more = ["--no-hooks", "--history-max", str(operation.history_max), "--namespace", target.namespace]
         self._change(["rollback", name, str(number), *more], target)
 
-    def uninstall(self, name: str, target: Target) -> None:
+    def uninstall(self, name: str, target: Target, *, keeps_history: bool = False) -> None:
         """Uninstall a release; ignore a missing release."""
+        more = ["--keep-history"] if keeps_history else []
         with _unless_missing(f"helm uninstall {name}"):
-            self._run(["uninstall", name, "--namespace", target.namespace], target, changes=True)
+            self._run(["uninstall", name, "--namespace", target.namespace, *more], target, changes=True)
 
     def _notes(self, command: Sequence[str], source: Source, target: Target) -> str:
         where = ["--namespace", target.namespace, "--output", "json"]

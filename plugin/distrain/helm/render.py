@@ -6,6 +6,7 @@ import takes longer than a rendering, is imported only where it is used.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Every cluster has this API, but plain `helm template` does not list it. The chart uses it to tell the two apart.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
+# Helm's message about a name that no release may have.
+REFUSED_NAME = r'release name "(.*)": (?:invalid release name|no name provided)'
 SCHEMA = "values.schema.json"
 # A template that prints the chart's merged values, two values files, and whether Helm is new enough.
 VALUES_TEMPLATE = """\
@@ -221,8 +224,19 @@ class Helm:
         return text.encode()
 
     def name_of(self, template: str) -> str:
-        """Return the release's name that a template gives."""
-        return str(self._printed(["--name-template", template])["name"])
+        """Return the name that a template gives, even if Helm does not allow it for a release.
+
+        Raise ValuesError if Helm cannot read the template.
+        """
+        try:
+            return str(self._printed(["--name-template", template])["name"])
+        except HelmError as error:
+            if refused := re.search(REFUSED_NAME, str(error)):
+                return refused[1]
+            if "name-template:" in str(error):
+                words = f'"{template}" is no template that Helm can fill in; correct its braces and functions'
+                raise ValuesError(f"--name-template: {words}") from error
+            raise
 
     def _printed(self, words: Sequence[str]) -> Any:
         """Return what a chart without values prints with these arguments."""

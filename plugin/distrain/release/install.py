@@ -22,11 +22,13 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
     if status is None:
         return
     change = f"change it with `helm distrain upgrade {name} {target.helm_flags}`"
-    if status.startswith("pending-"):
+    if status.word.startswith("pending-"):
         change = "wait for it if another Helm is at work on it"
+    elif status.word == "uninstalled":
+        change = f"install it again with `helm distrain upgrade --install {name} {target.helm_flags}`"
     raise NameInUseError(
-        f"{name}: a release of this name is {status} in namespace {target.namespace}; choose another name, {change}, "
-        f"or remove it with `helm uninstall {name} {target.helm_flags}`"
+        f"{name}: a release of this name is {status.word} in namespace {target.namespace}; choose another name, "
+        f"{change}, or remove it with `helm uninstall {name} {target.helm_flags}`"
     )
 
 
@@ -64,7 +66,7 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
     except DistrainError as error:
         raise UnsettledError(f"{name}: Helm has installed it, but its status cannot be read: {error}") from error
     if status != "deployed":
-        settle = f"`helm rollback {name} 1 {flags}` settles it"
+        settle = f"`helm rollback {name} {operation.uninstalled + 1} {flags}` settles it"
         raise UnsettledError(f"{name}: Helm has installed it, but its status is {status or 'unknown'}; {settle}")
 
 
@@ -92,7 +94,7 @@ def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeN
 def _uninstall(helm: Releases, release: Release, operation: Operation) -> list[str]:
     if not helm.has_made(release.name, operation, release.target):
         return []
-    helm.uninstall(release.name, release.target)
+    helm.uninstall(release.name, release.target, keeps_history=bool(operation.uninstalled))
     return [f"{release.name}: uninstalled again"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,8 @@ FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)(?: (\w+)\S*)?(?:  +.*)?$", re.MULT
 # Helm 4 gives this switch an optional value.
 SWITCHES = {"--wait"}
 GENERATED = ("--generate-name", "")
+NO_NAME = "is no release name: use a-z, 0-9 and -, 53 characters at most"
+NO_TEMPLATE = "is no template that Helm can fill in; correct its braces and functions"
 
 
 def _flags_of_helm(helm: str, command: str) -> dict[str, bool]:
@@ -69,6 +72,7 @@ def test_refused_flag_of_helm_is_one_line(words: list[str], capsys: pytest.Captu
         pytest.param(
             [".", "--name-template", "a{{ 1 }}"], (None, ".", ("--name-template", "a{{ 1 }}")), id="name-template"
         ),
+        pytest.param([".", "--name-template", "a", "-g"], (None, ".", ("--name-template", "a")), id="template-counts"),
     ],
 )
 def test_name_and_chart_stand_as_for_helm(words: list[str], named: tuple[object, ...]) -> None:
@@ -197,3 +201,45 @@ def test_names_are_generated_as_by_helm(
     assert re.search(rf'^  name: "{name}"$', printed.out, re.MULTILINE)
     assert re.fullmatch(rf"distrain: --[a-z-]+: the release is named {name}\n", printed.err)
     assert printed.out.count("kind: MPIJob\n") == printed.out.count("# Source: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        pytest.param("", "the template is empty; write it as in run-{{ randAlpha 4 | lower }}", id="empty"),
+        pytest.param("A_B", f'"A_B" {NO_NAME}', id="bad-name"),
+        pytest.param("a/b.yaml", f'"a/b.yaml" {NO_NAME}', id="file"),
+        pytest.param('{{ "" }}', f'"" {NO_NAME}', id="empty-name"),
+        pytest.param("x" * 54, f'"{"x" * 54}" {NO_NAME}', id="long-name"),
+        pytest.param("run-{{", f'"run-{{{{" {NO_TEMPLATE}', id="braces"),
+        pytest.param("{{ nope }}", f'"{{{{ nope }}}}" {NO_TEMPLATE}', id="function"),
+        pytest.param("{{ fail .Name }}", f'"{{{{ fail .Name }}}}" {NO_TEMPLATE}', id="fails"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--generate-name"]], ids=["alone", "with-generate-name"])
+@pytest.mark.either_helm
+def test_template_that_gives_no_name_is_one_line(
+    helm: Path,
+    template: str,
+    words: str,
+    more: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm))
+
+    assert cli.run(["template", *more, "--name-template", template, "--offline", "--set", "workers.gpus=0"]) == 2
+
+    assert capsys.readouterr().err.partition("; see")[0].rstrip() == f"distrain: --name-template: {words}"
+
+
+@pytest.mark.either_helm
+def test_chart_whose_folder_is_no_release_name_is_one_line(
+    helm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm))
+    shutil.copytree(CHART, tmp_path / "My_Chart")
+
+    assert cli.run(["template", "-g", f"{tmp_path}/My_Chart/", "--offline", "--set", "workers.gpus=0"]) == 2
+
+    assert re.fullmatch(rf'distrain: --generate-name: "My_Chart-\d+" {NO_NAME}\n', capsys.readouterr().err)

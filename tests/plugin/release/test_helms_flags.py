@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.plugin.fake_api import FakeApi, releases
+from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.program import SECRETS, Run
 
 pytestmark = pytest.mark.either_helm
@@ -59,6 +59,21 @@ def test_upgrade_installs_a_release_that_does_not_exist(run: Run, calls: Callabl
     assert yaml.safe_load(outcome.out) == {"release": "run1", "revision": 0, "verdict": "fits"}
     assert "These are the notes." in outcome.err
     assert [call.split()[:2] for call in calls()] == [["install", "run1"]]
+
+
+def test_upgrade_installs_an_uninstalled_release_again_as_helm_does(
+    run: Run, calls: Callable[[], list[str]], cluster: FakeApi
+) -> None:
+    cluster.answers[SECRETS] = releases(release_secret("run1", "uninstalled", version=2))
+
+    outcome = run("upgrade", "--install", "run1", *SMALL, "-o", "yaml")
+
+    assert outcome.code == 0, outcome.err
+    assert yaml.safe_load(outcome.out) == {"release": "run1", "revision": 2, "verdict": "fits"}
+    assert "These are the notes." in outcome.err
+    [call] = calls()
+    assert call.startswith("install run1 ")
+    assert " --replace " in call
 
 
 def test_upgrade_without_install_names_the_missing_release(run: Run, calls: Callable[[], list[str]]) -> None:

@@ -47,6 +47,19 @@ def test_release_that_a_killed_helm_left_is_refused_with_the_way_out(run: Run, c
     )
 
 
+def test_uninstalled_release_with_a_history_is_refused_with_the_way_to_install_it_again(
+    run: Run, cluster: FakeApi
+) -> None:
+    cluster.answers[SECRETS] = releases(release_secret("run1", "uninstalled"))
+
+    outcome = run("install", "run1")
+
+    again = "install it again with `helm distrain upgrade --install run1 --namespace team`"
+    remove = "or remove it with `helm uninstall run1 --namespace team`"
+    words = f"a release of this name is uninstalled in namespace team; choose another name, {again}, {remove}"
+    assert outcome == Outcome(2, "", f"distrain: run1: {words}\n")
+
+
 def test_namespace_that_is_not_there_is_refused_before_anything(run: Run, cluster: FakeApi) -> None:
     cluster.answers |= {SECRETS: releases(), "/api/v1/namespaces/team": 404}
 

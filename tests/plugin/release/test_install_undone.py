@@ -62,10 +62,10 @@ class FakeHelm:
             raise self._status
         return self._status
 
-    def uninstall(self, name: str, _: Target) -> None:
+    def uninstall(self, name: str, _: Target, *, keeps_history: bool) -> None:
         if self.uninstall_fails:
             raise HelmError("no permission")
-        self.uninstalled.append(name)
+        self.uninstalled.append(f"{name}, history kept" if keeps_history else name)
 
 
 class FakeCluster:
@@ -98,6 +98,7 @@ def _install(
     create_namespace: bool = False,
     told: list[str] | None = None,
     is_atomic: bool = False,
+    operation: Operation = OPERATION,
 ) -> list[str]:
     """Install with these fakes and return the messages. `start` replaces the wait for the job's start."""
     told = [] if told is None else told
@@ -106,7 +107,7 @@ def _install(
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
-        install.install(tools, RELEASE, OPERATION, create_namespace=create_namespace, followed=followed)
+        install.install(tools, RELEASE, operation, create_namespace=create_namespace, followed=followed)
     return told
 
 
@@ -138,6 +139,15 @@ def test_job_that_cannot_start_stays_and_the_message_tells_how_to_mend_it() -> N
     remove = "or remove it with `helm uninstall run1 --namespace team`"
     assert refused.value.messages == ("no image", f"{mend}, {remove}")
     assert (refused.value.exit_code, helm.uninstalled) == (4, [])
+
+
+def test_history_of_a_release_that_was_installed_again_stays() -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(StartError):
+        _install(helm, start=_fail(StartError("no image")), is_atomic=True, operation=Operation("abc", uninstalled=2))
+
+    assert helm.uninstalled == ["run1, history kept"]
 
 
 def test_job_that_cannot_start_is_uninstalled_again_with_atomic() -> None:
@@ -187,6 +197,11 @@ def test_release_that_helm_could_not_record_stays_and_is_no_success(status: str 
 
     assert unsettled.value.messages == (f"run1: Helm has installed it, but {told}", STAYS)
     assert (unsettled.value.exit_code, helm.uninstalled) == (4, [])
+
+
+def test_number_of_the_revision_follows_that_of_the_uninstalled_release() -> None:
+    with pytest.raises(UnsettledError, match="; `helm rollback run1 3 --namespace team` settles it"):
+        _install(FakeHelm(status="pending-install"), operation=Operation("abc", uninstalled=2))
 
 
 def test_internal_error_after_helms_success_undoes_nothing() -> None:
