@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from distrain import kube
+from distrain.admission import object_counts
+from distrain.admission.object_counts import usage_of_kind
 from distrain.admission.refusal import Refusal
 from distrain.kube import selectors
 from distrain.kube.policy import ResourceQuota, ScopedRequirement
 from distrain.kube.quantities import Units, add, text, units
 from distrain.pods.pod_requests import held_by, pod_limits, requested
 from distrain.verdict import Verdict
+from distrain.workload.counted_objects import CountedObject
+from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
@@ -35,12 +39,23 @@ def refusals(job: Job, quotas: Sequence[ResourceQuota], say: Wording, own: Seque
         yield from _exceeded(quota, _total(quota, job, roles), _freed(quota, own), say)
 
 
+def counts(quotas: Sequence[ResourceQuota], found: CountedObject) -> bool:
+    """Tell whether one of the quotas counts an object."""
+    names = object_counts.usage(found)
+    return any(name in names for quota in quotas if not scopes_of(quota) for name in _hard(quota))
+
+
 def not_judged(job: Job, quotas: Sequence[ResourceQuota]) -> Iterator[str]:
     """Yield the quotas' resources that this module does not count, such as Secrets."""
     for quota in quotas:
-        known = _total(quota, job, job.roles)
+        known, has_operator = _total(quota, job, job.roles), any(each.kind in KUBEFLOW for each in job.resources)
         names = [name for name in _hard(quota) if not (scopes_of(quota) and name.startswith("count/"))]
-        rest = sorted(name for name in names if name not in known and not is_of_pods(name))
+        rest = sorted(
+            name
+            for name in names
+            if not (is_of_pods(name) or object_counts.is_complete(name, has_operator=has_operator))
+            and (name in object_counts.SERVICES or name not in known)
+        )
         if rest:
             yield f"ResourceQuota {quota.metadata.name}: {', '.join(rest)}"
 
@@ -109,20 +124,19 @@ def _has_pod_level(spec: kube.PodSpec) -> bool:
 
 
 def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
-    """Return the usage of these roles' pods, and of the resources that own them, in the quota's resources."""
+    """Return the usage of these roles' pods and of the job's other objects, in the quota's resources."""
     total: Units = {}
     for role in roles:
         add(total, _usage(role.request, pod_limits(role.spec)), role.replicas)
     # A quota with scopes counts no objects but pods.
-    for resource in () if scopes_of(quota) else job.resources:
-        add(total, _counted(resource.api_version, resource.kind))
+    if scopes_of(quota):
+        return total
+    for resource in job.resources:
+        if resource.kind != "Pod":
+            add(total, usage_of_kind(resource.api_version, resource.kind))
+    for each in job.objects:
+        add(total, object_counts.usage(each))
     return total
-
-
-def _counted(api_version: str, kind: str) -> Units:
-    """Return the usage of one object other than a pod."""
-    group = api_version.rpartition("/")[0]
-    return {f"count/{kind.lower()}s.{group}": 1} if group else {}
 
 
 def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
@@ -135,11 +149,14 @@ def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
 
 
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
-    """Return the quota's usage by the release's own pods, and by the resources that own them."""
+    """Return the quota's usage by the release's own pods, the resources that own them, and those of the operator."""
     total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
     owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
     for owner in owners.values():
-        add(total, _counted(owner.api_version, owner.kind))
+        add(total, usage_of_kind(owner.api_version, owner.kind))
+        version = VERSIONS.get((owner.api_version, owner.kind))
+        for kind in version.creates if version else ():
+            add(total, usage_of_kind("v1", kind))
     return total
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from distrain.kube.resource import plural
+
 
 def root(api_version: str) -> str:
     """Return the path under which the API server serves all objects of one API version."""
@@ -21,7 +23,7 @@ def pod(namespace_name: str, name: str) -> str:
 
 def of_kind(api_version: str, kind: str, namespace_name: str, *name: str) -> str:
     """Return the path of an object; without a name, the path of all objects of this kind."""
-    return namespace(namespace_name, api_version) + _path(f"{kind.lower()}s", *name)
+    return namespace(namespace_name, api_version) + _path(plural(kind), *name)
 
 
 def _path(*names: str) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.admission import new_quotas
+from distrain.admission import new_quotas, resource_quota
 from distrain.kube.pod_spec import Reference
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
@@ -18,6 +18,7 @@ from distrain.scheduler.affinity_terms import NAMESPACE_LABEL, stated_terms
 from distrain.scheduler.node_usage import ENDED
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
+from distrain.workload.counted_objects import CountedObject
 from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.manifest import ROLE_LABEL, Job, is_of_release
 from distrain.workload.policies import Policies
@@ -42,7 +43,8 @@ class Dependencies(Struct, frozen=True):
     not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `ending_namespaces` are being
     deleted. `all_claims` are those of all namespaces. `own` are the pods of the same release, which end before the job
     starts or belong to the job already. `pods` are all of the namespace, if they were read: the manifest has a quota
-    for it. `kubectl_flags` reach the namespace.
+    for it. `existing` are objects of the manifest that exist, and that quotas have counted already. `kubectl_flags`
+    reach the namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -61,6 +63,7 @@ class Dependencies(Struct, frozen=True):
     has_namespace: bool = True
     ending_namespaces: frozenset[str] = frozenset()
     pods: Sequence[kube.Pod] | None = None
+    existing: frozenset[CountedObject] = frozenset()
     unseen: Sequence[str] = field(default_factory=list)
     kubectl_flags: str = ""
 
@@ -116,6 +119,12 @@ def has_own_claims(job: Job) -> bool:
 def counts_pods(job: Job, namespaces: Mapping[str, Labels] | None, namespace: str) -> bool:
     """Tell whether the manifest has a quota for a namespace that may have pods already."""
     return bool(job.policies.quotas_of(namespace)) and not _is_new(namespaces, namespace)
+
+
+def may_exist(job: Job, quotas: Sequence[ResourceQuota] | None, namespace: str) -> list[CountedObject]:
+    """Return the objects that quotas count and that may exist. Those of operators are judged by the release's pods."""
+    every = [*(quotas or ()), *job.policies.quotas_of(namespace)]
+    return [each for each in job.objects if not each.is_of_operator and resource_quota.counts(every, each)]
 
 
 def with_policies(found: Dependencies, policies: Policies, namespace: str) -> Dependencies:

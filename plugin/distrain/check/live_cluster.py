@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -23,6 +23,7 @@ from distrain.check.dependencies import (
     foreign_claims,
     has_own_claims,
     labels_of,
+    may_exist,
     namespace_of,
     own_pods,
     references,
@@ -36,6 +37,7 @@ from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from distrain.scheduler.node_volume_limits import limits_of
 from distrain.workload.controllers import ObjectName
+from distrain.workload.counted_objects import CountedObject
 from distrain.workload.manifest import Job
 
 if TYPE_CHECKING:
@@ -90,11 +92,12 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
     has_volumes = claims or has_own_claims(job)
     kinds = {version: cluster.begin_kinds(version) for version, _ in served_by_operators(job)}
     namespaces = reader.namespaces(job)
+    quotas = reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}")
     has_pods = counts_pods(job, labels_of(namespaces), namespace)
     found = Dependencies(
         namespaces=labels_of(namespaces),
         ending_namespaces=ending(namespaces),
-        quotas=reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}"),
+        quotas=quotas,
         limit_ranges=reader.listed(f"{path}/limitranges", LimitRange, f"LimitRanges {where}"),
         priority_classes=by_name(reader.listed(classes, PriorityClass, "PriorityClasses")),
         claims=claims,
@@ -104,6 +107,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
         missing=frozenset(reader.missing(job)),
         own=reader.own(release),
         unserved=frozenset(reader.unserved(job, kinds)),
+        existing=frozenset(reader.existing(may_exist(job, quotas, namespace))),
         unseen=reader.unseen,
         kubectl_flags=f"--namespace {namespace}{cluster.target.kubectl_cluster_flags}",
     )
@@ -178,9 +182,14 @@ class _Reader(Struct):
             if self._is_there(kind, name) is False:
                 yield kind, name
 
-    def _is_there(self, kind: str, name: str) -> bool | None:
+    def existing(self, objects: Iterable[CountedObject]) -> Iterator[CountedObject]:
+        for each in objects:
+            if self._is_there(each.resource.kind, each.resource.name, each.resource.api_version):
+                yield each
+
+    def _is_there(self, kind: str, name: str, api_version: str = "v1") -> bool | None:
         what = f"{kind} {name} of namespace {self.namespace}"
-        path = paths.of_kind("v1", kind, self.namespace, name)
+        path = paths.of_kind(api_version, kind, self.namespace, name)
         return self._allowed(what, lambda: self.cluster.has(path, what))
 
     def _allowed(self, what: str, ask: Callable[[], T]) -> T | None:

@@ -55,6 +55,12 @@ class _Part(Struct, frozen=True):
     found: Dependencies
     claims: volume_claims.Claims
 
+    @property
+    def new(self) -> Job:
+        """The job without the objects that exist already."""
+        objects = tuple(each for each in self.job.objects if each not in self.found.existing)
+        return replace(self.job, objects=objects)
+
     def refusals(self, say: Wording) -> Iterator[Refusal]:
         """Yield the refusals by anything but the nodes and the pods on them."""
         job, found = self.job, self.found
@@ -67,7 +73,7 @@ class _Part(Struct, frozen=True):
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
         yield from _missing(found, self.namespace, say)
         yield from self.claims.refusals
-        yield from resource_quota.refusals(job, found.quotas or (), say, found.own)
+        yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own)
 
     def unseen(self) -> Iterator[str]:
         """Name what was not judged."""

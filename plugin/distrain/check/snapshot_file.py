@@ -29,6 +29,7 @@ from distrain.check.dependencies import (
     ending,
     foreign_claims,
     labels_of,
+    may_exist,
     namespace_of,
     own_pods,
     references,
@@ -205,16 +206,22 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         return [each for each in items if each.metadata.namespace == namespace] if is_in_namespace else items
 
     named = of("Namespace", kube.Named) if _has_namespaces(found, job, namespace) else None
+    own, quotas = (
+        own_pods(found.chart_pods, namespace, release),
+        of("ResourceQuota", ResourceQuota, is_in_namespace=True),
+    )
     return Dependencies(
         namespaces=labels_of(named),
         ending_namespaces=ending(named),
-        quotas=of("ResourceQuota", ResourceQuota, is_in_namespace=True),
+        quotas=quotas,
         limit_ranges=of("LimitRange", LimitRange, is_in_namespace=True),
         priority_classes=by_name(of("PriorityClass", PriorityClass)),
         claims=by_name(of("PersistentVolumeClaim", PersistentVolumeClaim, is_in_namespace=True)),
         volumes=by_name(of("PersistentVolume", PersistentVolume)),
         storage_classes=by_name(of("StorageClass", kube.StorageClass)),
-        own=own_pods(found.chart_pods, namespace, release),
+        own=own,
+        # The file has no such objects; those of a release are there if its pods are.
+        existing=frozenset(may_exist(job, quotas, namespace) if own else ()),
         pods=_pods(found, job, namespace) if counts_pods(job, labels_of(named), namespace) else None,
         csi_nodes=of("CSINode", CSINode),
         attachments=of("VolumeAttachment", VolumeAttachment),

@@ -1,4 +1,4 @@
-"""Define the name of an object in the API."""
+"""Define the name of an object in the API, and the plural of its kind there."""
 
 from __future__ import annotations
 
@@ -11,3 +11,13 @@ class Resource(Struct, frozen=True):
     api_version: str
     kind: str
     name: str
+
+
+def plural(kind: str) -> str:
+    """Return the plural of a kind in the API's paths, which is also its name in quotas."""
+    name = kind.lower()
+    if name == "endpoints":
+        return name
+    if name.endswith("y") and name[-2] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "x", "ch")) else f"{name}s"

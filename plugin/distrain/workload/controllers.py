@@ -31,7 +31,7 @@ class Added(Struct, frozen=True):
     `labels` override the template's. `varying` are keys of labels whose values differ between pods or are unknown
     before the pods exist. `port` is a default port of the container with the name `container`, otherwise of the first
     container; under hostNetwork it is a port of the node. `creates` are objects that the controller creates for the
-    pods.
+    pods, with the pods' owner if that is another object.
     """
 
     labels: dict[str, str] = field(default_factory=dict)
@@ -97,11 +97,15 @@ def _by_operator(version: Version, owner: PodOwner, role: str) -> Added:
         creates=frozenset((kind, name.format(**names)) for kind, name in version.creates.items()),
     )
     match version.makes.get(role):
-        case "Job":
-            return _through_job(made, f"{owner.name}-{role}")
-        case "StatefulSet":
-            return _through_stateful_set(made)
+        case "Job" as kind:
+            return _through_job(_creating(made, kind, f"{owner.name}-{role}"), f"{owner.name}-{role}")
+        case "StatefulSet" as kind:
+            return _through_stateful_set(_creating(made, kind, f"{owner.name}-{role}"))
     return made
+
+
+def _creating(made: Added, kind: str, name: str) -> Added:
+    return replace(made, creates=made.creates | {(kind, name)})
 
 
 def _init_containers(version: Version, owner: PodOwner, role: str) -> Iterator[kube.TemplateContainer]:

@@ -21,8 +21,9 @@ from distrain.kube.form import FormError
 from distrain.kube.quantities import Units, all_thousandths
 from distrain.kube.resource import Resource
 from distrain.pods.pod_requests import pod_request
-from distrain.workload import controllers, documents
+from distrain.workload import controllers, counted_objects, documents
 from distrain.workload.controllers import Added, ObjectName, PodOwner
+from distrain.workload.counted_objects import CountedObject
 from distrain.workload.defaulting import stored
 from distrain.workload.documents import hook_of
 from distrain.workload.kinds import KUBEFLOW
@@ -93,7 +94,8 @@ class Job(Struct, frozen=True):
     The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
     name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
     `slots` is the number of ranks per worker, None if the program decides it. `left_out` names the manifest's objects
-    that are not judged and that may make pods. `policies` are those of the manifest.
+    that are not judged and that may make pods. `policies` are those of the manifest, and `objects` what it
+    and the operators create beside the pods and `resources`.
     """
 
     resources: tuple[Resource, ...]
@@ -103,6 +105,7 @@ class Job(Struct, frozen=True):
     slots: int | None = None
     left_out: tuple[str, ...] = ()
     policies: Policies = Policies()
+    objects: tuple[CountedObject, ...] = ()
 
     @property
     def main(self) -> PodRole:
@@ -117,7 +120,8 @@ class Job(Struct, frozen=True):
     def in_namespaces(self, namespace: str) -> Job:
         """Return the job with a namespace for every role and policy: its own or, if it has none, `namespace`."""
         roles = tuple(replace(role, namespace=role.namespace or namespace) for role in self.roles)
-        return replace(self, roles=roles, policies=self.policies.in_namespaces(namespace))
+        objects = tuple(each.in_namespaces(namespace) for each in self.objects)
+        return replace(self, roles=roles, policies=self.policies.in_namespaces(namespace), objects=objects)
 
     def by_namespace(self) -> dict[str, Job]:
         """Split the job by the namespaces of its roles."""
@@ -129,7 +133,8 @@ class Job(Struct, frozen=True):
     def _only(self, roles: Sequence[PodRole]) -> Job:
         owners = {role.owner for role in roles}
         resources = tuple(each for each in self.resources if each in owners)
-        return replace(self, roles=tuple(roles), resources=resources)
+        objects = tuple(each for each in self.objects if each.namespace == roles[0].namespace)
+        return replace(self, roles=tuple(roles), resources=resources, objects=objects)
 
     @property
     def ranks_beside(self) -> int:
@@ -168,6 +173,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         slots=_slots(dict(found), items),
         left_out=tuple(left_out(items, _holds_pods)) if judges_all else (),
         policies=policies_of(items, origin),
+        objects=tuple(dict.fromkeys([*counted_objects.of_manifest(items, origin, _holds_pods), *_counted(found)])),
     )
 
 
@@ -220,6 +226,12 @@ def _made(resource: Resource, workload: kube.Workload) -> Iterator[ObjectName]:
     owner, replicas = _owner(resource, workload)
     for role in replicas:
         yield from controllers.added(owner, role).creates
+
+
+def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[CountedObject]:
+    """Yield the objects that the controllers create beside the pods."""
+    for resource, workload in found:
+        yield from counted_objects.of_operator(_made(resource, workload), workload.metadata.namespace)
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:

@@ -244,10 +244,17 @@ def test_pods_of_a_gang_go_to_the_operators_scheduler() -> None:
 @pytest.mark.parametrize(
     ("job", "made"),
     [
-        pytest.param(mpi_job(), {("ConfigMap", f"{JOB}-config"), ("Secret", f"{JOB}-ssh")}, id="v2beta1"),
+        pytest.param(
+            mpi_job(), {("ConfigMap", f"{JOB}-config"), ("Secret", f"{JOB}-ssh"), ("Job", LAUNCHER)}, id="v2beta1"
+        ),
         pytest.param(mpi_job(version="v1"), {("ConfigMap", f"{JOB}-config"), ("ServiceAccount", LAUNCHER)}, id="v1"),
         pytest.param(
-            mpi_job(version="v1alpha2"), {("ConfigMap", f"{JOB}-config"), ("ServiceAccount", LAUNCHER)}, id="v1alpha2"
+            mpi_job(version="v1alpha2"),
+            {
+                *(("ConfigMap", f"{JOB}-config"), ("ServiceAccount", LAUNCHER)),
+                *(("Job", LAUNCHER), ("StatefulSet", f"{JOB}-worker")),
+            },
+            id="v1alpha2",
         ),
         pytest.param(pytorch_job(workers=2), set(), id="pytorch"),
     ],

@@ -1,0 +1,44 @@
+"""Count objects other than pods, as quotas do.
+
+Kubernetes pkg/quota/v1/evaluator/core/registry.go, services.go
+"""
+
+from __future__ import annotations
+
+from distrain.kube.quantities import Units
+from distrain.kube.resource import plural
+from distrain.workload.counted_objects import CountedObject
+
+# Kinds of the core group that a quota can also count by the plain plural.
+PLAIN = ("configmaps", "replicationcontrollers", "secrets", "services")
+# Objects of a job that only its manifest creates, or an operator that says so in kinds.yaml.
+COMPLETE = frozenset(
+    {
+        *("configmaps", "secrets", "replicationcontrollers", "services.loadbalancers", "services.nodeports"),
+        *("count/configmaps", "count/secrets", "count/replicationcontrollers", "count/serviceaccounts"),
+        *("count/jobs.batch", "count/cronjobs.batch", "count/statefulsets.apps", "count/deployments.apps"),
+    }
+)
+# Operators create Services, and kinds.yaml does not say how many.
+SERVICES = frozenset({"services", "count/services"})
+
+
+def usage(each: CountedObject) -> Units:
+    """Return the usage by an object, in the resources of quotas."""
+    total = usage_of_kind(each.resource.api_version, each.resource.kind)
+    if "services" in total:
+        total |= {"services.nodeports": each.node_ports, "services.loadbalancers": int(each.is_balanced)}
+    return total
+
+
+def usage_of_kind(api_version: str, kind: str) -> Units:
+    """Return the usage by one object of a kind, whatever its spec is."""
+    group, name = api_version.rpartition("/")[0], plural(kind)
+    if group:
+        return {f"count/{name}.{group}": 1}
+    return {f"count/{name}": 1, **({name: 1} if name in PLAIN else {})}
+
+
+def is_complete(name: str, *, has_operator: bool) -> bool:
+    """Tell whether all objects of a job that use this resource of a quota are known."""
+    return name in COMPLETE or (name in SERVICES and not has_operator)

@@ -1,0 +1,82 @@
+"""List the objects beside pods and their owners that a manifest creates: quotas count them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from distrain.kube import form
+from distrain.kube.objects import Kube
+from distrain.kube.resource import Resource
+from distrain.workload import documents
+from distrain.workload.controllers import ObjectName
+from distrain.workload.documents import Item
+
+# The API versions of the kinds that operators create; the others are in Kubernetes' core group.
+API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
+# Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged.
+NOT_COUNTED = ("PersistentVolumeClaim", "ResourceQuota")
+
+
+class CountedObject(Struct, frozen=True):
+    """An object, the number of its node ports, and whether it needs a load balancer.
+
+    `namespace` may be empty. `is_of_operator` tells that an operator creates it, and it ends with its job.
+    """
+
+    resource: Resource
+    namespace: str
+    node_ports: int = 0
+    is_balanced: bool = False
+    is_of_operator: bool = False
+
+    def in_namespaces(self, namespace: str) -> CountedObject:
+        return replace(self, namespace=self.namespace or namespace)
+
+
+class _Port(Kube):
+    node_port: int | None = None
+
+
+class _ServiceSpec(Kube):
+    type: str = ""
+    ports: list[_Port] | None = None
+    allocate_load_balancer_node_ports: bool | None = None
+
+
+class _Service(Kube):
+    spec: _ServiceSpec | None = None
+
+
+def of_manifest(items: Iterable[Item], origin: str, holds_pods: Callable[[Item], bool]) -> list[CountedObject]:
+    """Return the manifest's objects that are there when the pods are created, without those that hold pods."""
+    others = [item for item in items if documents.is_made_before(item) and not holds_pods(item)]
+    counted = [item for item in others if item.get("kind") not in NOT_COUNTED]
+    return documents.each_of([(documents.name_of(item), item) for item in counted], origin, _counted)
+
+
+def of_operator(names: Iterable[ObjectName], namespace: str) -> Iterator[CountedObject]:
+    """Yield the objects of these kinds and names, which an operator creates."""
+    for kind, name in names:
+        yield CountedObject(Resource(API_VERSIONS.get(kind, "v1"), kind, name), namespace, is_of_operator=True)
+
+
+def _counted(item: Item) -> CountedObject:
+    metadata = item.get("metadata") or {}
+    resource = Resource(str(item.get("apiVersion")), str(item.get("kind")), str(metadata.get("name")))
+    found = CountedObject(resource, str(metadata.get("namespace") or ""))
+    if (resource.api_version, resource.kind) != ("v1", "Service"):
+        return found
+    spec = form.converted(item, _Service).spec or _ServiceSpec()
+    return replace(found, node_ports=_node_ports(spec), is_balanced=spec.type == "LoadBalancer")
+
+
+def _node_ports(spec: _ServiceSpec) -> int:
+    """Return the number of node ports that a Service gets."""
+    # Kubernetes pkg/quota/v1/evaluator/core/services.go: Usage
+    ports = spec.ports or []
+    if spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is False:
+        return sum(bool(port.node_port) for port in ports)
+    return len(ports) if spec.type in ("NodePort", "LoadBalancer") else 0
