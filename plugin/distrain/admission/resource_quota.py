@@ -75,8 +75,8 @@ def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, say: Wording) ->
     if too_small:
         yield Refusal(Verdict.IMPOSSIBLE, reason, f"{head} allows {bound}. Ask for less, or have the quota raised.")
         return
-    step = f"{head} has {taken} of {bound} in use. Wait until other pods of the namespace end, or ask for less."
-    yield Refusal(Verdict.BUSY, reason, step)
+    step = "Wait until other pods of the namespace end" if is_of_pods(name) else "Remove other objects of the namespace"
+    yield Refusal(Verdict.BUSY, reason, f"{head} has {taken} of {bound} in use. {step}, or ask for less.")
 
 
 def _listed(names: Sequence[str], amounts: Units) -> str:

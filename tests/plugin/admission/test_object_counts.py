@@ -88,6 +88,7 @@ def test_quota_counts_what_the_manifest_creates(name: str, items: list[Object], 
         f"exceeded quota: few, requested: {name}={asked}, used: {name}=0, limited: {name}={asked - 1}"
     ]
     assert (enough.unseen, less.unseen) == ([], [])
+    assert in_use.next.endswith("Remove other objects of the namespace, or ask for less.")
 
 
 @pytest.mark.parametrize(
