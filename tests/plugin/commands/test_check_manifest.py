@@ -96,7 +96,7 @@ def test_number_of_pods_below_zero_is_impossible(distrain: Run, cluster: FakeApi
     outcome = distrain("check", "--manifest", str(tmp_path / "job.yaml"))
 
     assert outcome.code == 11
-    assert "Pod is invalid: the number of pods: Invalid value: -3: must be greater than or equal to 0" in outcome.out
+    assert "Job is invalid: spec.parallelism: Invalid value: -3: must be greater than or equal to 0" in outcome.out
 
 
 def test_manifest_may_come_from_stdin(
