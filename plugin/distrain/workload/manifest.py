@@ -151,11 +151,12 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
     Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
-    Kubernetes would refuse it, or with `judges_all` if other resources make pods, too.
+    Kubernetes would refuse it, or with `judges_all` if other resources make pods, too, or an object is there twice.
     """
     items = documents.objects(manifest, origin)
     if judges_all:
         _refuse_other_pods(items, origin)
+        documents.refuse_twice((item for item in items if _hook(item) is None), origin)
     named = [(documents.name_of(item), item) for item in items if _holds_pods(item)]
     found = documents.each_of(named, origin, _parsed)
     if not found:

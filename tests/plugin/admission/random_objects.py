@@ -53,7 +53,7 @@ def random_case(seed: int) -> Case:
 def _operators_pod(template: Object) -> Object:
     """Return a pod of the template as the operator of MPIJobs creates it."""
     metadata = {**template["metadata"], "name": "run1-worker-0", "namespace": NAMESPACE}
-    added = [{"name": name, "emptyDir": {}} for name in ("ssh-auth", "mpi-job-config")]
+    added: list[Object] = [{"name": name, "emptyDir": {}} for name in ("ssh-auth", "mpi-job-config")]
     spec = {**template["spec"], "volumes": [*template["spec"].get("volumes", ()), *added], "restartPolicy": "Never"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -179,22 +179,20 @@ class Maker:
 
     def _volume(self, name: str) -> Object:
         claim = {"claimName": self._of((("claim", "c.1"), ("",)))}
-        source = self.random.choice([{}, {"emptyDir": {}}, {"persistentVolumeClaim": claim}])
-        return {"name": name, **source}
+        sources: list[Object] = [{}, {"emptyDir": {}}, {"persistentVolumeClaim": claim}]
+        return {"name": name, **self.random.choice(sources)}
 
     def _tolerations(self) -> list[Object]:
         return [self._toleration() for _ in range(self.random.choice([1, 1, 2]))]
 
     def _toleration(self) -> Object:
-        found: Object = self.random.choice(
-            [
-                {"operator": "Exists"},
-                {"key": self._of(KEYS), "operator": "Exists"},
-                {"key": self._of(KEYS), "operator": "Equal", "value": self._of(VALUES)},
-                {"key": self._of(KEYS), "value": self._of(VALUES), "effect": "NoSchedule"},
-                {"key": self._of(KEYS), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
-            ]
-        )
+        ways: list[Object] = [
+            {"operator": "Exists"},
+            {"key": self._of(KEYS), "operator": "Exists"},
+            {"key": self._of(KEYS), "operator": "Equal", "value": self._of(VALUES)},
+            {"key": self._of(KEYS), "value": self._of(VALUES), "effect": "NoSchedule"},
+            {"key": self._of(KEYS), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+        ]
         wrong: Object = {
             "key": "",
             "operator": self.random.choice(["", "exists", "Equal", "In", "Exists"]),
@@ -202,7 +200,7 @@ class Maker:
             "value": self._of(VALUES),
             "tolerationSeconds": self.random.choice([-1, 0, 60]),
         }
-        return {**found, **{key: value for key, value in wrong.items() if self._wrong()}}
+        return {**self.random.choice(ways), **{key: value for key, value in wrong.items() if self._wrong()}}
 
     def _spread(self) -> list[Object]:
         keys = self.random.sample(["zone", "rack", "example.com/row"], self.random.choice([1, 1, 2, 3]))

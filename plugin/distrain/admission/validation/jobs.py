@@ -55,21 +55,26 @@ def _of_numbers(spec: kube.WorkloadSpec) -> Iterator[str]:
 
 
 def _of_mode(job: kube.Workload) -> Iterator[str]:
-    spec, mode = job.spec, job.spec.completion_mode
+    spec, mode, completions = job.spec, job.spec.completion_mode, job.spec.completions
     if mode not in (None, NOT_INDEXED, INDEXED):
         yield not_supported("spec.completionMode", mode, (NOT_INDEXED, INDEXED))
     if mode != INDEXED:
         return
-    if spec.completions is None and spec.parallelism is not None:
+    if completions is None and spec.parallelism is None:
+        completions = 1  # The API server's default.
+    if completions is None:
         yield required("spec.completions", f"when completion mode is {INDEXED}")
     if (spec.parallelism or 0) > MOST_INDEXED:
         rule = f"must be less than or equal to {MOST_INDEXED} when completion mode is {INDEXED}"
         yield invalid("spec.parallelism", spec.parallelism, rule)
-    # Without both numbers, the API server sets 1 completion. The pods' hostnames end with their indexes.
-    last = f"{job.metadata.name}-{(spec.completions or 1) - 1}"
-    if job.metadata.name and (spec.completions or 1) > 0 and names.dns_label(last):
-        rule = f"will not able to create pod with invalid DNS label: {last}"
-        yield invalid("metadata.name", job.metadata.name, rule)
+    yield from _of_hostname(job.metadata.name, completions or 0)
+
+
+def _of_hostname(name: str, completions: int) -> Iterator[str]:
+    """Validate the hostname of an Indexed Job's last pod, which ends with the pod's index."""
+    hostname = f"{name}-{completions - 1}"
+    if name and completions > 0 and names.dns_label(hostname):
+        yield invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {hostname}")
 
 
 def _generated(job: kube.Workload) -> dict[str, str]:
