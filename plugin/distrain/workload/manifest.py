@@ -156,7 +156,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     items = documents.objects(manifest, origin)
     if judges_all:
         _refuse_other_pods(items, origin)
-        documents.refuse_twice((item for item in items if _hook(item) is None), origin)
+        documents.refuse_twice((item for item in items if hook_of(item) is None), origin)
     named = [(documents.name_of(item), item) for item in items if _holds_pods(item)]
     found = documents.each_of(named, origin, _parsed)
     if not found:
