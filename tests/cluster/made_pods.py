@@ -74,8 +74,11 @@ DEFAULTS = {
 }
 # The API server copies serviceAccountName into serviceAccount, and sets the others from priorityClassName.
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
-# Fields of a container. The scheduler does not read these fields in an operator's own containers.
-PROGRAM = ("image", "command", "args")
+# An operator sets the field of the pod from another field of its resource.
+BY_OPERATOR = {"restartPolicy"}
+# Fields of a container. The scheduler does not read these fields in an operator's own containers. Operators and the API
+# server add mounts.
+PROGRAM = ("image", "command", "args", "volumeMounts")
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 
 
@@ -278,7 +281,7 @@ def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, 
         # An operator's own account, with which its launcher runs `kubectl exec`.
         missing |= {("ServiceAccount", account)} - trial.job.creates
         found["serviceAccountName"] = foretold.get("serviceAccountName")
-    keys = sorted({*found, *foretold} - BY_API_SERVER)
+    keys = sorted({*found, *foretold} - BY_API_SERVER - BY_OPERATOR)
     return {
         "objects that nobody is said to make": (missing, set()),
         "types of volumes": (_types(read, names), _types(role.spec, names)),

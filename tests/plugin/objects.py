@@ -110,6 +110,7 @@ def kubeflow(kind: str, version: str, **spec: Any) -> Object:
 
 
 def batch_job(name: str, pods: Object, **spec: Any) -> Object:
+    pods = {**pods, "spec": {"restartPolicy": "Never", **pods["spec"]}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {**spec, "template": pods}}
 
 
@@ -118,7 +119,13 @@ def template(role: str, resources: Object, more: Object | None = None) -> Object
     names = {"name": "distrain", "instance": "run1", "component": role}
     labels = {f"app.kubernetes.io/{key}": value for key, value in names.items()}
     spec = {"containers": [{"name": role, "resources": resources}], **(more or {})}
-    return {"metadata": {"labels": labels}, "spec": spec}
+    return {"metadata": {"labels": labels}, "spec": with_images(spec)}
+
+
+def with_images(spec: Object) -> Object:
+    """Return the spec of a pod with an image for each container that has none, as the API server needs it."""
+    lists = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    return {**spec, **{key: [{"image": "busybox", **item} for item in items] for key, items in lists.items()}}
 
 
 def of_another_tool(job: Object) -> Object:

@@ -43,7 +43,8 @@ def test_command_imports_nothing_that_it_does_not_need(arguments: list[str], unw
 
 def test_check_of_a_manifest_imports_nothing_that_runs_helm_or_derives(tmp_path: Path) -> None:
     manifest = tmp_path / "pod.yaml"
-    manifest.write_text("{apiVersion: v1, kind: Pod, metadata: {name: one}, spec: {containers: [{name: one}]}}")
+    containers = "[{name: one, image: a}]"
+    manifest.write_text(f"{{apiVersion: v1, kind: Pod, metadata: {{name: one}}, spec: {{containers: {containers}}}}}")
 
     imported = _imported(["check", "--manifest", str(manifest), "--offline", "--assume-nodes", "1x8"])
 

@@ -13,7 +13,7 @@ from distrain.admission.refusal import Refusal
 from distrain.kube.quantities import Amounts, Quantity, Units, text, thousandths, whole
 from distrain.pods.pod_requests import container_limits, container_requests
 from distrain.verdict import Verdict
-from distrain.workload.manifest import Job, PodRole
+from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
 HUGE_PAGES = "hugepages-"
@@ -30,7 +30,8 @@ def refusals(job: Job, say: Wording) -> Iterator[Refusal]:
 
 
 def _of_number(role: PodRole) -> Iterator[str]:
-    if role.replicas < 0:
+    # validation.refusals judges the number in a Job or StatefulSet.
+    if role.replicas < 0 and role.owner and role.owner.kind in REPLICAS:
         yield f"the number of pods: Invalid value: {role.replicas}: {NOT_NEGATIVE}"
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota
 from distrain.admission.refusal import Refusal
+from distrain.admission.validation import refusals as validation
 from distrain.check import volume_claims
 from distrain.check.attach_limits import attach_limits, not_judged
 from distrain.check.dependencies import Dependencies, on_nodes, with_namespace, with_policies
@@ -68,6 +69,7 @@ class _Part(Struct, frozen=True):
         yield from _unserved(found, say)
         yield from _ending(found, self.namespace)
         yield from _gates(job, say)
+        yield from validation.refusals(job, say)
         yield from pod_validation.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, labels, say)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)

@@ -1,8 +1,29 @@
 """Define Kubernetes objects as typed structs, and decode the API server's JSON and protobuf."""
 
 from distrain.kube.node import Node, NodeImages, NodeStatus, Taint
-from distrain.kube.objects import Condition, Event, Kube, Metadata, Named, ObjectReference, OwnerKind, Resources
-from distrain.kube.placement import Affinity, PodAffinity, PodTerm, Toleration, TopologySpreadConstraint
+from distrain.kube.objects import (
+    Condition,
+    Event,
+    Kube,
+    Metadata,
+    Named,
+    ObjectReference,
+    OwnerKind,
+    Resources,
+    TemplateMetadata,
+)
+from distrain.kube.placement import (
+    Affinity,
+    PodAffinity,
+    PodTerm,
+    TemplateAffinity,
+    TemplateNodeAffinity,
+    TemplatePodAffinity,
+    TemplateSpreadConstraint,
+    TemplateToleration,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from distrain.kube.pod_spec import (
     Container,
     Ephemeral,
@@ -13,6 +34,7 @@ from distrain.kube.pod_spec import (
     TemplateSpec,
     TemplateVolume,
     Volume,
+    VolumeMount,
 )
 from distrain.kube.pod_status import ContainerStatus, Pod, PodStatus, Terminated, Waiting
 from distrain.kube.quantities import Amounts, Quantity

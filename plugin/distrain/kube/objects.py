@@ -36,6 +36,10 @@ class Metadata(Kube):
     deletion_timestamp: str | None = None
 
 
+class TemplateMetadata(Metadata):
+    generate_name: str | None = None
+
+
 class Named(Kube):
     """An object of any kind; only its metadata is read."""
 

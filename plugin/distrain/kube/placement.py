@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import field
 
 from distrain.kube.objects import Kube
-from distrain.kube.selectors import LabelSelector, NodeSelector
+from distrain.kube.selectors import LabelSelector, NodeSelector, NodeTerm
 
 
 class Toleration(Kube):
@@ -34,7 +36,7 @@ class WeightedPodTerm(Kube):
 
 class PodAffinity(Kube):
     required: list[PodTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[WeightedPodTerm] | None = field(
+    preferred: Sequence[WeightedPodTerm] | None = field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
@@ -54,3 +56,40 @@ class TopologySpreadConstraint(Kube):
     match_label_keys: list[str] | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
+
+
+# The Template classes also have the fields that only the validation of a pod template reads.
+
+
+class TemplateToleration(Toleration):
+    toleration_seconds: int | None = None
+
+
+class PreferredNodes(Kube):
+    weight: int = 0
+    preference: NodeTerm = field(default_factory=NodeTerm)
+
+
+class TemplateNodeAffinity(NodeAffinity):
+    preferred: list[PreferredNodes] | None = field(default=None, name="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class TemplateWeightedPodTerm(WeightedPodTerm):
+    weight: int = 0
+
+
+class TemplatePodAffinity(PodAffinity):
+    preferred: list[TemplateWeightedPodTerm] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class TemplateAffinity(Affinity):
+    node_affinity: TemplateNodeAffinity | None = None
+    pod_affinity: TemplatePodAffinity | None = None
+    pod_anti_affinity: TemplatePodAffinity | None = None
+
+
+class TemplateSpreadConstraint(TopologySpreadConstraint):
+    # The API server refuses a constraint without maxSkew.
+    max_skew: int = 0

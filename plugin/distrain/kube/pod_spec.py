@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from msgspec import field
 from msgspec.structs import fields
 
-from distrain.kube.objects import Kube, Metadata, Resources
-from distrain.kube.placement import Affinity, Toleration, TopologySpreadConstraint
+from distrain.kube.objects import Kube, Resources, TemplateMetadata
+from distrain.kube.placement import (
+    Affinity,
+    TemplateAffinity,
+    TemplateSpreadConstraint,
+    TemplateToleration,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from distrain.kube.quantities import Amounts
 from distrain.kube.security_context import ContainerSecurityContext, PodSecurityContext
 from distrain.kube.storage import ClaimTemplate
@@ -64,9 +71,9 @@ class PodSpec(Kube):
     resources: Resources | None = None
     overhead: Amounts | None = None
     node_selector: dict[str, str] | None = None
-    tolerations: list[Toleration] | None = None
+    tolerations: Sequence[Toleration] | None = None
     affinity: Affinity | None = None
-    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    topology_spread_constraints: Sequence[TopologySpreadConstraint] | None = None
     volumes: Sequence[Volume] | None = None
 
 
@@ -107,6 +114,11 @@ class Lifecycle(Kube):
     pre_stop: Handler | None = None
 
 
+class VolumeMount(Kube):
+    name: str = ""
+    mount_path: str = ""
+
+
 class TemplateContainer(Container):
     env: list[Variable] | None = None
     env_from: list[Variables] | None = None
@@ -115,6 +127,7 @@ class TemplateContainer(Container):
     readiness_probe: Handler | None = None
     startup_probe: Handler | None = None
     lifecycle: Lifecycle | None = None
+    volume_mounts: list[VolumeMount] | None = None
 
 
 class SecretVolume(Kube):
@@ -184,6 +197,10 @@ class TemplateSpec(PodSpec):
     containers: Sequence[TemplateContainer] | None = None
     init_containers: Sequence[TemplateContainer] | None = None
     volumes: Sequence[TemplateVolume] | None = None
+    tolerations: Sequence[TemplateToleration] | None = None
+    affinity: TemplateAffinity | None = None
+    topology_spread_constraints: Sequence[TemplateSpreadConstraint] | None = None
+    restart_policy: str | None = None
     security_context: PodSecurityContext | None = None
     host_pid: bool | None = field(default=None, name="hostPID")
     host_ipc: bool | None = field(default=None, name="hostIPC")
@@ -199,5 +216,5 @@ class TemplateSpec(PodSpec):
 
 
 class PodTemplate(Kube):
-    metadata: Metadata | None = None
+    metadata: TemplateMetadata | None = None
     spec: TemplateSpec | None = None

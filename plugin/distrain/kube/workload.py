@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import field
 
-from distrain.kube.objects import Condition, Kube, Metadata
+from distrain.kube.objects import Condition, Kube, TemplateMetadata
 from distrain.kube.pod_spec import PodTemplate
+from distrain.kube.selectors import LabelSelector
 from distrain.kube.storage import ClaimTemplate
 
 
@@ -31,6 +32,13 @@ class WorkloadSpec(Kube):
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None
+    # These fields of a Job or StatefulSet are only validated.
+    completion_mode: str | None = None
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    manual_selector: bool | None = None
+    selector: LabelSelector | None = None
     template: PodTemplate | None = None
     volume_claim_templates: list[ClaimTemplate] | None = None
 
@@ -43,6 +51,6 @@ class WorkloadStatus(Kube):
 class Workload(Kube):
     """An object that creates pods: a Kubeflow job, a Job, a StatefulSet or a Deployment."""
 
-    metadata: Metadata = field(default_factory=Metadata)
+    metadata: TemplateMetadata = field(default_factory=TemplateMetadata)
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)

@@ -18,6 +18,7 @@ Spec = TypeVar("Spec", bound=kube.PodSpec)
 
 # Kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go, Admit
 LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+SECONDS = 300
 
 
 def stored(spec: Spec) -> Spec:
@@ -27,14 +28,14 @@ def stored(spec: Spec) -> Spec:
     return _with_host_ports(spec) if spec.host_network else spec
 
 
-def _tolerations(spec: kube.PodSpec) -> Iterator[kube.Toleration]:
+def _tolerations(spec: kube.PodSpec) -> Iterator[kube.TemplateToleration]:
     """Yield the tolerations for unreachable and not-ready nodes, unless the pod already tolerates these taints.
 
     Kubernetes lets a pod wait five minutes on such a node.
     """
     for taint in LOST:
         if not any(_speaks_of(taint, toleration) for toleration in spec.tolerations or ()):
-            yield kube.Toleration(taint, "Exists", effect="NoExecute")
+            yield kube.TemplateToleration(taint, "Exists", effect="NoExecute", toleration_seconds=SECONDS)
 
 
 def _speaks_of(taint: str, toleration: kube.Toleration) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -45,6 +46,25 @@ def objects(manifest: str, origin: str) -> list[Item]:
     items = [item for found in each_of(numbered, origin, _unpacked) for item in found]
     each_of([(name_of(item), item) for item in items], origin, _refuse_untyped)
     return items
+
+
+def refuse_twice(items: Iterable[Item], origin: str) -> None:
+    """Raise ValuesError for objects that the manifest has twice: one of the two would replace or refuse the other."""
+    named = Counter(filter(None, map(_identity, items)))
+    twice = [
+        f"{kind} {name}" + f" of namespace {namespace}" * bool(namespace)
+        for (_, kind, namespace, name), times in named.items()
+        if times > 1
+    ]
+    if twice:
+        raise ValuesError(*(f"{origin}: {name} is there twice; remove one, or give it another name" for name in twice))
+
+
+def _identity(item: Item) -> tuple[str, str, str, str] | None:
+    """Return the group, kind, namespace and name of an object, None if it has no name."""
+    metadata, group = item.get("metadata") or {}, str(item.get("apiVersion")).rpartition("/")[0]
+    name = metadata.get("name")
+    return (group, str(item.get("kind")), metadata.get("namespace") or "", name) if name else None
 
 
 def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any], T]) -> list[T]:

@@ -57,7 +57,8 @@ class PodRole(Struct, frozen=True):
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
     pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
     does not set it. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs of the
-    claim templates of the StatefulSet `stateful_set`, by name.
+    claim templates of the StatefulSet `stateful_set`, by name. `workload` is the object with the pod template, and
+    `template` the template's spec, both as the manifest has them.
     """
 
     name: str
@@ -72,6 +73,8 @@ class PodRole(Struct, frozen=True):
     owner: Resource | None = None
     claim_templates: dict[str, kube.ClaimSpec] = field(default_factory=dict)
     stateful_set: str = ""
+    workload: kube.Workload = field(default_factory=kube.Workload)
+    template: kube.TemplateSpec = field(default_factory=kube.TemplateSpec)
 
     @property
     def claims_of_set(self) -> list[str]:
@@ -153,11 +156,12 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
     Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
-    Kubernetes would refuse it, or with `judges_all` if other resources make pods, too.
+    Kubernetes would refuse it, or with `judges_all` if other resources make pods, too, or an object is there twice.
     """
     items = documents.objects(manifest, origin)
     if judges_all:
         _refuse_other_pods(items, origin)
+        documents.refuse_twice((item for item in items if hook_of(item) is None), origin)
     named = [(documents.name_of(item), item) for item in items if _holds_pods(item)]
     found = documents.each_of(named, origin, _parsed)
     if not found:
@@ -240,7 +244,7 @@ def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
     resource = Resource(item["apiVersion"], item["kind"], (item.get("metadata") or {}).get("name") or "without a name")
     if resource.kind == "Pod":
         template = form.converted(item, kube.PodTemplate)
-        workload = kube.Workload(template.metadata or kube.Metadata(), kube.WorkloadSpec(template=template))
+        workload = kube.Workload(template.metadata or kube.TemplateMetadata(), kube.WorkloadSpec(template=template))
     else:
         workload = form.converted(item, kube.Workload)
     _refuse_without_pods(resource, workload, item.get("spec"))
@@ -272,7 +276,8 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
         name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
         found = _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
         found = _with_claim_templates(found, resource, workload.spec.volume_claim_templates or ())
-        yield replace(found, owner=resource)
+        template = (replica.template and replica.template.spec) or kube.TemplateSpec()
+        yield replace(found, owner=resource, workload=workload, template=template)
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:

@@ -14,7 +14,7 @@ from distrain.check.candidate_nodes import FEW, candidate_nodes
 from distrain.check.live_cluster import check
 from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.fake_api import FakeApi
-from tests.plugin.objects import Object, node, nodes, pod, tainted
+from tests.plugin.objects import Object, node, nodes, pod, tainted, with_images
 
 OTHERS = [node(f"cpu-{number}") for number in range(4)]
 
@@ -22,7 +22,7 @@ OTHERS = [node(f"cpu-{number}") for number in range(4)]
 def _job(**spec: Any) -> Job:
     """Return a job of two GPU pods."""
     containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]
-    template = {"spec": {"containers": containers, **spec}}
+    template = {"spec": with_images({"containers": containers, "restartPolicy": "Never", **spec})}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}}
     return from_manifest(yaml.safe_dump({**job, "spec": {"parallelism": 2, "template": template}}), "--manifest")
 

@@ -8,7 +8,7 @@ import pytest
 
 from distrain.workload.manifest import Job
 from tests.plugin.check.judging import job_of, judged
-from tests.plugin.objects import Object, node, pod
+from tests.plugin.objects import Object, node, pod, with_images
 
 ROOM = [node("a", labels={"kubernetes.io/hostname": "a"})]
 HOST = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -18,7 +18,10 @@ NAMED = {"kind": "Namespace", "metadata": {"name": "blue", "labels": {"kubernete
 def _part(name: str, namespace: str, pods: int, **spec: Any) -> Object:
     """Return a Job with this number of pods of 1 cpu."""
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
-    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [container], **spec}}
+    template = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": with_images({"containers": [container], "restartPolicy": "Never", **spec}),
+    }
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": _spec(pods, template)}
 

@@ -21,7 +21,8 @@ def _set(pods: int, spec: Object, *, is_ephemeral: bool = False) -> Object:
     scratch = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}
     claims = [] if is_ephemeral else [{"metadata": {"name": "scratch"}, "spec": spec}]
     pod = template("web", {"requests": {"cpu": "2"}}, scratch if is_ephemeral else {})
-    wanted = {"replicas": pods, "volumeClaimTemplates": claims, "template": pod}
+    selector = {"matchLabels": pod["metadata"]["labels"]}
+    wanted = {"replicas": pods, "volumeClaimTemplates": claims, "selector": selector, "template": pod}
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": wanted}
 
 

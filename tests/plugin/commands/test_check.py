@@ -48,6 +48,14 @@ def test_verdict_is_the_exit_code_and_is_in_the_json(
     assert _wrote_nothing(cluster)
 
 
+def test_charts_pod_that_the_api_server_refuses_is_impossible(run: Run, cluster: FakeApi) -> None:
+    outcome = run("check", "--set-json", 'workers.tolerations=[{"key":"a","operator":"Exists","value":"b"}]')
+
+    assert outcome.code == 11
+    assert outcome.out.startswith("impossible: workers: the API server does not accept this Pod.")
+    assert "value must be empty when `operator` is 'Exists'" in " ".join(outcome.out.split())
+
+
 def test_job_that_may_not_fit_in_every_order_exits_12(run: Run, cluster: FakeApi) -> None:
     _hold(cluster, [node("a", gpu="8", cpu="2"), node("b", cpu="1")])
 

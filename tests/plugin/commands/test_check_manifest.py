@@ -96,7 +96,61 @@ def test_number_of_pods_below_zero_is_impossible(distrain: Run, cluster: FakeApi
     outcome = distrain("check", "--manifest", str(tmp_path / "job.yaml"))
 
     assert outcome.code == 11
-    assert "Pod is invalid: the number of pods: Invalid value: -3: must be greater than or equal to 0" in outcome.out
+    assert "Job is invalid: spec.parallelism: Invalid value: -3: must be greater than or equal to 0" in outcome.out
+
+
+def test_job_that_the_api_server_refuses_is_impossible(distrain: Run, cluster: FakeApi, tmp_path: Path) -> None:
+    job = "{template: {spec: {containers: [{name: a, image: b}]}}}"
+    (tmp_path / "job.yaml").write_text(f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: a}}, spec: {job}}}")
+
+    outcome = distrain("check", "--manifest", str(tmp_path / "job.yaml"))
+
+    words = " ".join(outcome.out.split())
+    assert outcome.code == 11
+    assert words.startswith("impossible: a: the API server does not accept this Job. ")
+    assert (
+        'Job is invalid: spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"' in words
+    )
+    assert words.endswith("next: Correct spec.template.spec.restartPolicy.")
+
+
+@pytest.mark.parametrize(
+    ("more", "namespace"),
+    [
+        pytest.param("{apiVersion: kubeflow.org/v1, kind: MXJob, metadata: {name: run1-1234abcd}}", "", id="job"),
+        pytest.param(
+            "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: b}}\n---\n"
+            "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: b}}",
+            " of namespace b",
+            id="another-kind",
+        ),
+    ],
+)
+def test_object_that_is_there_twice_is_refused_by_name(
+    distrain: Run, cluster: FakeApi, manifest: str, more: str, namespace: str
+) -> None:
+    with Path(manifest).open("a") as file:
+        file.write(f"\n---\n{more}\n")
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    name = "Secret a" if namespace else "MXJob run1-1234abcd"
+    assert outcome.code == 2
+    assert f"--manifest: {name}{namespace} is there twice; remove one, or give it another name" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "other", ["metadata: {name: a, namespace: c}", "metadata: {name: a, annotations: {helm.sh/hook: test}}"]
+)
+def test_objects_of_one_name_elsewhere_are_no_mistake(
+    distrain: Run, cluster: FakeApi, manifest: str, other: str
+) -> None:
+    with Path(manifest).open("a") as file:
+        file.write("\n---\n{apiVersion: v1, kind: Secret, metadata: {name: a}}\n")
+        file.write(f"\n---\n{{apiVersion: v1, kind: Secret, {other}}}\n")
+        file.write("\n---\n{apiVersion: v1, kind: Service, metadata: {name: a}}\n")
+
+    assert distrain("check", "--manifest", manifest).code == 0
 
 
 def test_manifest_may_come_from_stdin(

@@ -61,7 +61,7 @@ class Fakes:
 
     def workload(self, *_: object) -> kube.Workload | None:
         self.looks -= 1
-        return None if self.looks < 0 else kube.Workload(kube.Metadata(uid="uid"))
+        return None if self.looks < 0 else kube.Workload(kube.TemplateMetadata(uid="uid"))
 
     def upgrade(self, *_: Any) -> str:
         self.changes.append("upgrade")

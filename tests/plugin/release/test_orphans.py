@@ -38,7 +38,7 @@ class FakeCluster:
 
 
 def _job(name: str = "run1-old", *conditions: kube.Condition, **metadata: Any) -> kube.Workload:
-    found = kube.Metadata(**{"name": name, "labels": LABELS, "annotations": BY_HELM, **metadata})
+    found = kube.TemplateMetadata(**{"name": name, "labels": LABELS, "annotations": BY_HELM, **metadata})
     return kube.Workload(found, status=kube.WorkloadStatus(list(conditions)))
 
 

@@ -26,6 +26,8 @@ type request struct {
 	Explain bool `json:"explain"`
 	// Created asks for admission as well; without a gang, for nothing else.
 	Created *created `json:"created"`
+	// Validate holds objects to validate; nothing else is asked then.
+	Validate []json.RawMessage `json:"validate"`
 }
 
 type list struct {
@@ -48,6 +50,8 @@ type answer struct {
 	Error  string `json:"error,omitempty"`
 	// Admitted answers Created.
 	Admitted *admitted `json:"admitted,omitempty"`
+	// Validity answers Validate.
+	Validity []validity `json:"validity,omitempty"`
 }
 
 type placement struct {
@@ -89,6 +93,10 @@ func main() {
 
 // judge explores the cluster as it is and, where no order places all pods, the emptied one.
 func judge(simulator *simulator, asked request) (answer, error) {
+	if len(asked.Validate) > 0 {
+		found, err := validate(asked.Validate)
+		return answer{Validity: found}, err
+	}
 	var said *admitted
 	if asked.Created != nil {
 		var err error

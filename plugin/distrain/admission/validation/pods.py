@@ -1,0 +1,37 @@
+"""Validate the spec of a pod or pod template."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from distrain import kube
+from distrain.admission.validation.affinity import of_affinity
+from distrain.admission.validation.containers import of_containers
+from distrain.admission.validation.field_errors import not_supported
+from distrain.admission.validation.names import of_labels
+from distrain.admission.validation.tolerations import of_toleration
+from distrain.admission.validation.topology_spread import of_constraints
+from distrain.admission.validation.volumes import of_volumes
+from distrain.workload.defaulting import stored
+
+ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+
+
+def of_spec(path: str, spec: kube.TemplateSpec, more_volumes: Collection[str] = ()) -> Iterator[str]:
+    """Validate a spec with the API server's defaults; `more_volumes` are the volumes that the pod's operator adds."""
+    spec = stored(spec)
+    volumes, found = of_volumes(f"{path}.volumes", spec.volumes or ())
+    yield from found
+    yield from of_containers(path, spec, {*volumes, *more_volumes})
+    yield from of_labels(f"{path}.nodeSelector", spec.node_selector)
+    for index, toleration in enumerate(spec.tolerations or ()):
+        yield from of_toleration(f"{path}.tolerations[{index}]", toleration)
+    if spec.affinity:
+        yield from of_affinity(f"{path}.affinity", spec.affinity)
+    yield from of_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints or ())
+
+
+def of_restart_policy(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
+    """Find a restartPolicy that does not exist; without one, the API server sets Always."""
+    if spec.restart_policy and spec.restart_policy not in (ALWAYS, ON_FAILURE, NEVER):
+        yield not_supported(f"{path}.restartPolicy", spec.restart_policy, (ALWAYS, ON_FAILURE, NEVER))

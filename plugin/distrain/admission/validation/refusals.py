@@ -1,0 +1,65 @@
+"""Refuse a job whose objects or pods the API server does not accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distrain.admission.refusal import Refusal
+from distrain.admission.validation import names, pods
+from distrain.admission.validation.jobs import of_job
+from distrain.admission.validation.stateful_sets import of_stateful_set
+from distrain.verdict import Verdict
+from distrain.workload.manifest import REPLICAS, Job, PodRole
+from distrain.workload.wording import Wording
+
+# The volumes that the operators of MPIJobs add to the pods, and that containers can mount.
+OF_OPERATORS = ("mpi-job-config", "mpi-job-kubectl", "ssh-auth")
+
+
+def refusals(job: Job, say: Wording) -> Iterator[Refusal]:
+    """Yield a refusal for each object that the API server does not accept."""
+    owners = set()
+    for role in job.roles:
+        kind, found = role.owner.kind if role.owner else "Pod", mistakes(role)
+        if kind in REPLICAS:
+            if role.owner not in owners:
+                yield from _refusal(kind, list(names.of_metadata(role.workload.metadata)), say.place(role))
+            kind = "Pod"
+        owners.add(role.owner)
+        yield from _refusal(kind, found, say.place(role))
+
+
+def mistakes(role: PodRole) -> list[str]:
+    """Return what the API server says against the object that holds the role's pods, or against an operator's pods."""
+    return list(dict.fromkeys(_of_pods(role)))
+
+
+def _refusal(kind: str, found: list[str], place: str) -> Iterator[Refusal]:
+    if found:
+        step = f"{place}: the API server does not accept this {kind}. Correct {found[0].partition(': ')[0]}."
+        yield Refusal(Verdict.IMPOSSIBLE, f"{kind} is invalid: {', '.join(found)}", step)
+
+
+def _of_pods(role: PodRole) -> Iterator[str]:
+    """Validate the object that holds the role's pods; for a role of an operator's kind, one of the pods."""
+    match role.owner and role.owner.kind:
+        case "Job":
+            return of_job(role.workload)
+        case "StatefulSet":
+            return of_stateful_set(role.workload)
+        case "Pod":
+            return _of_pod(role)
+    return _of_operators_pod(role) if role.replicas else iter(())
+
+
+def _of_pod(role: PodRole) -> Iterator[str]:
+    yield from names.of_metadata(role.workload.metadata)
+    yield from pods.of_spec("spec", role.template)
+    yield from pods.of_restart_policy("spec", role.template)
+
+
+def _of_operators_pod(role: PodRole) -> Iterator[str]:
+    """Validate a pod of an operator, which sets the restartPolicy itself."""
+    yield from names.of_labels("metadata.labels", role.labels)
+    yield from names.of_annotations("metadata.annotations", role.annotations)
+    yield from pods.of_spec("spec", role.template, OF_OPERATORS)

@@ -1,0 +1,48 @@
+"""Validate the volumes of a pod, and where its containers mount them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from distrain import kube
+from distrain.admission.validation.field_errors import duplicate, invalid, not_found, required
+from distrain.admission.validation.names import dns_label, of_each
+
+
+def of_volumes(path: str, volumes: Sequence[kube.Volume]) -> tuple[set[str], list[str]]:
+    """Return the names of the valid volumes, which containers can mount, and the mistakes of the others."""
+    names: set[str] = set()
+    found: list[str] = []
+    for index, volume in enumerate(volumes):
+        wrong = list(_of_volume(f"{path}[{index}]", volume, names))
+        found += wrong
+        if not wrong:
+            names.add(volume.name)
+    return names, found
+
+
+def of_mounts(path: str, mounts: Sequence[kube.VolumeMount], volumes: Collection[str]) -> Iterator[str]:
+    """Validate the mounts of one container; `volumes` are the names of the volumes that it can mount."""
+    taken: set[str] = set()
+    for index, mount in enumerate(mounts):
+        if not mount.name:
+            yield required(f"{path}[{index}].name")
+        if mount.name not in volumes:
+            yield not_found(f"{path}[{index}].name", mount.name)
+        if not mount.mount_path:
+            yield required(f"{path}[{index}].mountPath")
+        if mount.mount_path in taken:
+            yield invalid(f"{path}[{index}].mountPath", mount.mount_path, "must be unique")
+        taken.add(mount.mount_path)
+
+
+def _of_volume(path: str, volume: kube.Volume, names: Collection[str]) -> Iterator[str]:
+    claim = volume.persistent_volume_claim
+    if claim and not claim.claim_name:
+        yield required(f"{path}.persistentVolumeClaim.claimName")
+    if not volume.name:
+        yield required(f"{path}.name")
+    else:
+        yield from of_each(f"{path}.name", volume.name, dns_label)
+    if volume.name in names:
+        yield duplicate(f"{path}.name", volume.name)

@@ -1,0 +1,333 @@
+"""Objects that the API server refuses, each with one mistake; test_random_validation.py has the combinations."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.plugin.check.judging import chart_job, job_of, judged
+from tests.plugin.objects import Object, batch_job, mpi_job, node, template
+
+Path = tuple[str | int, ...]
+
+ROOM = [node("a")]
+POD: Path = ("spec", "template", "spec")
+MAIN: Path = (*POD, "containers", 0)
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+IN = {"key": "zone", "operator": "In", "values": ["a"]}
+REQUIRED, PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def _job() -> Object:
+    return batch_job("a", template("web", {}))
+
+
+def _set() -> Object:
+    pod = template("web", {})
+    spec = {"replicas": 1, "selector": {"matchLabels": pod["metadata"]["labels"]}, "template": pod}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"}, "spec": spec}
+
+
+def _changed(item: Object, path: Path, value: Any) -> Object:
+    """Return the object with another value of one field; None removes the field."""
+    changed = copy.deepcopy(item)
+    *parents, key = path
+    place: Any = changed
+    for each in parents:
+        place = place[each]
+    if value is None:
+        del place[key]
+    else:
+        place[key] = value
+    return changed
+
+
+def _nodes(*requirements: Object, **terms: Any) -> Object:
+    term = {"nodeSelectorTerms": [{"matchExpressions": list(requirements)}]}
+    return {"nodeAffinity": {**({REQUIRED: term} if requirements else {}), **terms}}
+
+
+def _apart(**term: Any) -> Object:
+    return {"podAntiAffinity": {REQUIRED: [term]}}
+
+
+def _ports(*ports: Object) -> list[Object]:
+    return [{"containerPort": 80, **port} for port in ports]
+
+
+def _mounted(*mounts: Object) -> Object:
+    containers = [{"name": "web", "image": "busybox", "volumeMounts": list(mounts)}]
+    return {"restartPolicy": "Never", "containers": containers, "volumes": [{"name": "data"}]}
+
+
+CONTAINERS = [
+    pytest.param((*POD, "containers"), [], "containers: Required value", id="no-containers"),
+    pytest.param((*MAIN, "image"), None, "containers[0].image: Required value", id="no-image"),
+    pytest.param((*MAIN, "image"), " a", 'containers[0].image: Invalid value: " a": must not have', id="blank-image"),
+    pytest.param((*MAIN, "name"), None, "containers[0].name: Required value", id="no-name"),
+    pytest.param((*MAIN, "name"), "A", 'containers[0].name: Invalid value: "A": a lowercase RFC 1123 label', id="name"),
+    pytest.param((*MAIN, "name"), "a.b", '"a.b": must not contain dots', id="name-with-dots"),
+    pytest.param((*MAIN, "name"), "x" * 64, "must be no more than 63 characters", id="long-name"),
+    pytest.param(
+        (*POD, "initContainers"),
+        [{"name": "web", "image": "a"}],
+        'initContainers[0].name: Duplicate value: "web"',
+        id="name-twice",
+    ),
+]
+PORTS = [
+    pytest.param(
+        _ports({"hostPort": 1, "hostIP": "1.1.1.1"}, {"hostPort": 1, "hostIP": "1.1.1.1"}),
+        'ports[1].hostPort: Duplicate value: "TCP/1.1.1.1/1"',
+        id="host-port-twice",
+    ),
+    pytest.param([{}], "ports[0].containerPort: Required value", id="no-container-port"),
+    pytest.param(
+        [{"containerPort": 65536}],
+        "ports[0].containerPort: Invalid value: 65536: must be between 1 and 65535, inclusive",
+        id="container-port",
+    ),
+    pytest.param(
+        _ports({"protocol": "HTTP"}),
+        'ports[0].protocol: Unsupported value: "HTTP": supported values: "SCTP", "TCP", "UDP"',
+        id="protocol",
+    ),
+    pytest.param(_ports({"name": "80"}), "must contain at least one letter (a-z)", id="name"),
+    pytest.param(_ports({"name": "a"}, {"name": "a"}), 'ports[1].name: Duplicate value: "a"', id="name-twice"),
+]
+VOLUMES = [
+    pytest.param([{"name": "a"}, {"name": "a"}], 'volumes[1].name: Duplicate value: "a"', id="name-twice"),
+    pytest.param([{"emptyDir": {}}], "volumes[0].name: Required value", id="no-name"),
+    pytest.param([{"name": "a_b"}], 'volumes[0].name: Invalid value: "a_b"', id="name"),
+    pytest.param(
+        [{"name": "a", "persistentVolumeClaim": {}}],
+        "volumes[0].persistentVolumeClaim.claimName: Required value",
+        id="no-claim",
+    ),
+]
+MOUNTS = [
+    pytest.param([{"name": "x", "mountPath": "/x"}], 'volumeMounts[0].name: Not found: "x"', id="no-volume"),
+    pytest.param([{"mountPath": "/x"}], "volumeMounts[0].name: Required value", id="no-name"),
+    pytest.param([{"name": "data"}], "volumeMounts[0].mountPath: Required value", id="no-path"),
+    pytest.param(
+        [{"name": "data", "mountPath": "/x"}, {"name": "data", "mountPath": "/x"}],
+        'volumeMounts[1].mountPath: Invalid value: "/x": must be unique',
+        id="path-twice",
+    ),
+]
+TOLERATIONS = [
+    pytest.param({"key": "a", "operator": "In"}, 'operator: Unsupported value: "In": supported', id="operator"),
+    pytest.param({"key": "a", "effect": "NoRun"}, 'effect: Unsupported value: "NoRun": supported', id="effect"),
+    pytest.param(
+        {"key": "a", "operator": "Exists", "value": "b"},
+        "value must be empty when `operator` is 'Exists'",
+        id="exists-with-value",
+    ),
+    pytest.param({"operator": "Equal"}, "operator must be Exists when `key` is empty", id="equal-without-key"),
+    pytest.param(
+        {"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5},
+        "effect must be 'NoExecute' when `tolerationSeconds` is set",
+        id="seconds",
+    ),
+]
+SPREADS = [
+    pytest.param([{**SPREAD, "maxSkew": 0}], "[0].maxSkew: Invalid value: 0: must be greater than zero", id="skew"),
+    pytest.param([{**SPREAD, "maxSkew": None}], "[0].maxSkew: Invalid value: 0: must be greater", id="no-skew"),
+    pytest.param([{**SPREAD, "minDomains": 0}], "[0].minDomains: Invalid value: 0: must be greater", id="domains"),
+    pytest.param(
+        [{**SPREAD, "minDomains": 2, "whenUnsatisfiable": "ScheduleAnyway"}],
+        "[0].minDomains: Invalid value: 2: can only use minDomains if whenUnsatisfiable=DoNotSchedule",
+        id="domains-of-a-score",
+    ),
+    pytest.param([{**SPREAD, "whenUnsatisfiable": "No"}], '[0].whenUnsatisfiable: Unsupported value: "No"', id="when"),
+    pytest.param(
+        [{**SPREAD, "topologyKey": ""}], "[0].topologyKey: Required value: can not be empty", id="no-topology-key"
+    ),
+    pytest.param(
+        [SPREAD, SPREAD],
+        '[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, DoNotSchedule}"',
+        id="twice",
+    ),
+    pytest.param([{**SPREAD, "nodeTaintsPolicy": "no"}], '[0].nodeTaintsPolicy: Unsupported value: "no"', id="policy"),
+]
+AFFINITIES = [
+    pytest.param(_nodes({**IN, "operator": "in"}), 'operator: Invalid value: "in": not a valid', id="operator"),
+    pytest.param(_nodes({**IN, "values": []}), "values: Required value: must be specified", id="in-without-values"),
+    pytest.param(_nodes({**IN, "operator": "Exists"}), "values: Forbidden: may not be specified", id="exists-values"),
+    pytest.param(_nodes({**IN, "operator": "Gt", "values": []}), "single value when `operator` is 'Lt'", id="gt"),
+    pytest.param(
+        _nodes(**{REQUIRED: {"nodeSelectorTerms": []}}),
+        "nodeSelectorTerms: Required value: must have at least one node selector term",
+        id="no-terms",
+    ),
+    pytest.param(
+        _nodes(**{PREFERRED: [{"weight": 101, "preference": {}}]}),
+        f"nodeAffinity.{PREFERRED}[0].weight: Invalid value: 101: must be in the range 1-100",
+        id="weight-of-nodes",
+    ),
+    pytest.param(
+        {"podAffinity": {PREFERRED: [{"podAffinityTerm": {"topologyKey": "zone"}}]}},
+        f"podAffinity.{PREFERRED}[0].weight: Invalid value: 0: must be in the range 1-100",
+        id="no-weight-of-pods",
+    ),
+    pytest.param(_apart(), f"podAntiAffinity.{REQUIRED}[0].topologyKey: Required value", id="no-topology-key"),
+    pytest.param(
+        _apart(topologyKey="zone", labelSelector={"matchExpressions": [{**IN, "operator": "Gt"}]}),
+        'labelSelector.matchExpressions[0].operator: Invalid value: "Gt"',
+        id="operator-of-nodes",
+    ),
+]
+JOBS = [
+    pytest.param((*POD, "restartPolicy"), None, f"{'.'.join(map(str, POD))}.restartPolicy: Required value", id="none"),
+    pytest.param((*POD, "restartPolicy"), "Always", 'valid values: "OnFailure", "Never"', id="always"),
+    pytest.param((*POD, "restartPolicy"), "No", 'restartPolicy: Unsupported value: "No"', id="unknown"),
+    pytest.param(("spec", "backoffLimit"), -1, "spec.backoffLimit: Invalid value: -1: must be greater", id="backoff"),
+    pytest.param(("spec", "completions"), -1, "spec.completions: Invalid value: -1", id="completions"),
+    pytest.param(("spec", "completionMode"), "Some", 'spec.completionMode: Unsupported value: "Some"', id="mode"),
+    pytest.param(
+        ("spec",),
+        {**_job()["spec"], "parallelism": 2, "completionMode": "Indexed"},
+        "spec.completions: Required value: when completion mode is Indexed",
+        id="indexed-without-completions",
+    ),
+    pytest.param(
+        ("spec",),
+        {**_job()["spec"], "manualSelector": True, "selector": {"matchLabels": {"app": "x"}}},
+        "`selector` does not match template `labels`",
+        id="selector",
+    ),
+    pytest.param(
+        ("spec", "selector"), {"matchLabels": {"app": "x"}}, "spec.selector: Invalid value", id="selector-of-a-job"
+    ),
+    pytest.param(("metadata", "name"), None, "metadata.name: Required value: name or generateName", id="no-name"),
+    pytest.param(("metadata", "name"), "A", 'metadata.name: Invalid value: "A": a lowercase RFC 1123', id="name"),
+    pytest.param(("metadata", "name"), "x" * 64, f'template.labels: Invalid value: "{"x" * 64}"', id="name-as-label"),
+    pytest.param(("metadata", "labels"), {"a b": "c"}, 'metadata.labels: Invalid value: "a b"', id="label-key"),
+    pytest.param(("metadata", "labels"), {"a": "-"}, 'metadata.labels: Invalid value: "-"', id="label-value"),
+    pytest.param(("metadata", "annotations"), {"a b": "c"}, 'metadata.annotations: Invalid value: "a b"', id="notes"),
+    pytest.param((*POD, "nodeSelector"), {"a": "b c"}, 'spec.nodeSelector: Invalid value: "b c"', id="node-selector"),
+]
+SETS = [
+    pytest.param(
+        (*POD, "restartPolicy"), "Never", 'Unsupported value: "Never": supported values: "Always"', id="never"
+    ),
+    pytest.param(("spec", "selector"), None, "spec.selector: Required value", id="no-selector"),
+    pytest.param(("spec", "selector"), {}, "empty selector is invalid for statefulset", id="empty-selector"),
+    pytest.param(
+        ("spec", "selector"),
+        {"matchLabels": {"app": "y"}},
+        "`selector` does not match template `labels`",
+        id="selector",
+    ),
+    pytest.param(("spec", "replicas"), -1, "spec.replicas: Invalid value: -1", id="replicas"),
+    pytest.param(("metadata", "name"), "a.b", 'metadata.name: Invalid value: "a.b": must not contain dots', id="name"),
+    pytest.param((*POD, "activeDeadlineSeconds"), 5, "activeDeadlineSeconds in StatefulSet is not", id="deadline"),
+]
+
+
+def _refused(item: Object, words: str) -> None:
+    answer = judged(job_of(item), ROOM)
+
+    reasons = [each.reason for each in answer.reasons if f"{item['kind']} is invalid: " in each.reason]
+    assert answer.verdict == "impossible"
+    assert len(reasons) == 1
+    assert words in reasons[0]
+
+
+@pytest.mark.parametrize(("path", "value", "words"), [*CONTAINERS, *JOBS])
+def test_job_that_the_api_server_refuses_is_impossible(path: Path, value: Any, words: str) -> None:
+    _refused(_changed(_job(), path, value), words)
+
+
+@pytest.mark.parametrize(("path", "value", "words"), SETS)
+def test_stateful_set_that_the_api_server_refuses_is_impossible(path: Path, value: Any, words: str) -> None:
+    _refused(_changed(_set(), path, value), words)
+
+
+@pytest.mark.parametrize(("ports", "words"), PORTS)
+def test_ports_that_the_api_server_refuses_are_impossible(ports: list[Object], words: str) -> None:
+    _refused(_changed(_job(), (*MAIN, "ports"), ports), words)
+
+
+def test_port_of_the_host_network_is_taken_once() -> None:
+    containers = [{"name": name, "image": "a", "ports": [{"containerPort": 80}]} for name in ("a", "b")]
+    spec = {"restartPolicy": "Never", "hostNetwork": True, "containers": containers}
+
+    _refused(_changed(_job(), POD, spec), 'containers[1].ports[0].hostPort: Duplicate value: "TCP//80"')
+
+
+@pytest.mark.parametrize(("volumes", "words"), VOLUMES)
+def test_volumes_that_the_api_server_refuses_are_impossible(volumes: list[Object], words: str) -> None:
+    _refused(_changed(_job(), (*POD, "volumes"), volumes), words)
+
+
+@pytest.mark.parametrize(("mounts", "words"), MOUNTS)
+def test_mounts_that_the_api_server_refuses_are_impossible(mounts: list[Object], words: str) -> None:
+    _refused(_changed(_job(), POD, _mounted(*mounts)), words)
+
+
+@pytest.mark.parametrize(("toleration", "words"), TOLERATIONS)
+def test_toleration_that_the_api_server_refuses_is_impossible(toleration: Object, words: str) -> None:
+    _refused(_changed(_job(), (*POD, "tolerations"), [toleration]), words)
+
+
+@pytest.mark.parametrize(("constraints", "words"), SPREADS)
+def test_topology_spread_that_the_api_server_refuses_is_impossible(constraints: list[Object], words: str) -> None:
+    item = _changed(_job(), (*POD, "topologySpreadConstraints"), constraints)
+
+    _refused(item, f"spec.template.spec.topologySpreadConstraints{words}")
+
+
+@pytest.mark.parametrize(("affinity", "words"), AFFINITIES)
+def test_affinity_that_the_api_server_refuses_is_impossible(affinity: Object, words: str) -> None:
+    _refused(_changed(_job(), (*POD, "affinity"), affinity), words)
+
+
+def test_pod_of_an_operator_is_refused_by_its_own_path() -> None:
+    answer = judged(chart_job(workers=1, worker={"containers": [{"name": "A"}]}), [node("a", gpu="8")])
+
+    assert answer.verdict == "impossible"
+    assert answer.reasons[0].reason.startswith('Pod is invalid: spec.containers[0].name: Invalid value: "A": ')
+    assert answer.next == "workers: the API server does not accept this Pod. Correct spec.containers[0].name."
+
+
+def test_operators_resource_without_a_valid_name_is_refused() -> None:
+    answer = judged(job_of({**mpi_job(gpus=0), "metadata": {"name": "A"}}), ROOM)
+
+    assert [each.reason.partition(": a ")[0] for each in answer.reasons] == [
+        'MPIJob is invalid: metadata.name: Invalid value: "A"'
+    ]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(_job(), id="job"),
+        pytest.param(_set(), id="stateful-set"),
+        pytest.param({**_job(), "metadata": {"generateName": "a-"}}, id="generated-name"),
+        pytest.param(_changed(_job(), POD, _mounted({"name": "data", "mountPath": "/x"})), id="mounted"),
+        pytest.param(
+            _changed(_job(), (*MAIN, "ports"), _ports({"hostPort": 1}, {"hostPort": 1, "protocol": "UDP"})),
+            id="protocols",
+        ),
+        pytest.param(
+            _changed(_job(), ("spec",), {**_job()["spec"], "completionMode": "Indexed"}), id="default-completions"
+        ),
+        pytest.param(
+            _changed(
+                _changed(_set(), POD, {**_mounted({"name": "disk", "mountPath": "/x"}), "restartPolicy": "Always"}),
+                ("spec", "volumeClaimTemplates"),
+                [{"metadata": {"name": "disk"}, "spec": CLAIM}],
+            ),
+            id="claim-template",
+        ),
+        pytest.param(
+            mpi_job(gpus=0, worker=_mounted({"name": "ssh-auth", "mountPath": "/x"})), id="volume-of-the-operator"
+        ),
+    ],
+)
+def test_what_the_api_server_defaults_or_adds_is_no_mistake(item: Object) -> None:
+    assert not [each for each in judged(job_of(item), ROOM).reasons if "is invalid" in each.reason]
