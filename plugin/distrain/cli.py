@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # New objects between two searches for garbage; Python's default is 700.
 GARBAGE = 50_000
+# Python's message if neither TMPDIR nor /tmp can be written, as in a container with a read-only file system.
+NO_FOLDER = "No usable temporary directory"
 # Shells call this command to complete a command line; see commands/completion.py.
 COMPLETE = "__complete"
 
@@ -54,6 +56,9 @@ def run(arguments: Sequence[str]) -> int:
         console.say("interrupted; nothing was changed")
         return StoppedError.exit_code
     except OSError as error:
+        if NO_FOLDER in str(error):
+            console.say("TMPDIR: no folder for temporary files can be written; set TMPDIR to one; nothing was changed")
+            return UnwrittenError.exit_code
         if not is_full(error):
             raise
         # stdout's errors are UnwrittenError by now, and the plugin writes no other files than temporary ones.

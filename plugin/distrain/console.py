@@ -38,8 +38,7 @@ def open_streams() -> None:
 
 def answer(text: str) -> None:
     """Print a command's result; raise UnwrittenError if stdout is closed or full."""
-    if sys.stdout is None:  # stdout was closed when Python started, as by `>&-`.
-        raise UnwrittenError("stdout: is closed; direct it to a file, or to /dev/null")
+    _refuse_closed()
     try:
         print(text, flush=True)
     except (OSError, ValueError) as error:
@@ -48,12 +47,19 @@ def answer(text: str) -> None:
 
 def copy(file: IO[bytes]) -> None:
     """Copy a command's result from a file to stdout; raise UnwrittenError if stdout is closed or full."""
+    _refuse_closed()
     try:
         for part in iter(lambda: file.read(COPIED), b""):
             sys.stdout.buffer.write(part)
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         raise unwritten(error) from error
+
+
+def _refuse_closed() -> None:
+    """Raise UnwrittenError if stdout was closed when Python started, as by `>&-`."""
+    if sys.stdout is None:
+        raise UnwrittenError("stdout: is closed; direct it to a file, or to /dev/null")
 
 
 def tell(text: str, otherwise: str) -> None:

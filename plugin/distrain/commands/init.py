@@ -24,7 +24,7 @@ from distrain.derive.complete import Given, Measure, derive
 from distrain.derive.measured import measuring
 from distrain.derive.rendering import UNINSTALLED
 from distrain.errors import HelmError, UnreachableError, ValuesError
-from distrain.helm.chart import chart_folder
+from distrain.helm.chart import chart_folder, refuse_broken
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, Template, find
 from distrain.init.images import FoundImage, found_image, trainers_name
@@ -104,6 +104,7 @@ class Maker(Struct, frozen=True):
 def run(options: argparse.Namespace) -> int:
     chart = chart_folder(options.chart)
     _refuse_wrong(options, chart)
+    refuse_broken(chart, options.chart)
     target = Path(options.output) if options.output else None
     if target:
         refuse_existing(target, force=options.force)

@@ -12,10 +12,15 @@ from distrain.errors import ValuesError, reason
 
 
 def refuse_existing(target: Path, *, force: bool) -> None:
-    """Raise ValuesError for a file that exists, unless --force is given, and for a folder."""
-    if target.is_dir():
+    """Raise ValuesError for a file that exists, unless --force is given, for a folder, and for a name of no file."""
+    try:
+        str(target).encode()
+        is_folder, exists = target.is_dir(), target.exists()
+    except (OSError, UnicodeError) as error:
+        raise ValuesError(f"--output: {target} cannot be written: {reason(error)}; name another file") from error
+    if is_folder:
         raise ValuesError(f"--output: {target} is a folder; name a file")
-    if target.exists() and not force:
+    if exists and not force:
         raise ValuesError(f"--output: {target} is there already; name another file, or add --force to replace it")
 
 
@@ -25,8 +30,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
     Raises ValuesError if the file cannot be written.
     """
-    # A link stays, and the file to which it points is replaced.
-    target = target.resolve()
+    target = _resolved(target)
     # A device or a pipe cannot be replaced.
     is_replaced = target.is_file() or not target.exists()
     written = target.with_name(f".distrain-{secrets.token_hex(4)}") if is_replaced else target
@@ -40,3 +44,11 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
     finally:
         if is_replaced:
             written.unlink(missing_ok=True)
+
+
+def _resolved(target: Path) -> Path:
+    """Return the path without links: a link stays, and the file to which it points is replaced."""
+    try:
+        return target.resolve()
+    except (OSError, RuntimeError) as error:  # The working folder is deleted, or a link points to itself.
+        raise ValuesError(f"--output: {target} cannot be written: {reason(error)}; name another file") from error

@@ -70,9 +70,10 @@ class Request:
     def source(self) -> Source:
         """Return the chart and the flags for its values; raise ValuesError if there is no such chart or file."""
         from distrain.helm import inputs
-        from distrain.helm.chart import chart_folder
+        from distrain.helm.chart import chart_folder, refuse_broken
 
         chart = chart_folder(self.options.chart)
+        refuse_broken(chart, self.options.chart)
         return inputs.source(chart, self.options.value_flags, lambda url: self.helm.fetched(url))
 
     @cached_property

@@ -20,6 +20,7 @@ from distrain.derive.rendering import UNINSTALLED
 from distrain.derive.room import Room
 from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
 from distrain.errors import ValuesError
+from distrain.helm.chart import chart_schema
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, Values
 from distrain.values import commented_yaml
@@ -76,7 +77,7 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     that case, the result has an empty text and a message that the file is stale. Raises ValuesError if values
     contradict each other or the GPUs cannot be split.
     """
-    schema = json.loads((given.source.chart / "values.schema.json").read_text())
+    schema = chart_schema(given.source.chart)
     values = given.helm.values(given.source)
     if values.merged["job"]["enabled"] is False:
         raise ValuesError("job.enabled: is false, so there is nothing to derive; set it to true")

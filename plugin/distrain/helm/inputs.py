@@ -18,6 +18,8 @@ from distrain.errors import HelmError, ValuesError, reason
 from distrain.helm.program import Source
 
 Fetch = Callable[[str], bytes]
+# Kubernetes stores a release in an object of at most 1 MiB, compressed.
+LARGEST = 16 * 2**20
 # The end of a part of --set-file; a backslash escapes the comma.
 COMMA = re.compile(r"(?<!\\),")
 ESCAPED = re.compile(r"\\(.)")
@@ -83,10 +85,19 @@ def _copied(flag: str, file: str, fetch: Fetch) -> str:
     if "://" not in file and file != "-" and _is_repeatable(file):
         return file
     try:
-        content = fetch(file) if "://" in file else _stdin() if file == "-" else Path(file).read_bytes()
+        content = fetch(file) if "://" in file else _stdin() if file == "-" else _content(file)
     except (OSError, ValueError, HelmError) as error:
         raise ValuesError(f"{flag}: {file} cannot be read: {reason(error)}; name another file") from error
     return temporary.copy("stdin" if file == "-" else file, content)
+
+
+def _content(file: str) -> bytes:
+    """Read a file that may be a pipe or a device; raise ValueError if it is too large, as /dev/zero is."""
+    with open(file, "rb") as opened:
+        content = opened.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"it is larger than {LARGEST >> 20} MiB, more than a release can hold")
+    return content
 
 
 def _is_repeatable(file: str) -> bool:
@@ -95,7 +106,8 @@ def _is_repeatable(file: str) -> bool:
         # Helm would read the path as a list.
         return False
     try:
-        return stat.S_ISREG(os.stat(file).st_mode) and os.access(file, os.R_OK)
+        found = os.stat(file)
+        return stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST and os.access(file, os.R_OK)
     except (OSError, ValueError):
         return False
 

@@ -27,6 +27,8 @@ OLDEST = "3.17.0"
 MESSAGE = r"(?sm)^Error: (.*)"
 # The output of `fail` in a template. Helm adds the template's file and line, which a user of the chart does not need.
 TEMPLATE_REFUSAL = r"(?s)execution error at \([^)]*\): (.*)"
+# Messages about a template of the chart, which name places and types of Go.
+BROKEN_TEMPLATE = r"^(?:(?:YAML )?parse error (?:at|on) \(?|template: )?([\w.-]+/templates/[\w./-]+\w)(?::(\d+))?"
 # The first message means that the name existed before, the second that another process created it meanwhile.
 NAME_IN_USE = r"cannot re-?use a name that is still in use|release: already exists"
 NO_NAMESPACE = r'namespaces "([^"]+)" not found'
@@ -95,6 +97,9 @@ def failure(error: str) -> DistrainError:
     if refusal := re.search(TEMPLATE_REFUSAL, _message(error)):
         return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
     words = words_of(error)
+    if broken := re.search(BROKEN_TEMPLATE, words):
+        where = f"{broken[1]}, line {broken[2]}," if broken[2] else broken[1]
+        return HelmError(f"--chart: {where} cannot be rendered with these values; `helm template` says why")
     if missing := re.search(NO_NAMESPACE, words):
         return no_namespace(missing[1])
     if re.search(NAME_IN_USE, words):

@@ -23,6 +23,8 @@ OPERATION = "distrain-operation"
 # Flags for every status: Helm 3 lists some only on request, and Helm 4 has no --all.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
 
+NO_JSON = "its output is not that of Helm; set HELM_BIN to Helm's own program"
+
 # pyhelm3 logs each failed command as a warning, which Python would print.
 logging.getLogger("pyhelm3").addHandler(logging.NullHandler())
 
@@ -154,6 +156,8 @@ class Releases:
             return json.loads(self._run([*command, "--namespace", target.namespace, "--output", "json"], target))
         except Error as error:
             raise failure(str(error)) from error
+        except ValueError as error:
+            raise HelmError(f"helm {command[0]}: {NO_JSON}") from error
 
     def _run(self, command: Sequence[str], target: Target, stdin: bytes | None = None, *, changes: bool = False) -> str:
         """Run Helm, in its own process group if it `changes` the cluster; raise pyhelm3's Error if Helm fails."""
@@ -172,6 +176,8 @@ def _unless_missing(command: str) -> Iterator[None]:
         return
     except Error as error:
         raise HelmError(f"{command}: {words_of(str(error))}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise HelmError(f"{command}: {NO_JSON}") from error
 
 
 def _notes_in(output: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain.errors import DEEPEST, HelmError, ValuesError
+from distrain.helm.chart import SCHEMA
 from distrain.helm.processes import Runs, WaitingRun
 from distrain.helm.program import OLDEST, Source, executable, refuse_old, version_of
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
 # Helm's message about a name that no release may have.
 REFUSED_NAME = r'release name "(.*)": (?:invalid release name|no name provided)'
-SCHEMA = "values.schema.json"
+TOO_DEEP = f"values: a value is nested more than {DEEPEST} levels deep; flatten it"
 # A template that prints the chart's merged values, two values files, and whether Helm is new enough.
 VALUES_TEMPLATE = """\
 {{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
@@ -108,7 +109,7 @@ class _ValuesRun:
         try:
             full, *bare = [_parsed(self._helm, output) for output in outputs]
         except RecursionError as error:
-            raise self._unreadable(f"a value is nested more than {DEEPEST} levels deep") from error
+            raise self._unreadable(TOO_DEEP) from error
         given, files = (each["values"] for each in bare) if bare else (full["given"], full["given"])
         return Values(full["values"], given, files, full["defaults"])
 
@@ -121,12 +122,15 @@ class _ValuesRun:
             check(_parsed(self._helm, self._printed(source.flags, "values.yaml"))["values"], source.chart)
         except ValuesError as refusal:
             return refusal
+        except RecursionError:
+            return self._unreadable(TOO_DEEP)
         except HelmError as unreadable:
             error = unreadable
         if not str(error):
             # The message is empty if Helm is too old.
             refuse_old(self._helm)
-        return self._unreadable(str(error))
+        chart = source.chart
+        return self._unreadable(f"--chart: Helm cannot use {chart} with these values; `helm lint {chart}` says why")
 
     def _unreadable(self, words: str) -> ValuesError:
         """Return an error with a line per flag that cannot be read; with these words if no flag alone is wrong."""
@@ -136,8 +140,7 @@ class _ValuesRun:
 
         for text in self._source.texts():
             redact.remember_in(text)
-        lines = mistakes(self._source, self._message) or [f"values: {words}; correct the file or the flag"]
-        return ValuesError(*lines)
+        return ValuesError(*(mistakes(self._source, self._message) or [words]))
 
     def _message(self, flags: Sequence[str]) -> str | None:
         """Return Helm's message about these flags, None if Helm can read them."""
@@ -193,7 +196,9 @@ class Helm:
         """Return the merged values, without a cluster; raise ValuesError if the schema refuses them."""
         if source not in self._values:
             run = self._begun.pop(source, None) or _ValuesRun(self._executable, source)
-            self._values[source] = run.values()
+            found = run.values()
+            _refuse_foreign(found.merged, source.chart)
+            self._values[source] = found
         return self._values[source]
 
     def merged_values(self, source: Source) -> dict[str, Any]:
@@ -265,6 +270,13 @@ def find() -> Helm:
 def version() -> semver.Version:
     """Return the version of the Helm that `find` returns; raise HelmError if there is none."""
     return version_of(executable())
+
+
+def _refuse_foreign(values: dict[str, Any], chart: Path) -> None:
+    """Raise ValuesError for another chart than distrain's: it lacks the values that all commands read."""
+    for name in ("job", "workers"):
+        if not isinstance(values.get(name), dict):
+            raise ValuesError(f"--chart: {chart} has no values below {name}; is it distrain's chart?")
 
 
 def _only_file(source: Source) -> bytes | None:

@@ -32,9 +32,10 @@ FINDINGS = (
     ("nested level", "is nested more than 30 levels deep; name a value of the chart"),
     ("must terminate", "has a list without a closing brace; write KEY={{A,B}}"),
     ("excessive aliasing", "has aliases that repeat too much; write the values out"),
-    ("failed to parse", "is no YAML that Helm can read; write it as KEY: VALUE lines"),
+    ("contains itself", "has an anchor that contains itself; write the values out"),
 )
 OTHER = "cannot be read; write {form}"
+OTHER_IN_FILE = "is no YAML that Helm can read; write it as KEY: VALUE lines"
 CONVERSION = re.compile(r"interface \{\} is (.+), not (.+)$")
 GO_TYPES = {
     "map[string]interface {}": "a block of keys",
@@ -54,7 +55,7 @@ def mistakes(source: Source, refusal: Refusal) -> list[str]:
     for flag, value in sorted(pairs, key=lambda pair: ORDER.index(pair[0])):
         line = _in_file(value, source.stdin) if flag == "--values" else None
         if not line and (said := refusal([*right, flag, value])) is not None:
-            line = f"{_named(flag, value, said)}: {_finding(said).format(form=_form(flag, value))}"
+            line = f"{_named(flag, value, said)}: {_finding(flag, said).format(form=_form(flag, value))}"
         if line:
             found.append(f"{flag}: {line}")
         else:
@@ -95,8 +96,9 @@ def _form(flag: str, value: str) -> str:
     return FORMS.get(flag, "KEY=VALUE") + (COMMA if "," in value and flag != "--set-json" else "")
 
 
-def _finding(said: str) -> str:
+def _finding(flag: str, said: str) -> str:
     if types := CONVERSION.search(said):
         is_there, wanted = (GO_TYPES.get(each, "a number") for each in types.groups())
         return f"is {is_there} in the values before it, not {wanted}; write it in one of the two forms"
-    return next((words for pattern, words in FINDINGS if re.search(pattern, said)), OTHER)
+    other = OTHER_IN_FILE if flag == "--values" else OTHER
+    return next((words for pattern, words in FINDINGS if re.search(pattern, said)), other)

@@ -10,18 +10,22 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jsonschema import ValidationError
+from jsonschema import SchemaError, ValidationError
 from jsonschema.validators import Draft202012Validator, validator_for
 from msgspec import Struct
+from referencing.exceptions import Unresolvable
 
 from distrain import redact
 from distrain.errors import ValuesError
 
 Schema = Mapping[str, Any]
 
+# Further violations are not looked for: a file of another kind may have 100,000, and ten are printed.
+MOST_FAULTS = 1000
 TYPES = {
     "integer": "a whole number",
     "number": "a number",
@@ -46,22 +50,28 @@ class Fault(Struct, frozen=True):
 
 
 def check(values: Mapping[str, Any], chart: Path) -> None:
-    """Raise ValuesError with one line per violation of the chart's schema."""
+    """Raise ValuesError with one line per violation of the chart's schema, or if the schema itself is wrong."""
     path = chart / "values.schema.json"
     if not path.is_file():
         return
     schema = json.loads(path.read_text())
     # Like Helm, assume draft 2020-12 for a schema that names no draft.
-    validator = validator_for(schema, default=Draft202012Validator)(schema)
-    faults = sorted((_fault(error, schema) for error in validator.iter_errors(values)), key=lambda fault: fault.path)
-    messages = [message for fault in faults for message in _messages(fault, schema)]
-    if messages:
-        raise ValuesError(*dict.fromkeys(messages))
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+        errors = [*islice(kind(schema).iter_errors(values), MOST_FAULTS)]
+    except (SchemaError, Unresolvable, RecursionError, re.error) as error:
+        raise ValuesError(f"--chart: {chart} has a {path.name} that is no JSON schema; correct that file") from error
+    faults = sorted((_fault(error, schema) for error in errors), key=lambda fault: fault.path)
+    messages = (message for fault in faults for message in _messages(fault, schema))
+    if found := dict.fromkeys(islice(messages, MOST_FAULTS)):
+        raise ValuesError(*found)
 
 
 def _fault(error: ValidationError, schema: Schema) -> Fault:
     in_name = "propertyNames" in error.absolute_schema_path
-    own: Any = error.schema
+    # A schema may also be `false`.
+    own: Any = error.schema if isinstance(error.schema, dict) else {}
     entry = {**own, **_notes(error, schema)}
     return Fault(
         _dotted(error.absolute_path), error.instance, str(error.validator), error.validator_value, entry, in_name

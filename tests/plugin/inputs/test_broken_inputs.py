@@ -181,13 +181,46 @@ def test_each_values_file_and_flag_that_helm_cannot_read_is_one_line(place: Benc
 
 
 @pytest.mark.parametrize("depth", [150, 3000])
-def test_values_that_are_nested_deep_are_one_line(place: Bench, depth: int) -> None:
-    deep = b"x-a: " + b"[" * depth + b"]" * depth
+@pytest.mark.parametrize("key", [b"x-a", b"unknown"])
+def test_values_that_are_nested_deep_are_one_line(place: Bench, depth: int, key: bytes) -> None:
+    deep = key + b": " + b"[" * depth + b"]" * depth
 
     answer = place.in_process(Input(["derive", "--node-gpus", "8", "-f", "deep.yaml"], {"deep.yaml": deep}))
 
     words = "distrain: --values: deep.yaml: it is nested more than 100 levels deep; flatten it\n"
     assert (answer.code, answer.err) == (2, words)
+
+
+def test_flag_that_is_nested_deep_is_one_line(place: Bench) -> None:
+    answer = place.in_process(Input(["check", *OFFLINE, "--set-json", f"a={'[' * 200}{']' * 200}"]))
+
+    words = "distrain: values: a value is nested more than 100 levels deep; flatten it\n"
+    assert (answer.code, answer.err) == (2, words)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(b"a: &a [*a]\n", "has an anchor that contains itself; write the values out", id="anchor"),
+        pytest.param(
+            b"? " + b"k" * 2000 + b"\n: 1\n",
+            "is no YAML that Helm can read; write it as KEY: VALUE lines",
+            id="long-key",
+        ),
+    ],
+)
+def test_values_that_helm_alone_cannot_read_are_one_line(place: Bench, content: bytes, words: str) -> None:
+    answer = place.in_process(Input(["check", *OFFLINE, "-f", "values.yaml"], {"values.yaml": content}))
+
+    assert (answer.code, answer.err) == (2, f"distrain: --values: values.yaml: {words}\n")
+
+
+def test_file_of_many_unknown_values_is_answered_soon(place: Bench) -> None:
+    many = b"".join(b"k%d: 1\n" % number for number in range(100_000))
+
+    answer = place.in_process(Input(["check", *OFFLINE, "-f", "values.yaml"], {"values.yaml": many}))
+
+    assert (answer.code, mistakes(answer)) == (2, [])
 
 
 def test_each_file_that_cannot_be_opened_is_one_line(place: Bench) -> None:
@@ -221,3 +254,20 @@ def test_stream_that_cannot_be_used_is_one_line(tmp_path: Path, redirection: str
 
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1)
     assert mistakes(Answer(2, "", done.stderr, 0)) == []
+
+
+@pytest.mark.parametrize("command", [["snapshot"], ["init", "--framework", "pytorch", "--node-gpus", "8"]])
+@pytest.mark.parametrize("name", ["x" * 300, "\udcff"], ids=["long", "no-utf-8"])
+def test_output_that_can_be_no_file_is_one_line(place: Bench, command: list[str], name: str) -> None:
+    answer = place.in_process(Input([*command, "-o", name]))
+
+    assert (answer.code, len(answer.err.splitlines()), mistakes(answer)) == (2, 1, [])
+    assert "; name another file" in answer.err
+
+
+def test_endless_values_file_is_one_line(place: Bench) -> None:
+    answer = place.in_process(Input(["check", *OFFLINE, "-f", "/dev/zero", "--set-file", "data.uri=/dev/full"]))
+
+    words = "cannot be read: it is larger than 16 MiB, more than a release can hold; name another file"
+    lines = [f"distrain: --values: /dev/zero {words}", f"distrain: --set-file: /dev/full {words}"]
+    assert (answer.code, answer.err.splitlines()) == (2, lines)
