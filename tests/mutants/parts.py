@@ -40,10 +40,12 @@ PARTS = (
                 "files",
                 "finished",
                 "lease",
+                "limits",
                 "manifest",
                 "names",
                 "outage",
                 "reader",
+                "retries",
                 "run_lease",
                 "writer",
             )
