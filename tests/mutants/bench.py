@@ -111,7 +111,7 @@ def tests_hash(part: Part) -> str:
 def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
     """Return the seconds and the executed lines of a module's tests, from the cache or by running it."""
     sources = [*files_of(part.sources)]
-    contents = [(REPOSITORY / path).read_text("utf-8") for path in (*sources, module)]
+    contents = [(place.root / path).read_text("utf-8") for path in (*sources, module)]
     kept = KEPT / "recorded" / f"{digest(str(module), part.name, *contents)}.json"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
