@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from distrain.admission.priority import applied
 from distrain.apiserver.cluster import connect
 from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
@@ -119,3 +120,10 @@ def test_class_that_never_preempts_pushes_out_no_pod() -> None:
     answer = judged(_job(), ROOM, [pod("p", on="a", gpu="4")], [meek])
 
     assert (answer.verdict, answer.assumed) == ("busy", [])
+
+
+@pytest.mark.parametrize("given", [None, 0, 7])
+def test_priority_is_kept_where_no_class_could_be_read(given: int | None) -> None:
+    job = _job(**({} if given is None else {"priority": given}))
+
+    assert {role.spec.priority for role in applied(job, None).roles} == {given or 0}
