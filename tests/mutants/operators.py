@@ -99,8 +99,8 @@ def executed(source: str) -> str:
             node.returns = None
         if isinstance(node, ast.arg | ast.AnnAssign):
             node.annotation = ast.Constant(None)
-        if isinstance(node, ast.ClassDef):  # @dataclass(frozen=True) guards against programmers' mistakes only.
-            node.decorator_list = []
+        if isinstance(node, ast.ClassDef):  # frozen=True guards against programmers' mistakes only.
+            node.decorator_list, node.keywords = [], []
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [each for each in node.body if not is_text(each)] or [ast.Pass()]
     return ast.dump(tree)

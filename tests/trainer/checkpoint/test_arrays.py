@@ -187,3 +187,10 @@ def test_shapes_are_those_of_the_model() -> None:
 
     assert arrays.shapes(fields) == {"a": [2, 3], "b": []}
     assert math.prod(arrays.shapes(fields)["a"]) == 6
+
+
+@pytest.mark.parametrize(("mebibytes", "count"), [(28, 1), (29, 2)])
+def test_file_has_up_to_128_mebibytes(mebibytes: int, count: int) -> None:
+    sizes = {"a": 100, "b": mebibytes}
+
+    assert len(plan({name: Field("U8", (size * 1024**2,)) for name, size in sizes.items()})) == count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -260,3 +261,22 @@ def test_number_in_a_manifest_is_below_the_largest(path: str, number: float, is_
     else:
         with pytest.raises(ValueError, match=r"manifest\.json is none of this trainer's"):
             manifest.Manifest.from_json(content)
+
+
+def test_heart_beats_until_the_lease_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 0.005)
+    lease, beats = take(open_store(str(tmp_path), value="checkpoint.uri"), A), threading.Semaphore(0)
+    original = lease.change
+
+    def change(**to: object) -> None:
+        original(**to)
+        beats.release()
+
+    monkeypatch.setattr(lease, "change", change)
+    lease.beat()
+    assert all(beats.acquire(timeout=30) for _ in range(3))
+    lease.end(STOPPED)
+    while beats.acquire(blocking=False):
+        pass
+    # One beat may have been on its way.
+    assert not all(beats.acquire(timeout=0.1) for _ in range(4))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from distrain_trainer.checkpoint import reader
-from distrain_trainer.checkpoint.manifest import FileSum
+from distrain_trainer.checkpoint import arrays, reader
+from distrain_trainer.checkpoint.arrays import Buffer
+from distrain_trainer.checkpoint.files import Checkpoint
+from distrain_trainer.checkpoint.manifest import FileSum, Manifest
 from distrain_trainer.errors import CheckpointError
 from distrain_trainer.storage import FolderStore, open_store
 from tests.trainer.fixtures.counter_run import Counter, begin, save_step
@@ -51,11 +54,11 @@ def test_file_is_read_once_in_pieces(
     assert lengths == [1, *[100] * (size // 100), size % 100, 0]
 
 
-def as_former(checkpoint: Path, **arrays: list[float]) -> None:
+def as_former(checkpoint: Path, **given: list[float]) -> None:
     """Turn a checkpoint into one of format 1, where the arrays have no names in the manifest."""
     (checkpoint / "state-0.safetensors").unlink()
     content = io.BytesIO()
-    np.savez(content, **{name: np.array(array) for name, array in arrays.items()})
+    np.savez(content, **{name: np.array(array) for name, array in given.items()})
     (checkpoint / "state.npz").write_bytes(content.getvalue())
     told = json.loads((checkpoint / "manifest.json").read_text())
     told["subject"]["shapes"] = {"model-0": [1]}
@@ -122,3 +125,20 @@ def test_size_is_checked_before_the_file_is_read(tmp_path: Path) -> None:
         reader._require_size(store, "1-10/a.bin", size)
     with pytest.raises(reader.DamagedCheckpointError, match=r"^a\.bin: 3 bytes instead of 0$"):
         reader._require_size(store, "1-10/a.bin", 0)
+
+
+def test_files_are_read_to_aligned_places(tmp_path: Path) -> None:
+    saved(tmp_path)
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+    content = store.read("1-10/state-0.safetensors")
+    store.write("1-10/state-1.safetensors", content)
+    held = store.read_tagged("1-10/manifest.json")
+    assert held
+    manifest = Manifest.from_json(held[0])
+    files = {f"state-{number}.safetensors": FileSum.of(content) for number in (0, 1)}
+
+    found = reader._read_parts(store, Checkpoint("1-10", replace(manifest, files=files), []), buffer := Buffer())
+
+    length = arrays.aligned(len(content))
+    assert [(part.start, part.end) for part in found.parts] == [(0, len(content)), (length, length + len(content))]
+    assert bytes(buffer.span(length, length + len(content))) == content

@@ -226,3 +226,11 @@ def test_closed_writer_has_ended_its_thread(tmp_path: Path) -> None:
     run.writer.close()
 
     assert not run.writer._thread.is_alive()
+
+
+def test_next_one_is_due_at_once_where_writing_took_longer_than_the_interval(clock: Clock, tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_every=90)
+    assert run.writer
+
+    assert run.writer._plan_next(200.0) == "next in 0 s (checkpoint.every)"
+    assert run.writer.is_due()
