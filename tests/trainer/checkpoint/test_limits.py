@@ -15,7 +15,7 @@ from distrain_trainer.checkpoint import interval, manifest, outage
 from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint.head import STOPPED, Head, Holder
 from distrain_trainer.checkpoint.lease import Liveness
-from distrain_trainer.errors import ConflictError, UnavailableError
+from distrain_trainer.errors import ConflictError, StorageError, UnavailableError
 from distrain_trainer.storage import FolderStore, Store, open_store
 from tests.trainer.fixtures.counter_run import begin, save_step
 from tests.trainer.fixtures.holders import A, B, C, take
@@ -280,3 +280,19 @@ def test_heart_beats_until_the_lease_ends(tmp_path: Path, monkeypatch: pytest.Mo
         pass
     # One beat may have been on its way.
     assert not all(beats.acquire(timeout=0.1) for _ in range(4))
+
+
+def test_store_that_heeds_no_tags_is_refused_to_a_second_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = FolderStore.write_if
+
+    def write_if(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
+        # It refuses to create a file that is there, and replaces a file whatever its tag is.
+        held = store.read_tagged(name)
+        return original(store, name, content, held[1] if held and tag else tag)
+
+    monkeypatch.setattr(FolderStore, "write_if", write_if)
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+
+    take(store, A)
+    with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
+        take(store, B)
