@@ -3,7 +3,7 @@
 Each result is kept in the cache, so that the same command continues after an interruption. A survivor is tried again
 when the tests of its part have changed. MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
 Survivors that behave as the source does are listed in equivalent.yaml, each with the reason. A survivor is printed as
-an entry of that file. The table in RESULTS.md is written once all mutants have been tried.
+an entry of that file. The table in RESULTS.md is written once all mutants have been tried, or with --table.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -30,6 +29,8 @@ from tests.mutants.parts import PARTS, Part, files_of
 FOLDER = Path(__file__).parent
 KEPT = CACHE_DIR / "bench-mutants"
 KILLED, SURVIVED, NOT_EXECUTED = "killed", "survived", "executed by no test"
+EQUIVALENT, NOT_TRIED = "equivalent", "not tried"
+HEADINGS = ("part", "mutants", "tried", "killed", "equivalent", "survived", "killed of those not equivalent")
 RECORDING_LIMIT = 900.0
 
 
@@ -65,14 +66,9 @@ def main() -> int:
     KEPT.mkdir(parents=True, exist_ok=True)
     parts = [part for part in PARTS if arguments.part in (None, part.name)]
     results, end = Results(KEPT / "results.jsonl"), time.monotonic() + 60 * arguments.minutes
-    place = trial.Place(KEPT / f"copy-{os.getpid()}")
-    try:
-        for part in parts:
-            if not try_part(part, place, results, end):
-                print("stopped after --minutes; the same command continues")
-                return 0
-    finally:
-        place.remove()
+    if not arguments.table and not try_all(parts, results, end):
+        print("stopped after --minutes; the same command continues")
+        return 0
     return told(parts, results)
 
 
@@ -80,13 +76,23 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-mutants")
     parser.add_argument("--part", choices=[part.name for part in PARTS], help="only this part")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this time")
+    parser.add_argument("--table", action="store_true", help="try none, and write the table of those tried before")
     return parser.parse_args()
+
+
+def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
+    """Try the mutants of all parts. Return False if the time is over before."""
+    place = trial.Place(KEPT / f"copy-{os.getpid()}")
+    try:
+        return all(try_part(part, place, results, end) for part in parts)
+    finally:
+        place.remove()
 
 
 def try_part(part: Part, place: trial.Place, results: Results, end: float) -> bool:
     """Try the mutants of a part that have no result yet. Return False if the time is over before."""
     tests = tests_hash(part)
-    missing = [mutant for mutant in drawn(part) if not results.outcome(mutant, tests)]
+    missing = [one.mutant for one in outcomes(part, results) if one.outcome == NOT_TRIED]
     if not missing:
         return True
     recorded: choice.Recorded = {}
@@ -139,32 +145,31 @@ def outcome_of(mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Cou
 
 def told(parts: Sequence[Part], results: Results) -> int:
     """Print the survivors and the table. Return 1 if a survivor is not listed as equivalent."""
-    tried = {part.name: [*outcomes(part, results)] for part in parts}
-    listed = equivalent()
-    left = [one for found in tried.values() for one in found if one.outcome != KILLED and not is_listed(one, listed)]
-    for one in left:
+    found = {part.name: outcomes(part, results) for part in parts}
+    survivors = [one for each in found.values() for one in each if one.outcome in (SURVIVED, NOT_EXECUTED)]
+    for one in survivors:
         print(described(one))
-    lines = table(tried, listed)
+    lines = table(found)
     print("\n".join(lines))
     if len(parts) == len(PARTS):
         write(lines)
-    return int(bool(left))
+    return int(bool(survivors))
 
 
-def outcomes(part: Part, results: Results) -> Iterator[Tried]:
-    tests = tests_hash(part)
+def outcomes(part: Part, results: Results) -> list[Tried]:
+    tests, listed = tests_hash(part), equivalent()
+    found = []
     for mutant in drawn(part):
-        yield Tried(mutant, results.outcome(mutant, tests) or SURVIVED)
+        is_listed = (mutant.path, mutant.function, mutant.before, mutant.after) in listed
+        outcome = EQUIVALENT if is_listed else results.outcome(mutant, tests) or NOT_TRIED
+        found.append(Tried(mutant, outcome))
+    return found
 
 
-def equivalent() -> list[dict[str, Any]]:
-    return yaml.safe_load((FOLDER / "equivalent.yaml").read_text("utf-8")) or []
-
-
-def is_listed(tried: Tried, listed: Sequence[dict[str, Any]]) -> bool:
-    mutant = tried.mutant
-    wanted = (mutant.path, mutant.function, mutant.before, mutant.after)
-    return any((one["file"], one["in"], one["line"], one["becomes"]) == wanted for one in listed)
+def equivalent() -> set[tuple[str, str, str, str]]:
+    """Return path, function and both lines of the mutants that are listed as equivalent."""
+    listed = yaml.safe_load((FOLDER / "equivalent.yaml").read_text("utf-8")) or []
+    return {(one["file"], one["in"], one["line"], one["becomes"]) for one in listed}
 
 
 def described(tried: Tried) -> str:
@@ -174,27 +179,28 @@ def described(tried: Tried) -> str:
     return place if tried.outcome == KILLED else f"{place}\n{yaml.safe_dump([entry], sort_keys=False, width=1000)}"
 
 
-def table(tried: dict[str, list[Tried]], listed: Sequence[dict[str, Any]]) -> list[str]:
-    rows = [row(name, found, listed) for name, found in tried.items()]
-    rows.append(row("all", [one for found in tried.values() for one in found], listed))
-    return [
-        "| part | mutants | killed | equivalent | survived | killed of those that are not equivalent |",
-        "|---|---|---|---|---|---|",
-        *rows,
-    ]
+def table(found: dict[str, list[Tried]]) -> list[str]:
+    rows = [row(name, each) for name, each in found.items()]
+    rows.append(row("all", [one for each in found.values() for one in each]))
+    return [f"| {' | '.join(line)} |" for line in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
 
 
-def row(name: str, found: Sequence[Tried], listed: Sequence[dict[str, Any]]) -> str:
-    killed = sum(one.outcome == KILLED for one in found)
-    same = sum(one.outcome != KILLED and is_listed(one, listed) for one in found)
-    percent = 100 * killed / max(1, len(found) - same)
-    return f"| {name} | {len(found)} | {killed} | {same} | {len(found) - killed - same} | {percent:.1f} % |"
+def row(name: str, found: Sequence[Tried]) -> tuple[str, ...]:
+    count = Counter(one.outcome for one in found)
+    killed, same, survived = count[KILLED], count[EQUIVALENT], count[SURVIVED] + count[NOT_EXECUTED]
+    percent = f"{100 * killed / (killed + survived):.1f} %" if killed + survived else ""
+    return (name, *map(str, (len(found), killed + same + survived, killed, same, survived)), percent)
 
 
 def write(lines: Sequence[str]) -> None:
     command = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.strip()
-    heading = ["# Mutants", "", f"Commit {commit}, by `make bench-mutants`:", ""]
+    heading = [
+        "# Mutants",
+        "",
+        f"Commit {commit}, by `make bench-mutants`, which draws the mutants at random with a fixed seed:",
+        "",
+    ]
     (FOLDER / "RESULTS.md").write_text("\n".join([*heading, *lines]) + "\n")
 
 
