@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-ACTION = re.compile(r"\{\{-?\s*(?!/\*)(.*?)\s*-?\}\}", re.DOTALL)
+ACTION = re.compile(r"\{\{(?!-?\s*/\*)-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 # In an action: a pattern, and what takes its place.
 EDITS = (
     (r"\beq (?=[$.(\"\d])", "ne "),
