@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-tests bench-guest clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-tests bench-guest bench-mutants clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -90,6 +90,9 @@ bench-tests: build ## run all tests six times, three times beside a load on each
 
 bench-guest: build ## end demos at 20 moments, and compare the machine after make clean with the one before; again goes on
 	@$(PYTHON) -m tests.cluster.lab.bench_guest
+
+bench-mutants: setup ## change the code that decides in 1,000 places, and see whether a test notices; again goes on; MUTANTS_ARGS="--minutes 3"
+	@$(PYTHON) -m tests.mutants.bench $(MUTANTS_ARGS)
 
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown

@@ -11,3 +11,4 @@ compile --universal --python-version 3.10 plugin/requirements.in -c requirements
 compile --universal --python-version 3.10 requirements-go.in -o requirements-go.txt
 compile --universal --python-version 3.10 requirements-scanners.in -o requirements-scanners.txt
 compile --universal --python-version 3.10 requirements-audit.in -o requirements-audit.txt
+compile --universal --python-version 3.10 requirements-mutants.in -o requirements-mutants.txt

@@ -11,6 +11,7 @@ from lab.paths import CACHE_DIR
 # What the lab keeps in the cache. The folder may be the user's own, so nothing else in it is removed.
 FOLDERS = (
     "bench-guest",
+    "bench-mutants",
     "bench-tests",
     "bin",
     "buildah",

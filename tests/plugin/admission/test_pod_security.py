@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from distrain import kube
-from distrain.admission.pod_security import CHECKS, LEVEL, VERSION, Standard, enforced, violated
+from distrain.admission.pod_security import CHECKS, LEVEL, VERSION, Standard, _checks, enforced, violated
 from distrain.admission.pod_security_check import Pod
 from distrain.check.report import Report
 from distrain.verdict import Verdict
@@ -252,3 +252,12 @@ def test_restricted_namespace_takes_the_charts_pods_unless_the_operator_changes_
         "mxjob-v1beta1": ["scheduler", "server", "worker"],
     }
     assert refused == changed.get(kind, [])
+
+
+def test_first_version_has_the_checks_that_later_ones_began_with() -> None:
+    names = [check.name for check in _checks(Standard("baseline", 0))]
+
+    assert names == [
+        "appArmorProfile", "capabilities_baseline", "hostNamespaces", "hostPathVolumes", "hostPorts", "privileged",
+        "procMount", "seLinuxOptions", "seccompProfile_baseline", "sysctls", "windowsHostProcess",
+    ]  # fmt: skip

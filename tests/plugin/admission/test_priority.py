@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from distrain import kube
+from distrain.admission.priority import applied
 from distrain.apiserver.cluster import connect
 from distrain.apiserver.target import Target
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
+from distrain.kube.policy import PriorityClass
 from tests.plugin.check.judging import chart_job, judged
 from tests.plugin.fake_api import PRIORITY_CLASSES, FakeApi
 from tests.plugin.objects import Object, namespace, node, pod
@@ -119,3 +122,26 @@ def test_class_that_never_preempts_pushes_out_no_pod() -> None:
     answer = judged(_job(), ROOM, [pod("p", on="a", gpu="4")], [meek])
 
     assert (answer.verdict, answer.assumed) == ("busy", [])
+
+
+@pytest.mark.parametrize("given", [None, 0, 7])
+def test_priority_is_kept_where_no_class_could_be_read(given: int | None) -> None:
+    job = _job(**({} if given is None else {"priority": given}))
+
+    assert {role.spec.priority for role in applied(job, None).roles} == {given or 0}
+
+
+@pytest.mark.parametrize("policy", [None, "Never", "PreemptLowerPriority"])
+def test_pods_get_the_preemption_policy_of_their_class(policy: str | None) -> None:
+    default = PriorityClass(kube.Metadata("standard"), 50, global_default=True, preemption_policy=policy)
+
+    [spec, *_] = [role.spec for role in applied(_job(), {"standard": default}).roles]
+
+    assert (spec.priority_class_name, spec.priority) == ("standard", 50)
+    assert spec.preemption_policy == (policy or "PreemptLowerPriority")
+
+
+def test_missing_class_is_named_by_the_charts_value() -> None:
+    answer = judged(_job(priorityClassName="high"), ROOM, others=[DEFAULT])
+
+    assert answer.next.startswith("priorityClassName: there is no PriorityClass high. Create it, or name another.")

@@ -252,3 +252,33 @@ def test_what_a_quota_counts_beside_pods_is_reported_as_not_judged() -> None:
 
     words = "ResourceQuota team-quota: count/leases.coordination.k8s.io"
     assert (answer.verdict, answer.unseen) == ("fits", [words])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_judged"),
+    [
+        ("cpu", True),
+        ("pods", True),
+        ("requests.nvidia.com/gpu", True),
+        ("limits.memory", True),
+        ("hugepages-2Mi", True),
+        ("count/pods", True),
+        ("count/mpijobs.kubeflow.org", True),
+        ("requests.storage", False),
+        ("gold.storageclass.storage.k8s.io/requests.storage", False),
+        ("requests.gold.storageclass.storage.k8s.io/persistentvolumeclaims", False),
+        ("services", False),
+    ],
+)
+def test_resources_that_pods_and_the_job_use_are_judged(name: str, is_judged: bool) -> None:
+    job = chart_job(gpus=0, worker=_limited(cpu="1", memory="1Gi"), launcher=_limited(cpu="1", memory="1Gi"))
+
+    answer = judged(job, ROOM, others=[_quota({name: "99Gi"})])
+
+    assert answer.unseen == ([] if is_judged else [f"ResourceQuota team-quota: {name}"])
+
+
+def test_resource_that_the_job_does_not_use_but_only_pods_do_is_judged() -> None:
+    answer = judged(chart_job(), ROOM, others=[_quota({"requests.amd.com/gpu": "0", "pods": "9", "count/leases": "1"})])
+
+    assert answer.unseen == ["ResourceQuota team-quota: count/leases"]

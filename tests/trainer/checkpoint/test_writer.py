@@ -193,3 +193,11 @@ def test_run_of_a_few_steps_saves_nothing_but_its_end(tmp_path: Path, capsys: py
     head = json.loads((tmp_path / "volume" / "HEAD").read_text())
     assert (head["checkpoint"], head["state"]) == ("1-40", "finished")
     assert "; none is due before the run's end\n" in capsys.readouterr().out
+
+
+def test_one_that_is_due_at_the_runs_end_is_not_told(tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_every=90)
+    assert run.writer
+    run.writer.seconds_left = 90
+
+    assert run.writer._plan_next(0.0) == "none is due before the run's end"

@@ -59,6 +59,19 @@ def test_image_size_scales_the_shorter_side_and_crops_the_centre_for_tests(tmp_p
     assert batch.images[0, :, 6:].min() == 1
 
 
+def test_no_image_is_mirrored_for_tests(tmp_path: Path) -> None:
+    write_wide_image(tmp_path)
+    for number in range(2, 9):
+        (tmp_path / "val/a" / f"{number}.png").write_bytes((tmp_path / "val/a/1.png").read_bytes())
+    config = config_of(tmp_path, image_size=10, batch_size=8)
+
+    [batch] = evaluation_batches(config, load(config), rank=0, ranks=1)
+
+    assert batch.samples == 8
+    assert np.all(batch.images == batch.images[0])
+    assert (batch.images[0, 0, 0, 0], batch.images[0, 0, 9, 0]) == (0, 1)
+
+
 def test_image_size_crops_and_mirrors_by_the_seed_for_training(tmp_path: Path) -> None:
     write_wide_image(tmp_path)
 

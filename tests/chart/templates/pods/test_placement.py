@@ -60,6 +60,7 @@ def test_workers_spread_where_asked(helm: Path, kind: str) -> None:
         (constraint,) = pod["topologySpreadConstraints"]
         assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
         assert (constraint["maxSkew"], constraint["whenUnsatisfiable"]) == (1, "ScheduleAnyway")
+        assert constraint["nodeTaintsPolicy"] == "Honor"
         assert constraint["labelSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "run1"
 
 

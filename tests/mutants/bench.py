@@ -1,0 +1,211 @@
+"""`make bench-mutants`: change one thing in a source, run the tests of its part, and count the changes that they miss.
+
+Each result is kept in the cache, so that the same command continues after an interruption. A survivor is tried again
+when the tests of its part have changed. MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
+Survivors that behave as the source does are listed in equivalent.yaml, each with the reason. A survivor is printed as
+an entry of that file. The table in RESULTS.md is written once all mutants have been tried, or with --table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from lab.paths import CACHE_DIR, REPOSITORY
+from tests.mutants import choice, trial
+from tests.mutants.mutants import Mutant, digest, drawn
+from tests.mutants.parts import PARTS, Part, files_of
+
+FOLDER = Path(__file__).parent
+KEPT = CACHE_DIR / "bench-mutants"
+KILLED, SURVIVED, NOT_EXECUTED = "killed", "survived", "executed by no test"
+EQUIVALENT, NOT_TRIED = "equivalent", "not tried"
+HEADINGS = ("part", "mutants", "tried", "killed", "equivalent", "survived", "killed of those not equivalent")
+RECORDING_LIMIT = 900.0
+
+
+@dataclass(frozen=True)
+class Tried:
+    mutant: Mutant
+    outcome: str
+
+
+class Results:
+    """What became of each mutant, in a file with one line per result."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._by_key = {(one["mutant"], one["content"]): one for one in map(json.loads, lines)}
+
+    def outcome(self, mutant: Mutant, tests: str) -> str | None:
+        """Return a mutant's outcome, or None if it has to be tried. `tests` is a hash of the tests of its part."""
+        found = self._by_key.get((mutant.key, digest(mutant.content)), {})
+        return found.get("outcome") if found.get("outcome") == KILLED or found.get("tests") == tests else None
+
+    def add(self, mutant: Mutant, tests: str, outcome: str) -> None:
+        one = {"mutant": mutant.key, "content": digest(mutant.content), "tests": tests, "outcome": outcome}
+        self._by_key[(one["mutant"], one["content"])] = one
+        with self._path.open("a") as file:
+            file.write(json.dumps(one) + "\n")
+
+
+def main() -> int:
+    arguments = parsed()
+    os.nice(19)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    parts = [part for part in PARTS if arguments.part in (None, part.name)]
+    results, end = Results(KEPT / "results.jsonl"), time.monotonic() + 60 * arguments.minutes
+    if not arguments.table and not try_all(parts, results, end):
+        print("stopped after --minutes; the same command continues")
+        return 0
+    return told(parts, results)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-mutants")
+    parser.add_argument("--part", choices=[part.name for part in PARTS], help="only this part")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this time")
+    parser.add_argument("--table", action="store_true", help="try none, and write the table of those tried before")
+    return parser.parse_args()
+
+
+def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
+    """Try the mutants of all parts. Return False if the time is over before."""
+    place = trial.Place(KEPT / f"copy-{os.getpid()}")
+    try:
+        return all(try_part(part, place, results, end) for part in parts)
+    finally:
+        place.remove()
+
+
+def try_part(part: Part, place: trial.Place, results: Results, end: float) -> bool:
+    """Try the mutants of a part that have no result yet. Return False if the time is over before."""
+    tests = tests_hash(part)
+    missing = [one.mutant for one in outcomes(part, results) if one.outcome == NOT_TRIED]
+    if not missing:
+        return True
+    recorded: choice.Recorded = {}
+    for module in files_of(part.tests):
+        if time.monotonic() > end:
+            return False
+        recorded |= recording(part, module, place)
+    kills: Counter[str] = Counter()
+    for number, mutant in enumerate(missing, 1):
+        if time.monotonic() > end:
+            return False
+        outcome = outcome_of(mutant, part, recorded, kills, place)
+        results.add(mutant, tests, outcome)
+        print(f"{part.name}: {number} of {len(missing)}: {described(Tried(mutant, outcome))}", flush=True)
+    return True
+
+
+def tests_hash(part: Part) -> str:
+    return digest(*((REPOSITORY / path).read_text("utf-8") for path in files_of(part.tests)))
+
+
+def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
+    """Return the seconds and the executed lines of a module's tests, from the cache or by running it."""
+    sources = [*files_of(part.sources)]
+    contents = [(place.root / path).read_text("utf-8") for path in (*sources, module)]
+    kept = KEPT / "recorded" / f"{digest(str(module), part.name, *contents)}.json"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        print(f"{part.name}: recording {module} ...", flush=True)
+        code = place.record(module, sources if part.is_traced else [], kept, RECORDING_LIMIT)
+        if not kept.exists():
+            sys.exit(f"{module} ended with code {code}; see {place.root.parent / 'output'}")
+    return {name: (seconds, lines) for name, (seconds, lines) in json.loads(kept.read_text()).items()}
+
+
+def outcome_of(mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Counter[str], place: trial.Place) -> str:
+    """Try a mutant. `kills` counts how often each test was the first to fail: tests that often do are run first."""
+    source = (REPOSITORY / mutant.path).read_text("utf-8")
+    chosen, seconds = choice.tests_of(mutant, source, recorded, is_traced=part.is_traced)
+    if not chosen:
+        return NOT_EXECUTED
+    chosen.sort(key=lambda name: -kills[name] / (recorded[name][0] + 0.1))
+    # The limit is for mutants that hang; a busy machine may be several times slower.
+    code = place.try_mutant(mutant, chosen, limit=30 + 5 * seconds)
+    if code == trial.PASSED:
+        return SURVIVED
+    kills[place.first_failure()] += 1
+    return KILLED
+
+
+def told(parts: Sequence[Part], results: Results) -> int:
+    """Print the survivors and the table. Return 1 if a survivor is not listed as equivalent."""
+    found = {part.name: outcomes(part, results) for part in parts}
+    survivors = [one for each in found.values() for one in each if one.outcome in (SURVIVED, NOT_EXECUTED)]
+    for one in survivors:
+        print(described(one))
+    lines = table(found)
+    print("\n".join(lines))
+    if len(parts) == len(PARTS):
+        write(lines)
+    return int(bool(survivors))
+
+
+def outcomes(part: Part, results: Results) -> list[Tried]:
+    tests, listed = tests_hash(part), equivalent()
+    found = []
+    for mutant in drawn(part):
+        is_listed = (mutant.path, mutant.function, mutant.before, mutant.after) in listed
+        outcome = EQUIVALENT if is_listed else results.outcome(mutant, tests) or NOT_TRIED
+        found.append(Tried(mutant, outcome))
+    return found
+
+
+def equivalent() -> set[tuple[str, str, str, str]]:
+    """Return path, function and both lines of the mutants that are listed as equivalent."""
+    listed = yaml.safe_load((FOLDER / "equivalent.yaml").read_text("utf-8")) or []
+    return {(one["file"], one["in"], one["line"], one["becomes"]) for one in listed}
+
+
+def described(tried: Tried) -> str:
+    mutant = tried.mutant
+    place = f"{tried.outcome}: {mutant.path}:{mutant.line}"
+    entry = {"file": mutant.path, "in": mutant.function, "line": mutant.before, "becomes": mutant.after, "reason": ""}
+    return place if tried.outcome == KILLED else f"{place}\n{yaml.safe_dump([entry], sort_keys=False, width=1000)}"
+
+
+def table(found: dict[str, list[Tried]]) -> list[str]:
+    rows = [row(name, each) for name, each in found.items()]
+    rows.append(row("all", [one for each in found.values() for one in each]))
+    return [f"| {' | '.join(line)} |" for line in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
+
+
+def row(name: str, found: Sequence[Tried]) -> tuple[str, ...]:
+    count = Counter(one.outcome for one in found)
+    killed, same, survived = count[KILLED], count[EQUIVALENT], count[SURVIVED] + count[NOT_EXECUTED]
+    percent = f"{100 * killed / (killed + survived):.1f} %" if killed + survived else ""
+    return (name, *map(str, (len(found), killed + same + survived, killed, same, survived)), percent)
+
+
+def write(lines: Sequence[str]) -> None:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.strip()
+    heading = [
+        "# Mutants",
+        "",
+        f"Commit {commit}, by `make bench-mutants`, which draws the mutants at random with a fixed seed:",
+        "",
+    ]
+    (FOLDER / "RESULTS.md").write_text("\n".join([*heading, *lines]) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command continues")

@@ -1,0 +1,111 @@
+"""Choose a mutant's tests: those that execute the changed statement, the quickest first, for a few seconds in all.
+
+For this each test module runs once with the sources as they are. What its tests execute, and how long each takes, is
+kept in the cache.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import threading
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.mutants.mutants import Mutant
+
+# The seconds that a mutant's tests took without the change, at most.
+SECONDS = 40.0
+
+
+@dataclass
+class Recorder:
+    """A plugin of pytest that records each passed test's seconds, and the lines of `sources` that it executes."""
+
+    sources: frozenset[str]
+    lines: dict[str, set[str]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    _now: set[str] = field(default_factory=set)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._now = self.lines.setdefault(item.nodeid, set())
+        started = time.monotonic()
+        if self.sources:
+            threading.settrace(self._called)
+            sys.settrace(self._called)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)
+            self.seconds[item.nodeid] = time.monotonic() - started
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.passed:
+            self.failed.add(report.nodeid)
+
+    def _called(self, frame: FrameType, event: str, argument: object) -> Any:
+        return self._line if frame.f_code.co_filename in self.sources else None
+
+    def _line(self, frame: FrameType, event: str, argument: object) -> Any:
+        self._now.add(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        return self._line
+
+    def write(self, kept: Path, root: Path) -> None:
+        """Write what was recorded. Tests that failed or were skipped are left out."""
+        good = [name for name in self.seconds if name not in self.failed]
+        lines = {name: sorted(line.removeprefix(f"{root}/") for line in self.lines[name]) for name in good}
+        kept.write_text(json.dumps({name: (self.seconds[name], lines[name]) for name in good}))
+
+
+# The seconds and the executed lines by test.
+Recorded = dict[str, tuple[float, list[str]]]
+
+
+def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool) -> tuple[list[str], float]:
+    """Return the tests to run for a mutant, and how long they took without the change."""
+    wanted = {f"{mutant.path}:{line}" for line in statement_lines(source, mutant.line)} if is_traced else set()
+    fitting = [
+        (seconds, name) for name, (seconds, lines) in recorded.items() if not is_traced or not wanted.isdisjoint(lines)
+    ]
+    chosen: list[str] = []
+    total = 0.0
+    for seconds, name in sorted(fitting):
+        if total + seconds > SECONDS and chosen:
+            break
+        chosen.append(name)
+        total += seconds
+    return chosen, total
+
+
+def statement_lines(source: str, line: int) -> range:
+    """Return the lines of the statement that holds a line: of a block its head, of a function or class all.
+
+    A statement outside of all functions runs when its module is imported: return all lines of the module.
+    """
+    whole = range(1, len(source.splitlines()) + 1)
+    inner = (whole, False)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
+            inner = _lines_of(node, line, whole, inner)
+    lines, is_in_function = inner
+    return lines if is_in_function else whole
+
+
+def _lines_of(node: ast.stmt, line: int, whole: range, outer: tuple[range, bool]) -> tuple[range, bool]:
+    end = (node.end_lineno or 0) + 1
+    if isinstance(node, ast.FunctionDef):
+        return range(node.lineno, end), True
+    if isinstance(node, ast.ClassDef):
+        return range(node.lineno, end), outer[1]
+    body = getattr(node, "body", None)
+    return range(node.lineno, body[0].lineno if body and line < body[0].lineno else end), outer[1]

@@ -1,0 +1,90 @@
+"""Make the mutants of a part, and draw some of them: the same ones each time, as long as their lines stay the same."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from lab.builds import tools
+from lab.paths import CACHE_DIR, REPOSITORY
+from tests.mutants import templates
+from tests.mutants.parts import Part, files_of
+
+LOCK = REPOSITORY / "requirements-mutants.txt"
+OPERATORS = Path(__file__).parent / "operators.py"
+SEED = 1
+TEMPLATES = (".tpl", ".yaml")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A source with one change. `before` and `after` are the changed lines, `line` is the number of the first one."""
+
+    path: str
+    line: int
+    function: str
+    before: str
+    after: str
+    content: str
+
+    @cached_property
+    def key(self) -> str:
+        return digest(self.path, self.function, self.before, self.after)
+
+
+def digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def drawn(part: Part) -> list[Mutant]:
+    """Draw mutants of a part at random. The order depends on the seed and on each mutant's lines only."""
+    found = [mutant for path in files_of(part.sources) for mutant in all_of(path)]
+    found.sort(key=lambda mutant: digest(str(SEED), mutant.key, mutant.content))
+    return found[: part.count]
+
+
+def all_of(path: Path) -> list[Mutant]:
+    source = (REPOSITORY / path).read_text("utf-8")
+    contents = templates.mutants(source) if path.suffix in TEMPLATES else python_mutants(path, source)
+    return [mutant_of(str(path), source, content) for content in contents]
+
+
+def python_mutants(path: Path, source: str) -> list[str]:
+    """Return the mutants from the cache, or let Cosmic Ray make them, which takes a second per 50 lines."""
+    kept = (
+        CACHE_DIR / "bench-mutants" / "made" / f"{digest(OPERATORS.read_text('utf-8'), LOCK.read_text(), source)}.json"
+    )
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        command = [str(tools.programs(LOCK) / "python"), str(OPERATORS), str(path)]
+        kept.write_text(subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return list(json.loads(kept.read_text())[str(path)])
+
+
+def mutant_of(path: str, source: str, content: str) -> Mutant:
+    old, new = source.splitlines(), content.splitlines()
+    first = next(
+        (n for n, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
+    )
+    same = 0
+    while same < min(len(old), len(new)) - first and old[-1 - same] == new[-1 - same]:
+        same += 1
+    before, after = (" ".join(line.strip() for line in text[first : len(text) - same]) for text in (old, new))
+    function = "" if path.endswith(TEMPLATES) else function_at(source, first + 1)
+    return Mutant(path, first + 1, function, before, after, content)
+
+
+def function_at(source: str, line: int) -> str:
+    """Return the name of the function or class that holds a line, for example `Writer.close`."""
+    names, nodes = [], [*ast.parse(source).body]
+    while nodes:
+        node = nodes.pop()
+        if node.lineno <= line <= (node.end_lineno or 0) and isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+            nodes = [*node.body]
+    return ".".join(names)

@@ -1,0 +1,114 @@
+"""Print the mutants of Python files, as JSON: runs in the environment of Cosmic Ray, which has nothing of the project.
+
+Cosmic Ray's operators change operators, comparisons, conditions, loops and decorators. Four edits of our own are added:
+a condition that always or never holds, a statement that is left out, an exception that is not caught, and a number that
+is one more or less, or twice as large.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+# Of a `+` Cosmic Ray makes eleven other operators, of a `<` seven: one or two of them show as much.
+BINARY = {
+    "Add_Sub",
+    "Sub_Add",
+    "Mul_Div",
+    "Div_Mul",
+    "FloorDiv_Mul",
+    "Mod_Mul",
+    "Pow_Mul",
+    "BitOr_BitAnd",
+    "BitAnd_BitOr",
+}
+COMPARISON = {"Eq_NotEq", "NotEq_Eq", "Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Lt_Gt", "Gt_Lt", "Is_IsNot", "IsNot_Is"}
+# The first two need arguments. ExceptionReplacer fails at `except json.JSONDecodeError`. NumberReplacer adds one to a
+# number of seconds or bytes, too, which changes nothing that matters.
+LEFT_OUT = {"VariableReplacer", "VariableInserter", "ExceptionReplacer", "NumberReplacer"}
+LARGEST_COUNT = 16
+
+
+def main(paths: list[str]) -> None:
+    print(json.dumps({path: sorted(mutants(Path(path).read_text("utf-8"))) for path in paths}))
+
+
+def mutants(source: str) -> set[str]:
+    """Return all mutants of a source that Python accepts and that differ in what is executed."""
+    before = executed(source)
+    made = {*by_operators(source), *by_edits(source)}
+    return {mutant for mutant in made if executed(mutant) not in ("", before)}
+
+
+def by_operators(source: str) -> Iterator[str]:
+    for name in operator_names():
+        kind = name.partition("/")[2]
+        _, _, pair = kind.partition("Operator_")
+        if kind in LEFT_OUT or (pair and pair not in BINARY | COMPARISON and "Unary" not in kind):
+            continue
+        for occurrence in count():
+            mutant = mutate_code(source, get_operator(name)(), occurrence)
+            if mutant is None:
+                break
+            yield mutant
+
+
+def by_edits(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            yield replaced(source, node.test, "True")
+            yield replaced(source, node.test, "False")
+        if isinstance(node, ast.Expr | ast.Raise | ast.AugAssign) and not is_text(node):
+            yield replaced(source, node, "pass")
+        if isinstance(node, ast.ExceptHandler) and node.type:
+            yield replaced(source, node.type, "ZeroDivisionError")
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            yield from (replaced(source, node, repr(number)) for number in other_numbers(node.value))
+
+
+def other_numbers(number: float) -> list[float]:
+    if isinstance(number, int) and number <= LARGEST_COUNT:
+        return [number + 1, *([number - 1] if number else [])]
+    return [2 * number or 1.0]
+
+
+def replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
+    lines = source.encode().splitlines(keepends=True)
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    end = sum(map(len, lines[: (node.end_lineno or 0) - 1])) + (node.end_col_offset or 0)
+    content = source.encode()
+    return (content[:start] + text.encode() + content[end:]).decode()
+
+
+def executed(source: str) -> str:
+    """Return what Python executes of a source: without annotations and docstrings. Return "" if Python rejects it."""
+    try:
+        tree = ast.parse(source)
+        compile(source, "mutant", "exec")
+    except SyntaxError:
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg | ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+        if isinstance(node, ast.ClassDef):  # frozen=True guards against programmers' mistakes only.
+            node.decorator_list, node.keywords = [], []
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [each for each in node.body if not is_text(each)] or [ast.Pass()]
+    return ast.dump(tree)
+
+
+def is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

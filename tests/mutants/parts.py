@@ -1,0 +1,104 @@
+"""The parts whose mutants `make bench-mutants` tries, with their sources and tests, in the order of the bench.
+
+Only tests that run without the trainer's images and without a cluster. choice.py chooses some of them for each mutant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.paths import REPOSITORY
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sources and tests as glob patterns below the repository, and how many of the mutants are drawn."""
+
+    name: str
+    count: int
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    # Scripts and templates run in processes of their own: nobody sees which test executes which line.
+    is_traced: bool = True
+
+
+FILES = "charts/distrain/files"
+TEMPLATES = "charts/distrain/templates"
+RENDERED = ("tests/chart/templates/**/test_*.py", "tests/chart/values/test_values_files.py")
+
+PARTS = (
+    Part(
+        "checkpoint",
+        200,
+        ("trainer/distrain_trainer/checkpoint/*.py",),
+        tuple(
+            f"tests/trainer/checkpoint/test_{name}.py"
+            for name in (
+                "arrays",
+                "files",
+                "finished",
+                "lease",
+                "limits",
+                "manifest",
+                "names",
+                "outage",
+                "reader",
+                "retries",
+                "run_lease",
+                "writer",
+            )
+        ),
+    ),
+    Part(
+        "data order",
+        100,
+        tuple(f"trainer/distrain_trainer/data/{name}.py" for name in ("loader", "position", "sampler", "shards")),
+        ("tests/trainer/data/test_*.py",),
+    ),
+    Part(
+        "scheduler",
+        150,
+        ("plugin/distrain/scheduler/*.py",),
+        ("tests/plugin/scheduler/test_*.py", "tests/plugin/check/test_*.py"),
+    ),
+    Part("admission and quota", 120, ("plugin/distrain/admission/*.py",), ("tests/plugin/admission/test_*.py",)),
+    Part("solver", 120, ("plugin/distrain/solver/*.py",), ("tests/plugin/solver/test_*.py",)),
+    Part("derive", 80, ("plugin/distrain/derive/*.py",), ("tests/plugin/derive/test_*.py",)),
+    Part("release", 90, ("plugin/distrain/release/*.py",), ("tests/plugin/release/test_*.py",)),
+    Part(
+        "launcher's script",
+        50,
+        (f"{FILES}/distrain-launch", f"{FILES}/distrain_watch.py", f"{FILES}/distrain_workers.py"),
+        ("tests/chart/scripts/launch/test_*.py",),
+        is_traced=False,
+    ),
+    Part(
+        "worker's script",
+        40,
+        (f"{FILES}/distrain-worker", f"{FILES}/distrain_program.py", f"{FILES}/distrain_keepers.py"),
+        ("tests/chart/scripts/worker/test_*.py", "tests/chart/scripts/test_supervised.py"),
+        is_traced=False,
+    ),
+    Part(
+        "chart's rules",
+        50,
+        (f"{TEMPLATES}/validate/*.tpl",),
+        ("tests/chart/templates/validation/test_*.py",),
+        is_traced=False,
+    ),
+    Part(
+        "chart's helpers",
+        50,
+        tuple(f"{TEMPLATES}/{folder}/*.tpl" for folder in ("context", "job", "pod", "metadata", "hooks")),
+        RENDERED,
+        is_traced=False,
+    ),
+)
+
+
+def files_of(patterns: tuple[str, ...]) -> Iterator[Path]:
+    """Return the files of the patterns as paths below the repository, each once."""
+    found = {path.relative_to(REPOSITORY): None for pattern in patterns for path in sorted(REPOSITORY.glob(pattern))}
+    return iter(found)

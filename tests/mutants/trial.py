@@ -1,0 +1,117 @@
+"""Run tests in a copy of the tree, in a process forked from one that has loaded the slow libraries already."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lab.paths import REPOSITORY
+from tests.mutants.choice import Recorder
+from tests.mutants.mutants import Mutant
+
+SLOW_TO_IMPORT = (
+    "asyncio", "boto3", "botocore.session", "cryptography.x509", "http.server", "hypothesis", "jsonschema_rs", "numpy",
+    "PIL.Image", "pytest_helm_charts", "sklearn.datasets", "urllib.request", "yaml",
+)  # fmt: skip
+OPTIONS = (
+    "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:warnings", "--hypothesis-seed=0", "--import-mode=importlib",
+)  # fmt: skip
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+PASSED = 0
+TIMED_OUT = -1
+
+
+class Place:
+    """A copy of the tree, without what git does not know."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.root, self._scratch = folder, folder / "tree", folder / "tmp"
+        shutil.rmtree(folder, ignore_errors=True)
+        self.root.mkdir(parents=True)
+        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, names.split("\0")):
+            if (REPOSITORY / name).is_file():
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(REPOSITORY / name, self.root / name)
+        for name in SLOW_TO_IMPORT:
+            importlib.import_module(name)
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def try_mutant(self, mutant: Mutant, tests: Sequence[str], limit: float) -> int:
+        """Return pytest's exit code for the tests with the mutant in place of its source."""
+        path = self.root / mutant.path
+        source, stat = path.read_bytes(), path.stat()
+        try:
+            path.write_text(mutant.content, encoding="utf-8")
+            # A .pyc file counts as that of a source with the same size and second.
+            os.utime(path, (stat.st_atime, stat.st_mtime + 1 + time.time() % 1e6))
+            return self.run(["-x", *tests], limit)
+        finally:
+            path.write_bytes(source)
+            os.utime(path, (stat.st_atime, stat.st_mtime))
+
+    def record(self, module: Path, sources: Sequence[Path], kept: Path, limit: float) -> int:
+        recorder = Recorder(frozenset(str(self.root / path) for path in sources))
+        return self.run([str(module)], limit, (recorder, kept))
+
+    def run(self, arguments: Sequence[str], limit: float, record: tuple[Recorder, Path] | None = None) -> int:
+        """Run pytest in a forked process, and end everything that it leaves. Return its exit code, or TIMED_OUT."""
+        shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            os._exit(self._in_child([*OPTIONS, f"--basetemp={self._scratch}", *arguments], record))
+        try:
+            return _wait(child, limit)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+
+    def first_failure(self) -> str:
+        """Return the name of the test that failed first in the last run, or "" if the run ended before."""
+        found = FAILED.search((self._folder / "output").read_text("utf-8", errors="replace"))
+        return found[1] if found else ""
+
+    def _in_child(self, arguments: list[str], record: tuple[Recorder, Path] | None) -> int:
+        os.setsid()
+        os.chdir(self.root)
+        with (self._folder / "output").open("wb") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        # All modules of the project come from the copy.
+        sys.path[:] = [entry for entry in sys.path if entry and not Path(entry).is_relative_to(REPOSITORY)]
+        for name in [*sys.modules]:
+            if name.partition(".")[0] in ("tests", "lab", "distrain", "distrain_trainer", "schemas"):
+                del sys.modules[name]
+        sys.dont_write_bytecode = record is None
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        code = int(pytest.main(arguments, plugins=[record[0]] if record else []))
+        if record:
+            record[0].write(record[1], self.root)
+        return code
+
+
+def _wait(child: int, limit: float) -> int:
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return TIMED_OUT
