@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota
 from distrain.admission.refusal import Refusal
-from distrain.check import volume_claims
-from distrain.check.attach_limits import attach_limits, not_judged
 from distrain.check.dependencies import Dependencies, on_nodes, with_namespace, with_policies
 from distrain.check.gpus import gpus_of
+from distrain.check.volumes import attach_limits, free_storage, volume_claims
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import NamespaceLabels
 from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
@@ -71,16 +70,18 @@ class _Part(Struct, frozen=True):
         yield from pod_validation.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, labels, say)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
+        yield from limit_ranger.refusals_of_claims(self.claims.changes.new, found.limit_ranges or (), say)
         yield from _missing(found, self.namespace, say)
         yield from self.claims.refusals
-        yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own)
+        yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own, self.claims.changes)
 
     def unseen(self) -> Iterator[str]:
         """Name what was not judged."""
         yield from self.found.unseen
         yield from self.claims.unseen
-        yield from not_judged(self.job, self.found)
-        yield from resource_quota.not_judged(self.job, self.found.quotas or ())
+        yield from attach_limits.not_judged(self.job, self.found)
+        yield from free_storage.not_judged(self.job, self.found)
+        yield from resource_quota.not_judged(self.job, self.found.quotas or (), self.claims.changes.new)
 
 
 def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> PreparedJob:
@@ -142,7 +143,7 @@ def _constraints(job: Job, parts: Sequence[_Part]) -> JobConstraints:
 
 def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
     """Return the limits of the drivers of all parts."""
-    every = [attach_limits(part.job, part.found) for part in parts]
+    every = [attach_limits.attach_limits(part.job, part.found) for part in parts]
     return AttachLimits(
         _united(each.limits for each in every),
         _united(each.needs for each in every),

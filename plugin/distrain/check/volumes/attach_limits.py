@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from distrain.check.dependencies import Dependencies
-from distrain.check.own_claims import own_claims
+from distrain.check.volumes.own_claims import own_claims
 from distrain.scheduler.node_volume_limits import (
     AttachLimits,
     VolumeNeeds,
