@@ -15,6 +15,7 @@ from distrain.check.volumes import one_claim
 from distrain.check.volumes.one_claim import Elsewhere, Judged, refused
 from distrain.check.volumes.own_claims import OwnClaim, changes, manifest_claims, own_claims
 from distrain.scheduler.messages import IN_USE
+from distrain.scheduler.storage_room import StorageRoom
 from distrain.scheduler.volume_binding import AnyVolume, BoundVolume, UnboundVolume, VolumeRule
 from distrain.scheduler.volume_restrictions import ClaimName, claims_of, is_exclusive
 from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
@@ -68,6 +69,9 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
     exclusive = _exclusive(users, job, objects)
     found.exclusive = frozenset((job.main.namespace, name) for name in exclusive)
     found.refusals += [_shared(name, say) for name in exclusive if users[name] > 1]
+    found.rules = {
+        role: tuple(_for_all(rule, users, found.open) for rule in of_role) for role, of_role in found.rules.items()
+    }
     found.shared = shared_volumes(job, found.rules)
     found.open += found.shared.undecided
     found.unseen += _where_first_pod_goes(found.rules, users)
@@ -121,6 +125,15 @@ def _together(claim: OwnClaim, rules: Sequence[BoundVolume | UnboundVolume], pod
         yield from (Elsewhere(rule.claim) for rule in located)
     else:
         yield from (rule for rule in different if isinstance(rule, UnboundVolume))
+
+
+def _for_all(rule: VolumeRule, users: Counter[str], undecided: list[str]) -> VolumeRule:
+    """Return the rule for all pods that share the claim. Some rules are only for the first pod: its node is open."""
+    if not isinstance(rule, UnboundVolume) or rule.is_per_pod or users[rule.claim] < 2:
+        return rule
+    if rule.node or rule.room.is_told:
+        undecided.append(rule.claim)
+    return replace(rule, node="", room=StorageRoom())
 
 
 def _exclusive(names: Iterable[str], job: Job, objects: Dependencies) -> list[str]:
