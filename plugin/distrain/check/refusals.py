@@ -18,6 +18,7 @@ from distrain.scheduler.affinity_terms import NamespaceLabels
 from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
 from distrain.scheduler.messages import GATED
 from distrain.scheduler.node_volume_limits import AttachLimits
+from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
@@ -101,13 +102,15 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     parts = [_Part(part, where, found, volume_claims.judge_claims(part, found, say)) for part, where, found in admitted]
     refused += [each for part in parts for each in part.refusals(say)]
     unseen = [*job.left_out, *(each for part in parts for each in part.unseen()), *unknown_labels(job)]
+    # Claims of different namespaces may compete for the same volumes.
+    shared = shared_volumes(job, _united(part.claims.rules for part in parts))
     return PreparedJob(
         job,
         gpus,
-        _constraints(job, parts),
+        _constraints(job, parts, shared),
         tuple(dict.fromkeys(refused)),
         tuple(dict.fromkeys(unseen)),
-        tuple(claim for part in parts for claim in part.claims.open),
+        tuple(claim for opened in (*(part.claims.open for part in parts), shared.undecided) for claim in opened),
         sum(on_nodes(part.found.own) for part in parts),
     )
 
@@ -127,7 +130,7 @@ def _joined(job: Job, parts: Sequence[Job]) -> Job:
     return replace(job, roles=tuple(roles[role.name] for role in job.roles))
 
 
-def _constraints(job: Job, parts: Sequence[_Part]) -> JobConstraints:
+def _constraints(job: Job, parts: Sequence[_Part], shared: SharedVolumes) -> JobConstraints:
     priorities = [role.spec.priority or 0 for role in job.roles]
     return constraints_of(
         job,
@@ -137,7 +140,7 @@ def _constraints(job: Job, parts: Sequence[_Part]) -> JobConstraints:
         volumes=_united(part.claims.rules for part in parts),
         exclusive_claims=frozenset().union(*(part.claims.exclusive for part in parts)),
         attach_limits=_attach_limits(parts),
-        beside=_united(part.claims.shared.affinity for part in parts),
+        beside=shared.affinity,
     )
 
 

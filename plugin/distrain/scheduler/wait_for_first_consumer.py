@@ -16,8 +16,8 @@ from distrain.scheduler.volume_binding import UnboundVolume, VolumeRule
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
-# The roles that use each unbound claim.
-Claims = Mapping[tuple[str, str], Sequence[tuple[PodRole, UnboundVolume]]]
+# The roles that use each unbound claim, by namespace, role and name. The role is empty for a claim that pods share.
+Claims = Mapping[tuple[str, str, str], Sequence[tuple[PodRole, UnboundVolume]]]
 
 
 class SharedVolumes(Struct):
@@ -57,12 +57,12 @@ def _tie(found: SharedVolumes, name: str, rule: UnboundVolume, roles: Sequence[P
 
 
 def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Claims:
-    """Return the users of each claim; the key of claims of one role's pods has the role's name."""
-    claims: dict[tuple[str, str], list[tuple[PodRole, UnboundVolume]]] = {}
+    """Return the users of each claim."""
+    claims: dict[tuple[str, str, str], list[tuple[PodRole, UnboundVolume]]] = {}
     for role in job.roles:
         for rule in rules[role.name]:
             if isinstance(rule, UnboundVolume) and role.replicas:
-                key = (role.name if rule.is_per_pod else "", rule.claim)
+                key = (role.namespace, role.name if rule.is_per_pod else "", rule.claim)
                 claims.setdefault(key, []).append((role, rule))
     return claims
 
@@ -80,7 +80,7 @@ def _is_scarce(rule: UnboundVolume) -> bool:
     return not rule.is_made_anywhere and bool(rule.candidates)
 
 
-def _is_contested(key: tuple[str, str], rule: UnboundVolume, claims: Claims) -> bool:
+def _is_contested(key: tuple[str, str, str], rule: UnboundVolume, claims: Claims) -> bool:
     """Tell whether another claim of the job may take the same volume first."""
     ours = {volume.metadata.name for volume in rule.candidates}
     others = [users[0][1] for other, users in claims.items() if other != key]

@@ -49,7 +49,7 @@ def existing(claim: PersistentVolumeClaim, place: str, objects: Dependencies) ->
 def of_manifest(claim: PersistentVolumeClaim, place: str, objects: Dependencies) -> Judged:
     """Judge a claim that the manifest creates, for all pods that use it."""
     what = f"persistent volume claim {claim.metadata.name}"
-    return _new(claim, f"{place}: {what}", objects)
+    return _new(claim, f"{place}: {what}", objects, claim.metadata.name)
 
 
 def of_each_pod(claim: OwnClaim, place: str, objects: Dependencies, namespace: str) -> Judged:

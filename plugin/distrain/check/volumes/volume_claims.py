@@ -18,13 +18,12 @@ from distrain.scheduler.messages import IN_USE
 from distrain.scheduler.storage_room import StorageRoom
 from distrain.scheduler.volume_binding import AnyVolume, BoundVolume, UnboundVolume, VolumeRule
 from distrain.scheduler.volume_restrictions import ClaimName, claims_of, is_exclusive
-from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
 
 class Claims(Struct):
-    """The volumes of each role's pods, the ReadWriteOncePod claims, the claims that pods share, and refusals.
+    """The volumes of each role's pods, the ReadWriteOncePod claims, and refusals.
 
     `changes` are the claims that are created or deleted with the pods. `open` are claims with a volume whose location
     is unknown, or differs between the pods of a role.
@@ -32,7 +31,6 @@ class Claims(Struct):
 
     rules: dict[str, tuple[VolumeRule, ...]] = field(default_factory=dict)
     exclusive: frozenset[ClaimName] = frozenset()
-    shared: SharedVolumes = field(default_factory=SharedVolumes)
     open: list[str] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
@@ -72,8 +70,6 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
     found.rules = {
         role: tuple(_for_all(rule, users, found.open) for rule in of_role) for role, of_role in found.rules.items()
     }
-    found.shared = shared_volumes(job, found.rules)
-    found.open += found.shared.undecided
     found.unseen += _where_first_pod_goes(found.rules, users)
     found.unseen, found.refusals = list(dict.fromkeys(found.unseen)), list(dict.fromkeys(found.refusals))
     return found

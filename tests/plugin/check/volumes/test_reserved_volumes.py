@@ -64,6 +64,26 @@ def test_claims_of_a_stateful_set_take_the_volumes_that_are_reserved_for_them(zo
     assert answer.verdict == verdict
 
 
+def test_claims_of_two_namespaces_compete_for_a_volume() -> None:
+    sets = [_set(1, {"storageClassName": "late"}) for _ in range(2)]
+    sets[1]["metadata"] |= {"namespace": "blue", "name": "other"}
+    namespace = {"kind": "Namespace", "metadata": {"name": "blue"}}
+
+    answer = judged(job_of(*sets), [*NODES, *NODES], others=[LOCAL, namespace, _volume("v", "1", "late")])
+
+    assert (answer.verdict, answer.undecided) == ("depends", True)
+
+
+def test_claim_of_the_manifest_takes_the_volume_that_is_reserved_for_it() -> None:
+    claim = _claim(storageClassName="late")
+    claim["apiVersion"] = "v1"
+    job = job_of(claim, batch_job("web", template("web", {}, _using("data"))))
+
+    _, state = examined(job, NODES, [], [LOCAL, _claim("other"), _reserved("v", "2", "data")])
+
+    assert [state.refusal(each, job.main) for each in state.nodes] == [NO_VOLUME, None]
+
+
 def test_volume_that_is_reserved_for_a_claim_to_come_is_bound_at_once() -> None:
     class_now = _class("now", provisioner="kubernetes.io/no-provisioner")
     job = job_of(_set(1, {"storageClassName": "now"}))
