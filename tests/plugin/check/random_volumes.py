@@ -47,7 +47,7 @@ def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Ob
         return found, []
     # A file without an object of a kind says nothing about the kind.
     stored = [_class("spare"), _claim("spare", "spare"), _volume("spare", "spare", "zone", "za")]
-    brought = []
+    brought: list[Object] = []
     for item in found:
         may_be_brought = item["metadata"]["name"].startswith(BROUGHT) and item["kind"] in KINDS
         (brought if may_be_brought and maker.random.random() < 0.5 else stored).append(item)
