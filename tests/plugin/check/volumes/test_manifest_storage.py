@@ -8,7 +8,7 @@ import pytest
 
 from distrain.check.report import Report
 from distrain.errors import ValuesError
-from distrain.scheduler.messages import IN_USE, NODE_CONFLICT
+from distrain.scheduler.messages import IN_USE, NODE_CONFLICT, TOO_MANY_VOLUMES
 from tests.plugin.check.judging import job_of, judged
 from tests.plugin.check.volumes.test_own_claims import NODES, WAITS, _class, _in_zones, _set, _volume
 from tests.plugin.check.volumes.test_volume_claims import _claim, _using
@@ -111,6 +111,16 @@ def test_claim_of_a_class_that_nobody_makes_is_refused() -> None:
         "web: persistent volume claim data asks for storage class gone, which is not there. "
         "Create the class, or name another."
     )
+
+
+def test_claim_of_the_manifest_needs_a_node_that_can_attach_its_volume() -> None:
+    claim = _made(_claim(storageClassName="spare"))
+    full = {"drivers": [{"name": "disk", "allocatable": {"count": 0}}]}
+    limits = [{"kind": "CSINode", "metadata": {"name": each["metadata"]["name"]}, "spec": full} for each in NODES]
+
+    answer = _answer(claim, _job(**_using("data")), others=limits)
+
+    assert (answer.verdict, answer.reasons[0].reason) == ("impossible", TOO_MANY_VOLUMES)
 
 
 def test_claim_that_exists_stays_as_it_is() -> None:
