@@ -5,11 +5,12 @@ Kubernetes plugin/pkg/admission/limitranger/admission.go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.admission.new_claims import NewClaims
 from distrain.admission.refusal import Refusal
 from distrain.kube.policy import Limit, LimitRange
 from distrain.kube.quantities import text, thousandths, units
@@ -34,6 +35,16 @@ def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[R
                 for words in _violations(limit, role.spec):
                     step = f"{say.place(role)}: LimitRange {each.metadata.name} refuses its pods: {words}."
                     yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} Change what they ask for, or the LimitRange.")
+
+
+def refusals_of_claims(claims: Iterable[NewClaims], ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
+    """Yield a refusal for each limit that a new claim breaks."""
+    limits = [(each, limit) for each in ranges for limit in each.spec.limits or ()]
+    for claim in claims:
+        for each, limit in limits:
+            for words in _of_claim(limit, claim.spec) if limit.type == "PersistentVolumeClaim" else ():
+                step = f"{claim.place(say)}: LimitRange {each.metadata.name} refuses the claim: {words}."
+                yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} Change what it asks for, or the LimitRange.")
 
 
 def _with_defaults(role: PodRole, defaults: Sequence[Limit]) -> PodRole:
@@ -68,6 +79,18 @@ def _violations(limit: Limit, spec: kube.TemplateSpec) -> Iterator[str]:
         for container in (*(spec.containers or ()), *(spec.init_containers or ())):
             resources = container.resources or kube.Resources()
             yield from _broken(limit, requested(resources), resources.limits or {})
+
+
+def _of_claim(limit: Limit, spec: kube.ClaimSpec) -> Iterator[str]:
+    requests = (spec.resources and spec.resources.requests) or {}
+    for name, bound in sorted((limit.min or {}).items()):
+        yield from _below(limit.type, name, bound, requests, {})
+    for name, bound in sorted((limit.max or {}).items()):
+        words = f"maximum {name} usage per {limit.type} is {_said(name, bound)}"
+        if name not in requests:
+            yield f"{words}.  No request is specified"
+        elif thousandths(requests[name]) > thousandths(bound):
+            yield f"{words}, but request is {_said(name, requests[name])}"
 
 
 def _quantities(amounts: Mapping[str, int]) -> kube.Amounts:

@@ -1,6 +1,7 @@
 """ResourceQuota: tell whether the namespace's quotas admit all pods of a job, by the rules of Kubernetes.
 
-Kubernetes pkg/quota/v1/evaluator/core/pods.go, and staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota
+Kubernetes pkg/quota/v1/evaluator/core: pods.go and persistent_volume_claims.go, and
+staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from distrain import kube
 from distrain.admission import object_counts
+from distrain.admission.new_claims import ClaimChanges, NewClaims
 from distrain.admission.object_counts import usage_of_kind
 from distrain.admission.refusal import Refusal
 from distrain.kube import selectors
@@ -25,18 +27,28 @@ COMPUTE = ("cpu", "memory", "ephemeral-storage")
 # If a quota limits one of these resources, each container must set a value for it.
 REQUIRED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 ENDED = ("Succeeded", "Failed")
+PVCS, OF_CLASS = "persistentvolumeclaims", ".storageclass.storage.k8s.io/"
 
 
-def refusals(job: Job, quotas: Sequence[ResourceQuota], say: Wording, own: Sequence[kube.Pod]) -> Iterator[Refusal]:
+def refusals(
+    job: Job,
+    quotas: Sequence[ResourceQuota],
+    say: Wording,
+    own: Sequence[kube.Pod],
+    claims: ClaimChanges = ClaimChanges(),  # noqa: B008, it is frozen
+) -> Iterator[Refusal]:
     """Yield a refusal for each quota that the job exceeds.
 
-    `own` are the release's pods in this namespace. The job replaces them, so their usage counts as free. All pods
-    already have the defaults of their namespace and their PriorityClass.
+    `own` are the release's pods in this namespace. The job replaces them, so their usage and that of their claims
+    counts as free. All pods already have the defaults of their namespace and their PriorityClass.
     """
     for quota in quotas:
         roles = [role for role in job.roles if role.replicas and _matches(quota, role.spec)]
         yield from _unspecified(quota, roles, say)
-        yield from _exceeded(quota, _total(quota, job, roles), _freed(quota, own), say)
+        asked, freed = _total(quota, job, roles), _freed(quota, own)
+        add(asked, _of_claims(quota, claims.new))
+        add(freed, _of_claims(quota, claims.ending))
+        yield from _exceeded(quota, asked, freed, say)
 
 
 def counts(quotas: Sequence[ResourceQuota], found: CountedObject) -> bool:
@@ -45,8 +57,9 @@ def counts(quotas: Sequence[ResourceQuota], found: CountedObject) -> bool:
     return any(name in names for quota in quotas if not scopes_of(quota) for name in _hard(quota))
 
 
-def not_judged(job: Job, quotas: Sequence[ResourceQuota]) -> Iterator[str]:
+def not_judged(job: Job, quotas: Sequence[ResourceQuota], claims: Sequence[NewClaims] = ()) -> Iterator[str]:
     """Yield the quotas' resources that this module does not count, such as Secrets."""
+    has_classes = all(each.spec.storage_class_name is not None for each in claims)
     for quota in quotas:
         known, has_operator = _total(quota, job, job.roles), any(each.kind in KUBEFLOW for each in job.resources)
         names = [name for name in _hard(quota) if not (scopes_of(quota) and name.startswith("count/"))]
@@ -55,6 +68,7 @@ def not_judged(job: Job, quotas: Sequence[ResourceQuota]) -> Iterator[str]:
             for name in names
             if not (is_of_pods(name) or object_counts.is_complete(name, has_operator=has_operator))
             and (name in object_counts.SERVICES or name not in known)
+            and (scopes_of(quota) or not _is_of_claims(name, has_classes=has_classes))
         )
         if rest:
             yield f"ResourceQuota {quota.metadata.name}: {', '.join(rest)}"
@@ -148,6 +162,18 @@ def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
     return total
 
 
+def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
+    """Return the usage of claims. A quota with scopes counts none of them."""
+    total: Units = {}
+    for claim in () if scopes_of(quota) else claims:
+        storage = ((claim.spec.resources and claim.spec.resources.requests) or {}).get("storage", 0)
+        used = {PVCS: 1, "requests.storage": units("storage", storage)}
+        add(total, {**used, f"count/{PVCS}": 1}, claim.number)
+        if name := claim.spec.storage_class_name:
+            add(total, {f"{name}{OF_CLASS}{resource}": amount for resource, amount in used.items()}, claim.number)
+    return total
+
+
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
     """Return the quota's usage by the release's own pods, the resources that own them, and those of the operator."""
     total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
@@ -185,10 +211,15 @@ def _used(quota: ResourceQuota) -> kube.Amounts:
 
 def is_of_pods(name: str) -> bool:
     """Tell whether only pods use this resource of a quota."""
-    storage = name == "requests.storage" or ".storageclass." in name
+    storage = name == "requests.storage" or OF_CLASS in name
     return not storage and (
         name in (*COMPUTE, "pods", "count/pods") or name.startswith(("requests.", "limits.", "hugepages-"))
     )
+
+
+def _is_of_claims(name: str, *, has_classes: bool) -> bool:
+    """Tell whether only claims use this resource of a quota, and whether it is known which claims do."""
+    return name in (PVCS, f"count/{PVCS}", "requests.storage") or (has_classes and OF_CLASS in name)
 
 
 def _matches(quota: ResourceQuota, spec: kube.PodSpec) -> bool:

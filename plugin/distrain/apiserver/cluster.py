@@ -103,17 +103,20 @@ class Cluster:
         return self._read(self._connection, "/api/v1/nodes", kube.NodeImages, "nodes", {})
 
     def over_pods(
-        self, use: Callable[[Iterator[CountedPod]], Sum], nodes: Sequence[str] | None = None, namespace: str = ""
+        self,
+        use: Callable[[Iterator[CountedPod]], Sum],
+        nodes: Sequence[str] | None = None,
+        namespaces: Sequence[str] = (),
     ) -> Sum:
         """Pass all pods that have not ended, of all namespaces and in no fixed order, to `use`; return its result.
 
-        With `nodes`, only pods on those nodes, pods without a node, and all pods of `namespace` are read. For a large
+        With `nodes`, only pods on those nodes, pods without a node, and all pods of `namespaces` are read. For a large
         cluster, a second process handles a part of the pods, and the sum of both results is returned. If a list expires
         while it is read, reading starts again and `use` is called again, so no pod counts twice.
         """
         use_all = partial(self._understood, "pods of all namespaces", use)
         if nodes is not None:
-            return again(lambda: use_all(chain(self._pods_on(nodes), self._pods_elsewhere(namespace, nodes))))
+            return again(lambda: use_all(chain(self._pods_on(nodes), self._pods_elsewhere(namespaces, nodes))))
         return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use_all))
 
     def pods(self) -> Iterator[CountedPod]:
@@ -129,9 +132,9 @@ class Cluster:
         for ahead in asked:
             yield from ahead.result()
 
-    def _pods_elsewhere(self, namespace: str, nodes: Sequence[str]) -> Iterator[CountedPod]:
-        """Yield the namespace's pods on other nodes than these; nothing without a namespace."""
-        if namespace:
+    def _pods_elsewhere(self, namespaces: Sequence[str], nodes: Sequence[str]) -> Iterator[CountedPod]:
+        """Yield the namespaces' pods on other nodes than these."""
+        for namespace in namespaces:
             others = ",".join(f"spec.nodeName!={name}" for name in (*nodes, ""))
             path, what = f"{paths.namespace(namespace)}/pods", f"pods of namespace {namespace}"
             query = {"fieldSelector": f"{others},{NOT_ENDED}"}

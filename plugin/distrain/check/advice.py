@@ -12,6 +12,7 @@ from distrain.scheduler.messages import (
     NO_DOMAIN,
     NO_FREE_PORTS,
     NO_MATCH,
+    NO_SPACE,
     NO_VOLUME,
     NODE_CONFLICT,
     NOT_APART,
@@ -35,6 +36,7 @@ from distrain.workload.wording import Wording, asked, listed
 # the next step.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
 _VOLUME = ("", "the volumes of its persistent volume claims", "Use claims whose volumes can be there, or add nodes.")
+_SPACE = ("", "storage that its driver has left for new volumes", "Ask for smaller volumes, or another class.")
 _BETWEEN = ("affinity", "affinity between pods", "Correct affinity, or the labels of the pods that it is about.")
 KEPT_OFF = (
     (NO_MATCH, *_SELECTOR),
@@ -42,6 +44,7 @@ KEPT_OFF = (
     (NO_FREE_PORTS, "", "ports of the host that other pods hold", "Choose other ports."),
     (NODE_CONFLICT, *_VOLUME),
     (NO_VOLUME, *_VOLUME),
+    (NO_SPACE, *_SPACE),
     (OTHER_ZONE, *_VOLUME),
     (TOO_MANY_VOLUMES, "", "the number of volumes that they can attach", "Use fewer volumes per pod, or add nodes."),
     (IN_USE, "", "a claim for one pod alone that another one uses", "Use a claim that more pods can share."),

@@ -15,7 +15,7 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 from distrain.scheduler.messages import IN_USE, TOO_MANY_VOLUMES
 from distrain.scheduler.node_filters import first_refusal, recovered
 from distrain.scheduler.node_usage import EVERYWHERE, ClusterUsage, PodCounts, Usage, usage_of
-from distrain.scheduler.volume_restrictions import claims_of
+from distrain.scheduler.volume_restrictions import ClaimName, claims_of
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
 from distrain.solver.problem import Node, Role
@@ -79,11 +79,10 @@ class ClusterState(Struct, frozen=True):
         """Yield for each node the message of the first filter after NodeResourcesFit that refuses the node."""
         constraints = self.constraints.roles[role.name]
         refused = inter_pod_affinity.refused(self.taken.of(role.name), constraints, self._by_name())
-        own, in_use = {*claims_of(role.spec.volumes), *role.claims_of_set}, self.taken.claims
+        used = {where for where, claims in self.taken.claims.items() if any(_uses(role, name) for name in claims)}
         for node in nodes:
-            used = any(own & in_use.get(where, set()) for where in (EVERYWHERE, node.metadata.name))
             yield (
-                (IN_USE if used else None)
+                (IN_USE if used & {EVERYWHERE, node.metadata.name} else None)
                 or self._too_many_volumes(node.metadata.name, role)
                 or volume_binding.refusal(node, constraints.volumes)
                 or pod_topology_spread.refusal(node, constraints)
@@ -119,6 +118,12 @@ class ClusterState(Struct, frozen=True):
         for resource, amount in self.taken.requests.get(node.metadata.name, {}).items():
             free[resource] = free.get(resource, 0) - amount
         return free
+
+
+def _uses(role: PodRole, claim: ClaimName) -> bool:
+    namespace, name = claim
+    of_set = any(name in names for names in role.claims_of_set.values())
+    return namespace == role.namespace and (of_set or name in claims_of(role.spec.volumes))
 
 
 def take(

@@ -13,7 +13,14 @@ from distrain.admission import new_quotas, resource_quota
 from distrain.kube.pod_spec import Reference
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
-from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
 from distrain.scheduler.affinity_terms import NAMESPACE_LABEL, stated_terms
 from distrain.scheduler.node_usage import ENDED
 from distrain.scheduler.volume_restrictions import claims_of
@@ -32,7 +39,7 @@ GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "defaul
 ApiKind = tuple[str, str]
 
 Policy = TypeVar("Policy", bound=ResourceQuota | LimitRange)
-Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass)
+Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass, kube.StorageClass, CSIDriver)
 
 
 class Dependencies(Struct, frozen=True):
@@ -55,6 +62,8 @@ class Dependencies(Struct, frozen=True):
     volumes: Mapping[str, PersistentVolume] | None = None
     storage_classes: Mapping[str, kube.StorageClass] | None = None
     csi_nodes: Sequence[CSINode] | None = None
+    csi_drivers: Mapping[str, CSIDriver] | None = None
+    capacities: Sequence[CSIStorageCapacity] | None = None
     attachments: Sequence[VolumeAttachment] | None = None
     all_claims: Sequence[PersistentVolumeClaim] | None = None
     missing: frozenset[ObjectName] = frozenset()
@@ -104,10 +113,9 @@ def on_nodes(own: Iterable[kube.Pod]) -> int:
     return sum(bool(pod.spec.node_name or pod.status.nominated_node_name) for pod in running)
 
 
-def foreign_claims(job: Job) -> list[str]:
-    """Name the claims that the job's pods use and that its manifest does not create."""
-    names = {name for role in job.roles for name in (*claims_of(role.spec.volumes), *role.claims_of_set)}
-    return sorted(name for name in names if ("PersistentVolumeClaim", name) not in job.creates)
+def uses_claims(job: Job) -> bool:
+    """Tell whether the job's pods use claims that may exist already."""
+    return any(claims_of(role.spec.volumes) or role.claim_templates for role in job.roles)
 
 
 def has_own_claims(job: Job) -> bool:
@@ -169,6 +177,16 @@ def _replaced(found: Sequence[Policy] | None, new: Sequence[Policy]) -> Sequence
         return found
     names = {each.metadata.name for each in new}
     return [*(each for each in found or () if each.metadata.name not in names), *new]
+
+
+def with_storage(found: Dependencies, job: Job) -> Dependencies:
+    """Add the volumes and storage classes that the job's manifest creates; those of the cluster stay as they are."""
+    volumes, classes = job.created.by_name(PersistentVolume), job.created.by_name(kube.StorageClass)
+    return replace(
+        found,
+        volumes=None if found.volumes is None else {**volumes, **found.volumes},
+        storage_classes=None if found.storage_classes is None else {**classes, **found.storage_classes},
+    )
 
 
 def with_namespace(found: Dependencies, namespace: str) -> Dependencies:

@@ -15,7 +15,14 @@ from distrain.apiserver import paths
 from distrain.apiserver.capabilities import Capabilities
 from distrain.kube.definition import CustomResourceDefinition
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
-from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
 from distrain.pods.pods_json import JsonPod
 
 
@@ -48,6 +55,8 @@ JUDGED = (
     JudgedKind("PersistentVolume", "persistentvolumes", PersistentVolume),
     JudgedKind("StorageClass", "storageclasses", kube.StorageClass, STORAGE),
     JudgedKind("CSINode", "csinodes", CSINode, STORAGE),
+    JudgedKind("CSIDriver", "csidrivers", CSIDriver, STORAGE),
+    JudgedKind("CSIStorageCapacity", "csistoragecapacities", CSIStorageCapacity, STORAGE, is_namespaced=True),
     JudgedKind("VolumeAttachment", "volumeattachments", VolumeAttachment, STORAGE),
     JudgedKind("PriorityClass", "priorityclasses", PriorityClass, "scheduling.k8s.io/v1"),
     PODS,
@@ -60,6 +69,7 @@ ANNOTATIONS = frozenset(
         "storageclass.beta.kubernetes.io/is-default-class",
         "storageclass.kubernetes.io/is-default-class",
         "volume.beta.kubernetes.io/storage-class",
+        "volume.kubernetes.io/selected-node",
     }
 )
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.apiserver import paths
-from distrain.check.attach_limits import volume_needs
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
 from distrain.check.dependencies import (
@@ -20,7 +19,6 @@ from distrain.check.dependencies import (
     by_name,
     counts_pods,
     ending,
-    foreign_claims,
     has_own_claims,
     labels_of,
     may_exist,
@@ -29,12 +27,23 @@ from distrain.check.dependencies import (
     references,
     selects_namespaces,
     served_by_operators,
+    uses_claims,
+    with_storage,
 )
 from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
-from distrain.errors import ForbiddenError
+from distrain.check.volumes.attach_limits import volume_needs
+from distrain.check.volumes.free_storage import makes_volumes, needs_capacities
+from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
-from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
 from distrain.scheduler.node_volume_limits import limits_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.counted_objects import CountedObject
@@ -75,8 +84,8 @@ def examined(
     )
     nodes = [*cluster.nodes(), *more]
     chosen = candidate_nodes(prepared.job, nodes)
-    # A pod on any node may use the job's ReadWriteOncePod claims; such a pod is in the job's namespace.
-    beside = namespace if prepared.constraints.exclusive_claims else ""
+    # A pod on any node may use the job's ReadWriteOncePod claims; such a pod is in the claim's namespace.
+    beside = sorted({where for where, _ in prepared.constraints.exclusive_claims})
     state = take(nodes, lambda use: cluster.over_pods(use, chosen, beside), prepared.constraints, release)
     elsewhere = [] if chosen is None else [unread(len(nodes) - len(chosen))]
     return replace(prepared, unseen=(*prepared.unseen, *elsewhere)), state
@@ -88,8 +97,8 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
     path, where, storage = reader.path, f"of namespace {namespace}", "/apis/storage.k8s.io/v1/storageclasses"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     what = f"persistent volume claims {where}"
-    claims = reader.named(foreign_claims(job), f"{path}/persistentvolumeclaims", PersistentVolumeClaim, what)
-    has_volumes = claims or has_own_claims(job)
+    claims = reader.named(uses_claims(job), f"{path}/persistentvolumeclaims", PersistentVolumeClaim, what)
+    has_volumes = claims or has_own_claims(job) or job.created.by_name(PersistentVolumeClaim)
     kinds = {version: cluster.begin_kinds(version) for version, _ in served_by_operators(job)}
     namespaces = reader.namespaces(job)
     quotas = reader.listed(f"{path}/resourcequotas", ResourceQuota, f"ResourceQuotas {where}")
@@ -111,7 +120,21 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
         unseen=reader.unseen,
         kubectl_flags=f"--namespace {namespace}{cluster.target.kubectl_cluster_flags}",
     )
+    found = _with_capacities(with_storage(found, job), job, reader)
     return _with_attach_limits(found, job, reader)
+
+
+def _with_capacities(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
+    """Read how much storage CSI drivers have left if a new volume of the job depends on it."""
+    storage = "/apis/storage.k8s.io/v1"
+    if not makes_volumes(job, found):
+        return found
+    drivers = by_name(reader.allowed(f"{storage}/csidrivers", CSIDriver, "CSIDrivers"))
+    found = replace(found, csi_drivers=drivers)
+    if not needs_capacities(job, found):
+        return found
+    capacities = reader.allowed(f"{storage}/csistoragecapacities", CSIStorageCapacity, "CSIStorageCapacities")
+    return replace(found, capacities=capacities)
 
 
 def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
@@ -142,10 +165,13 @@ class _Reader(Struct):
         return self._allowed(what, lambda: self.cluster.read_list(path, item, what))
 
     def allowed(self, path: str, item: type[T], what: str) -> list[T] | None:
-        """Return the objects of a list, None if the user may not read it; the caller tells what is then not judged."""
+        """Return the objects of a list, None if the user may not read it or the cluster is too old to serve it.
+
+        The caller tells what is then not judged.
+        """
         try:
             return self.cluster.read_list(path, item, what)
-        except ForbiddenError:
+        except (ForbiddenError, NotFoundError):
             return None
 
     def named(self, needed: object, path: str, item: type[Named], what: str) -> dict[str, Named] | None:

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota
 from distrain.admission.refusal import Refusal
 from distrain.admission.validation import refusals as validation
-from distrain.check import volume_claims
-from distrain.check.attach_limits import attach_limits, not_judged
 from distrain.check.dependencies import Dependencies, on_nodes, with_namespace, with_policies
 from distrain.check.gpus import gpus_of
+from distrain.check.volumes import attach_limits, free_storage, volume_claims
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import NamespaceLabels
 from distrain.scheduler.constraints import JobConstraints, constraints_of, unknown_labels
 from distrain.scheduler.messages import GATED
 from distrain.scheduler.node_volume_limits import AttachLimits
+from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.verdict import Verdict
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
@@ -73,16 +73,18 @@ class _Part(Struct, frozen=True):
         yield from pod_validation.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, labels, say)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
+        yield from limit_ranger.refusals_of_claims(self.claims.changes.new, found.limit_ranges or (), say)
         yield from _missing(found, self.namespace, say)
         yield from self.claims.refusals
-        yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own)
+        yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own, self.claims.changes)
 
     def unseen(self) -> Iterator[str]:
         """Name what was not judged."""
         yield from self.found.unseen
         yield from self.claims.unseen
-        yield from not_judged(self.job, self.found)
-        yield from resource_quota.not_judged(self.job, self.found.quotas or ())
+        yield from attach_limits.not_judged(self.job, self.found)
+        yield from free_storage.not_judged(self.job, self.found)
+        yield from resource_quota.not_judged(self.job, self.found.quotas or (), self.claims.changes.new)
 
 
 def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> PreparedJob:
@@ -102,13 +104,15 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     parts = [_Part(part, where, found, volume_claims.judge_claims(part, found, say)) for part, where, found in admitted]
     refused += [each for part in parts for each in part.refusals(say)]
     unseen = [*job.left_out, *(each for part in parts for each in part.unseen()), *unknown_labels(job)]
+    # Claims of different namespaces may compete for the same volumes.
+    shared = shared_volumes(job, _united(part.claims.rules for part in parts))
     return PreparedJob(
         job,
         gpus,
-        _constraints(job, parts),
+        _constraints(job, parts, shared),
         tuple(dict.fromkeys(refused)),
         tuple(dict.fromkeys(unseen)),
-        tuple(claim for part in parts for claim in part.claims.open),
+        tuple(claim for opened in (*(part.claims.open for part in parts), shared.undecided) for claim in opened),
         sum(on_nodes(part.found.own) for part in parts),
     )
 
@@ -128,7 +132,7 @@ def _joined(job: Job, parts: Sequence[Job]) -> Job:
     return replace(job, roles=tuple(roles[role.name] for role in job.roles))
 
 
-def _constraints(job: Job, parts: Sequence[_Part]) -> JobConstraints:
+def _constraints(job: Job, parts: Sequence[_Part], shared: SharedVolumes) -> JobConstraints:
     priorities = [role.spec.priority or 0 for role in job.roles]
     return constraints_of(
         job,
@@ -138,13 +142,13 @@ def _constraints(job: Job, parts: Sequence[_Part]) -> JobConstraints:
         volumes=_united(part.claims.rules for part in parts),
         exclusive_claims=frozenset().union(*(part.claims.exclusive for part in parts)),
         attach_limits=_attach_limits(parts),
-        beside=_united(part.claims.shared.affinity for part in parts),
+        beside=shared.affinity,
     )
 
 
 def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
     """Return the limits of the drivers of all parts."""
-    every = [attach_limits(part.job, part.found) for part in parts]
+    every = [attach_limits.attach_limits(part.job, part.found) for part in parts]
     return AttachLimits(
         _united(each.limits for each in every),
         _united(each.needs for each in every),

@@ -27,7 +27,6 @@ from distrain.check.dependencies import (
     by_name,
     counts_pods,
     ending,
-    foreign_claims,
     labels_of,
     may_exist,
     namespace_of,
@@ -35,6 +34,8 @@ from distrain.check.dependencies import (
     references,
     selects_namespaces,
     served_by_operators,
+    uses_claims,
+    with_storage,
 )
 from distrain.check.judged_kinds import FORMS, Snapshot
 from distrain.check.refusals import PreparedJob, prepare
@@ -42,7 +43,14 @@ from distrain.errors import ValuesError, reason
 from distrain.kube import form
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.quantities import allocatable
-from distrain.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from distrain.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
 from distrain.pods.pod_requests import held
 from distrain.pods.pods_json import JsonPod
 from distrain.scheduler.node_ports import host_ports
@@ -205,12 +213,15 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         items = found.by_kind.get(kind, [])
         return [each for each in items if each.metadata.namespace == namespace] if is_in_namespace else items
 
+    def of_all(kind: str, item: type[T]) -> list[T] | None:
+        return of(kind, item) if found.has(kind, "") else None
+
     named = of("Namespace", kube.Named) if _has_namespaces(found, job, namespace) else None
     own, quotas = (
         own_pods(found.chart_pods, namespace, release),
         of("ResourceQuota", ResourceQuota, is_in_namespace=True),
     )
-    return Dependencies(
+    dependencies = Dependencies(
         namespaces=labels_of(named),
         ending_namespaces=ending(named),
         quotas=quotas,
@@ -224,15 +235,16 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         existing=frozenset(may_exist(job, quotas, namespace) if own else ()),
         pods=_pods(found, job, namespace) if counts_pods(job, labels_of(named), namespace) else None,
         csi_nodes=of("CSINode", CSINode),
+        csi_drivers=by_name(of("CSIDriver", CSIDriver)),
+        capacities=of_all("CSIStorageCapacity", CSIStorageCapacity),
         attachments=of("VolumeAttachment", VolumeAttachment),
-        all_claims=of("PersistentVolumeClaim", PersistentVolumeClaim)
-        if found.has("PersistentVolumeClaim", "")
-        else None,
+        all_claims=of_all("PersistentVolumeClaim", PersistentVolumeClaim),
         missing=frozenset(_missing(found, job, namespace)),
         unserved=frozenset(_unserved(found, job)),
         unseen=list(_not_in_file(found, job, namespace)),
         kubectl_flags=f"--namespace {namespace}",
     )
+    return with_storage(dependencies, job)
 
 
 def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
@@ -270,7 +282,7 @@ def _has_namespaces(found: Contents, job: Job, namespace: str) -> bool:
 
 def _not_in_file(found: Contents, job: Job, namespace: str) -> Iterator[str]:
     needed = ["ResourceQuota", "LimitRange", "PriorityClass"]
-    needed += ["PersistentVolumeClaim"] if foreign_claims(job) else []
+    needed += ["PersistentVolumeClaim"] if uses_claims(job) else []
     unread = [] if _has_namespaces(found, job, namespace) else ["Namespace"]
     unread += [kind for kind in needed if not found.has(kind, namespace)]
     if kinds := [f"{kind}es" if kind.endswith("s") else f"{kind}s" for kind in unread]:

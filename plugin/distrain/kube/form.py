@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from distrain.kube.quantities import Amounts, all_thousandths
+from distrain.kube.quantities import Amounts, Quantity, all_thousandths
 
 T = TypeVar("T")
 # The path in a message of msgspec, without its $.
@@ -67,15 +67,16 @@ def refuse_odd_amounts(item: Any) -> None:
         for name, is_amounts in _parts(type(item)):
             part = getattr(item, name)
             if is_amounts:
-                all_thousandths(part)
+                all_thousandths(part if part is None or isinstance(part, dict) else {name: part})
             elif isinstance(part, list | msgspec.Struct):
                 refuse_odd_amounts(part)
 
 
 @functools.cache
 def _parts(struct: type[msgspec.Struct]) -> list[tuple[str, bool]]:
-    """Return the names of a struct's fields, and whether they hold amounts."""
-    return [(each.name, each.type in (Amounts, Amounts | None)) for each in msgspec.structs.fields(struct)]
+    """Return the names of a struct's fields, and whether they hold an amount or amounts."""
+    types = (Amounts, Amounts | None, Quantity | None)
+    return [(each.name, each.type in types) for each in msgspec.structs.fields(struct)]
 
 
 def why(error: Exception) -> str:

@@ -101,7 +101,8 @@ def whole(resource: str, amount: int) -> int:
 
 
 def _suffixes(resource: str) -> tuple[tuple[str, int], ...]:
-    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    in_bytes = resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
+    in_bytes = in_bytes or resource.endswith("/requests.storage")
     return BINARY_SUFFIXES if in_bytes else ()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from distrain.kube.objects import Kube, Metadata, ObjectReference, Resources
-from distrain.kube.quantities import Amounts
+from distrain.kube.objects import Kube, Metadata, Resources
+from distrain.kube.quantities import Amounts, Quantity
 from distrain.kube.selectors import LabelSelector, NodeSelector
 
 
@@ -16,6 +16,7 @@ class ClaimSpec(Kube):
     resources: Resources | None = None
     selector: LabelSelector | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaim(Kube):
@@ -28,6 +29,14 @@ class ClaimTemplate(Kube):
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: ClaimSpec = field(default_factory=ClaimSpec)
+
+
+class ClaimReference(Kube):
+    """The claim that a volume is bound to, or that an administrator reserved the volume for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
 
 
 class VolumeAffinity(Kube):
@@ -49,8 +58,9 @@ class VolumeSpec(Kube):
     storage_class_name: str | None = None
     access_modes: list[str] | None = None
     capacity: Amounts | None = None
-    claim_ref: ObjectReference | None = None
+    claim_ref: ClaimReference | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     csi: CsiSource | None = None
     aws_elastic_block_store: InTreeSource | None = None
     azure_disk: InTreeSource | None = None
@@ -82,6 +92,27 @@ class StorageClass(Kube):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[Topology] | None = None
+
+
+class CSIDriverSpec(Kube):
+    storage_capacity: bool | None = None
+
+
+class CSIDriver(Kube):
+    """A CSI driver of the cluster, and whether the scheduler must heed the storage that the driver reports as free."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: CSIDriverSpec = field(default_factory=CSIDriverSpec)
+
+
+class CSIStorageCapacity(Kube):
+    """The free storage for volumes of a storage class on the nodes that `node_topology` selects."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: Quantity | None = None
+    maximum_volume_size: Quantity | None = None
 
 
 class VolumeLimit(Kube):

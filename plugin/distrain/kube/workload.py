@@ -19,6 +19,12 @@ class RunPolicy(Kube):
     scheduling_policy: dict[str, object] | None = None
 
 
+class Ordinals(Kube):
+    """The numbers of a StatefulSet's pods."""
+
+    start: int | None = None
+
+
 class WorkloadSpec(Kube):
     # The keys are the roles, such as `Launcher` and `Worker`.
     mpi_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mpiReplicaSpecs")
@@ -41,6 +47,7 @@ class WorkloadSpec(Kube):
     selector: LabelSelector | None = None
     template: PodTemplate | None = None
     volume_claim_templates: list[ClaimTemplate] | None = None
+    ordinals: Ordinals | None = None
 
 
 class WorkloadStatus(Kube):

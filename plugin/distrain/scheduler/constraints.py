@@ -14,6 +14,7 @@ from distrain.scheduler.affinity_terms import UNREAD, AffinityTerm, NamespaceLab
 from distrain.scheduler.node_ports import PortResources, UsedPort, host_ports
 from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.scheduler.volume_binding import VolumeRule
+from distrain.scheduler.volume_restrictions import ClaimName
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
@@ -48,6 +49,7 @@ class JobConstraints(Struct, frozen=True):
     """The constraints of a job's roles, by the role's name, and the data to match them.
 
     `namespace` is that of the release's own pods; each role has its own.
+    `exclusive_claims` are those with access mode ReadWriteOncePod, by namespace and name.
     `priorities` are the lowest and the highest priority of the job's pods. The scheduler places a nominated pod before
     the job's pods of the same or a lower priority.
     """
@@ -56,7 +58,7 @@ class JobConstraints(Struct, frozen=True):
     roles: Mapping[str, RoleConstraints] = field(default_factory=dict)
     namespaces: NamespaceLabels = UNREAD
     priorities: tuple[int, int] = (0, 0)
-    exclusive_claims: frozenset[str] = frozenset()
+    exclusive_claims: frozenset[ClaimName] = frozenset()
     attach_limits: AttachLimits = field(default_factory=AttachLimits)
 
     @property
@@ -75,7 +77,7 @@ def constraints_of(
     *,
     priorities: tuple[int, int] = (0, 0),
     volumes: Mapping[str, tuple[VolumeRule, ...]] | None = None,
-    exclusive_claims: frozenset[str] = frozenset(),
+    exclusive_claims: frozenset[ClaimName] = frozenset(),
     attach_limits: AttachLimits | None = None,
     beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:

@@ -25,6 +25,7 @@ NOT_BOUND = "pod has unbound immediate PersistentVolumeClaims"
 NO_PV = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
 OTHER_ZONE = "node(s) had no available volume zone"
 
 # PodTopologySpread

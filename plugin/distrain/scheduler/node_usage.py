@@ -20,7 +20,7 @@ from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.existing_pods import ExistingPods, add_nominated, add_running
 from distrain.scheduler.node_ports import UsedPort, host_ports
 from distrain.scheduler.node_volume_limits import Attached, CsiVolume
-from distrain.scheduler.volume_restrictions import claims_of
+from distrain.scheduler.volume_restrictions import ClaimName, claims_of
 from distrain.workload.manifest import is_of_release
 
 ENDED = ("Succeeded", "Failed")
@@ -39,7 +39,7 @@ class Usage(Struct):
 
     requests: dict[str, Units] = field(default_factory=dict)
     ports: dict[str, set[UsedPort]] = field(default_factory=dict)
-    claims: dict[str, set[str]] = field(default_factory=dict)
+    claims: dict[str, set[ClaimName]] = field(default_factory=dict)
     volumes: dict[str, set[CsiVolume]] = field(default_factory=dict)
     reserved: dict[str, set[CsiVolume]] = field(default_factory=dict)
     freed: set[CsiVolume] = field(default_factory=set)
@@ -138,8 +138,9 @@ class _Adding:
         """Add a pod's effect on the job's exclusive claims, its volumes, and its constraints about other pods."""
         name = self._place(pod.node_name, kind)
         for usage in self._into(name, kind):
-            if self._job.exclusive_claims and pod.namespace == self._job.namespace:
-                used = self._job.exclusive_claims.intersection(claims_of(pod.volumes))
+            if self._job.exclusive_claims:
+                names = ((pod.namespace, name) for name in claims_of(pod.volumes))
+                used = self._job.exclusive_claims.intersection(names)
                 usage.claims.setdefault(EVERYWHERE if pod.node_name else name, set()).update(used)
             if name in self._limited_nodes and (volumes := self._limits.volumes_of(pod)):
                 (usage.volumes if pod.node_name else usage.reserved).setdefault(name, set()).update(volumes)

@@ -9,11 +9,14 @@ from msgspec import Struct
 from distrain import kube
 from distrain.kube import selectors
 from distrain.kube.quantities import units
-from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
+from distrain.kube.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from distrain.scheduler import node_affinity
-from distrain.scheduler.messages import NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
+from distrain.scheduler.messages import NO_SPACE, NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
+from distrain.scheduler.storage_room import StorageRoom
 from distrain.scheduler.volume_zone import ZONES, is_in_zone
 
+BOUND = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
 CLASS = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
@@ -39,54 +42,126 @@ class BoundVolume(Struct, frozen=True):
 
 
 class UnboundVolume(Struct, frozen=True):
-    """A claim with WaitForFirstConsumer: it is bound to a free or a new volume when its first pod gets a node.
+    """A claim with WaitForFirstConsumer: it is bound to a volume when its first pod gets a node.
 
-    With `is_per_pod`, it stands for claims of this name, one for each pod.
+    `candidates` are volumes that exist: the volume that is reserved for the claim, otherwise the free volumes that suit
+    it. `node` is set if the scheduler chose the node for a new volume before. With `is_per_pod`, the rule is for claims
+    of this name, one for each pod.
     """
 
     claim: str
     spec: kube.ClaimSpec
-    volumes: Sequence[PersistentVolume]
+    candidates: tuple[PersistentVolume, ...]
     storage_class: kube.StorageClass
+    room: StorageRoom = StorageRoom()
+    node: str = ""
+    is_reserved: bool = False
     is_per_pod: bool = False
 
+    @property
+    def is_made(self) -> bool:
+        """Tell whether the class's provisioner can make a new volume."""
+        return self.storage_class.provisioner not in NO_PROVISIONER
+
+    @property
+    def is_made_anywhere(self) -> bool:
+        """Tell whether the class's provisioner can make a new volume for every node."""
+        return self.is_made and not self.storage_class.allowed_topologies and not self.room.is_told
+
+    @property
+    def is_somewhere(self) -> bool:
+        """Tell whether some nodes may not reach the volume."""
+        return self.is_reserved or bool(self.node) or not self.is_made_anywhere
+
     def refusal(self, node: kube.Node) -> str | None:
-        """Return the scheduler's message if neither a free nor a new volume is possible on the node, else None."""
-        if any(suits(volume, self.spec) and _is_reached(volume, node) for volume in self.volumes):
-            return None
-        if self.storage_class.provisioner in NO_PROVISIONER:
+        """Return the scheduler's message if neither a volume that exists nor a new one is possible on the node."""
+        if self.node not in ("", node.metadata.name):
             return NO_VOLUME
-        return None if _is_allowed(self.storage_class.allowed_topologies or (), node) else NO_VOLUME
+        if any(_is_reached(volume, node) for volume in self.candidates):
+            return None
+        if not self.is_made or not _is_allowed(self.storage_class.allowed_topologies or (), node):
+            return NO_VOLUME
+        return None if self.room.has(self.spec, self.storage_class, node) else NO_SPACE
 
 
-VolumeRule = BoundVolume | UnboundVolume
+class AnyVolume(Struct, frozen=True):
+    """The different volumes of a role's pods, each of which has one of its own: a node must reach one of them."""
+
+    volumes: tuple[BoundVolume | UnboundVolume, ...]
+
+    def refusal(self, node: kube.Node) -> str | None:
+        """Return the scheduler's message for the first volume if the node can have none of the volumes, else None."""
+        causes = [cause for volume in self.volumes if (cause := volume.refusal(node))]
+        return causes[0] if len(causes) == len(self.volumes) else None
+
+
+VolumeRule = BoundVolume | UnboundVolume | AnyVolume
 
 
 def refusal(node: kube.Node, rules: Iterable[VolumeRule]) -> str | None:
     """Return the scheduler's message for a node that cannot have all of the volumes, else None."""
     causes = {cause for rule in rules if (cause := rule.refusal(node))}
-    return next((cause for cause in (NODE_CONFLICT, NO_VOLUME, OTHER_ZONE) if cause in causes), None)
+    return next((cause for cause in (NODE_CONFLICT, NO_VOLUME, NO_SPACE, OTHER_ZONE) if cause in causes), None)
 
 
-def class_of(claim: PersistentVolumeClaim) -> str:
-    """Return the name of the claim's storage class, empty without one."""
-    return (claim.metadata.annotations or {}).get(CLASS) or claim.spec.storage_class_name or ""
+def candidates(
+    volumes: Iterable[PersistentVolume], claim: kube.ClaimSpec, reference: ClaimReference
+) -> tuple[PersistentVolume, ...]:
+    """Return the volume that is reserved for the claim with this reference, otherwise the free volumes that suit it."""
+    reserved, free = [], []
+    for volume in volumes:
+        if is_reserved_for(volume, claim, reference):
+            reserved.append(volume)
+        elif suits(volume, claim):
+            free.append(volume)
+    return tuple(reserved or free)
+
+
+def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
+    """Return the name of the storage class of a claim or a volume, empty without one."""
+    return (item.metadata.annotations or {}).get(CLASS) or item.spec.storage_class_name or ""
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    """Tell whether the claim has its volume."""
+    return bool(claim.spec.volume_name) and BOUND in (claim.metadata.annotations or {})
 
 
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
-    """Tell whether the claim can be bound to the volume, ignoring the volume's location."""
+    """Tell whether the claim can be bound to the free volume, ignoring the volume's location."""
     spec = volume.spec
-    asked = ((claim.resources and claim.resources.requests) or {}).get("storage", 0)
     return (
         spec.claim_ref is None
         # A file that was written by hand may lack the status.
         and (volume.status.phase or "Available") == "Available"
-        and volume.metadata.deletion_timestamp is None
-        and (spec.storage_class_name or "") == (claim.storage_class_name or "")
-        and (spec.volume_mode or "Filesystem") == (claim.volume_mode or "Filesystem")
+        and _is_large_enough(volume, claim)
+        and class_of(volume) == (claim.storage_class_name or "")
         and set(claim.access_modes or ()) <= set(spec.access_modes or ())
-        and units("storage", (spec.capacity or {}).get("storage", 0)) >= units("storage", asked)
         and (claim.selector is None or selectors.selects(claim.selector, volume.metadata.labels or {}))
+    )
+
+
+def is_reserved_for(volume: PersistentVolume, claim: kube.ClaimSpec, reference: ClaimReference) -> bool:
+    """Tell whether an administrator reserved the volume for the claim that `reference` names, by the claimRef.
+
+    Kubernetes then ignores phase, class, access modes and selector (component-helpers/storage/volume/pv_helpers.go).
+    """
+    found = volume.spec.claim_ref
+    if found is None or not reference.name:
+        return False
+    is_named = (found.namespace, found.name) == (reference.namespace, reference.name)
+    return is_named and found.uid in ("", reference.uid) and _is_large_enough(volume, claim)
+
+
+def _is_large_enough(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
+    """Tell whether the volume has the size and the mode of the claim, and is not being deleted."""
+    spec = volume.spec
+    asked = ((claim.resources and claim.resources.requests) or {}).get("storage", 0)
+    return (
+        volume.metadata.deletion_timestamp is None
+        and (spec.volume_mode or "Filesystem") == (claim.volume_mode or "Filesystem")
+        and (spec.volume_attributes_class_name or "") == (claim.volume_attributes_class_name or "")
+        and units("storage", (spec.capacity or {}).get("storage", 0)) >= units("storage", asked)
     )
 
 

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from distrain import kube
 from distrain.kube.storage import PersistentVolumeClaim
 
+# The namespace and the name of a claim.
+ClaimName = tuple[str, str]
+
 
 def claims_of(volumes: Iterable[kube.Volume] | None) -> list[str]:
     """Return the names of the claims in a pod's volumes, without duplicates."""

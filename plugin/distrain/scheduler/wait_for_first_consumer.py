@@ -7,18 +7,17 @@ compete for volumes that exist. Every other case stays undecided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
 
-from distrain.kube.storage import PersistentVolume
-from distrain.scheduler.volume_binding import NO_PROVISIONER, UnboundVolume, VolumeRule, suits
+from distrain.scheduler.volume_binding import UnboundVolume, VolumeRule
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
-# The roles that use each unbound claim.
-Claims = Mapping[tuple[str, str], Sequence[tuple[PodRole, UnboundVolume]]]
+# The roles that use each unbound claim, by namespace, role and name. The role is empty for a claim that pods share.
+Claims = Mapping[tuple[str, str, str], Sequence[tuple[PodRole, UnboundVolume]]]
 
 
 class SharedVolumes(Struct):
@@ -58,39 +57,34 @@ def _tie(found: SharedVolumes, name: str, rule: UnboundVolume, roles: Sequence[P
 
 
 def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Claims:
-    """Return the users of each claim; the key of claims of one role's pods has the role's name."""
-    claims: dict[tuple[str, str], list[tuple[PodRole, UnboundVolume]]] = {}
+    """Return the users of each claim."""
+    claims: dict[tuple[str, str, str], list[tuple[PodRole, UnboundVolume]]] = {}
     for role in job.roles:
         for rule in rules[role.name]:
             if isinstance(rule, UnboundVolume) and role.replicas:
-                key = (role.name if rule.is_per_pod else "", rule.claim)
+                key = (role.namespace, role.name if rule.is_per_pod else "", rule.claim)
                 claims.setdefault(key, []).append((role, rule))
     return claims
 
 
 def _is_open(rule: UnboundVolume) -> bool:
     """Tell whether the first pod's domain does not determine where the volume is."""
-    places = {msgspec.json.encode(volume.spec.node_affinity) for volume in _candidates(rule)}
-    if rule.storage_class.provisioner in NO_PROVISIONER:
+    places = {msgspec.json.encode(volume.spec.node_affinity) for volume in rule.candidates}
+    if not rule.is_made:
         return len(places) > 1
     return bool(places) or len(_keys(rule)) > 1
 
 
 def _is_scarce(rule: UnboundVolume) -> bool:
     """Tell whether a pod may need one of the volumes that exist, because a new volume is not possible on every node."""
-    is_made = rule.storage_class.provisioner not in NO_PROVISIONER and not rule.storage_class.allowed_topologies
-    return not is_made and any(True for _ in _candidates(rule))
+    return not rule.is_made_anywhere and bool(rule.candidates)
 
 
-def _is_contested(key: tuple[str, str], rule: UnboundVolume, claims: Claims) -> bool:
+def _is_contested(key: tuple[str, str, str], rule: UnboundVolume, claims: Claims) -> bool:
     """Tell whether another claim of the job may take the same volume first."""
-    ours = {volume.metadata.name for volume in _candidates(rule)}
+    ours = {volume.metadata.name for volume in rule.candidates}
     others = [users[0][1] for other, users in claims.items() if other != key]
-    return any(volume.metadata.name in ours for other in others for volume in _candidates(other))
-
-
-def _candidates(rule: UnboundVolume) -> Iterator[PersistentVolume]:
-    return (volume for volume in rule.volumes if suits(volume, rule.spec))
+    return any(volume.metadata.name in ours for other in others for volume in other.candidates)
 
 
 def _keys(rule: UnboundVolume) -> list[frozenset[str]]:

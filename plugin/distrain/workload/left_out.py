@@ -12,13 +12,11 @@ WITHOUT_PODS = frozenset(
     {
         *("ConfigMap", "Secret", "Service", "Endpoints", "EndpointSlice", "Ingress", "NetworkPolicy"),
         *("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
-        *("PersistentVolume", "PersistentVolumeClaim", "RuntimeClass"),
+        *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "RuntimeClass"),
         *("PodDisruptionBudget", "HorizontalPodAutoscaler"),
         *("PodGroup", "Queue", "LocalQueue", "ClusterQueue", "ResourceFlavor", "PodMonitor", "ServiceMonitor"),
     }
 )
-# A kind that the check reads in the cluster, and not in the manifest.
-STORAGE_CLASS = "StorageClass"
 
 
 def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Iterator[str]:
@@ -27,9 +25,7 @@ def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Itera
         name = name_of(item)
         if item.get("kind") in WITHOUT_PODS or holds_pods(item) or is_policy(item):
             continue
-        if item.get("kind") == STORAGE_CLASS:
-            yield f"{name} of the manifest, as it is not in the cluster yet"
-        elif hook_of(item) is not None:
+        if hook_of(item) is not None:
             yield f"{name}, a Helm hook"
         else:
             yield f"{name} of {item.get('apiVersion') or 'no API version'}, and pods that it may make"

@@ -5,7 +5,6 @@ The pods include the later additions of the operators and the API server.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -24,17 +23,19 @@ from distrain.pods.pod_requests import pod_request
 from distrain.workload import controllers, counted_objects, documents
 from distrain.workload.controllers import Added, ObjectName, PodOwner
 from distrain.workload.counted_objects import CountedObject
+from distrain.workload.created_objects import CreatedObjects, key_of, storage_of
 from distrain.workload.defaulting import stored
 from distrain.workload.documents import hook_of
 from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.left_out import left_out
 from distrain.workload.policies import Policies, policies_of
+from distrain.workload.slots import slots_of
+from distrain.workload.stateful_sets import NumberedNames, claim_templates
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 ROLE_LABEL = "app.kubernetes.io/component"
 CHART = "distrain"
-HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
 # Kubeflow's role names in lower case, in the order of a report; the main role comes last.
@@ -57,8 +58,8 @@ class PodRole(Struct, frozen=True):
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
     pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
     does not set it. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs of the
-    claim templates of the StatefulSet `stateful_set`, by name. `workload` is the object with the pod template, and
-    `template` the template's spec, both as the manifest has them.
+    claim templates of the StatefulSet `stateful_set`, by name. `first_ordinal` is the number of its first pod. As the
+    manifest has them, `workload` is the object with the pod template, and `template` is the template's spec.
     """
 
     name: str
@@ -73,16 +74,17 @@ class PodRole(Struct, frozen=True):
     owner: Resource | None = None
     claim_templates: dict[str, kube.ClaimSpec] = field(default_factory=dict)
     stateful_set: str = ""
+    first_ordinal: int = 0
     workload: kube.Workload = field(default_factory=kube.Workload)
     template: kube.TemplateSpec = field(default_factory=kube.TemplateSpec)
 
     @property
-    def claims_of_set(self) -> list[str]:
-        """Name the claims that the StatefulSet controller creates for the pods, unless they exist."""
-        if not self.claim_templates:
-            return []
-        pods = [f"{self.stateful_set}-{number}" for number in range(self.replicas)]
-        return [f"{template}-{pod}" for template in self.claim_templates for pod in pods]
+    def claims_of_set(self) -> dict[str, NumberedNames]:
+        """Return the names of the claims that the StatefulSet controller creates for the pods, by claim template."""
+        return {
+            template: NumberedNames(f"{template}-{self.stateful_set}-", self.first_ordinal, self.replicas)
+            for template in self.claim_templates
+        }
 
     def pods(self, number: int) -> str:
         """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
@@ -95,20 +97,25 @@ class Job(Struct, frozen=True):
     """A job: its resources and roles.
 
     The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
-    name the chart's values. `creates` are the objects, by kind and name, that the manifest or the operators create.
-    `slots` is the number of ranks per worker, None if the program decides it. `left_out` names the manifest's objects
-    that are not judged and that may make pods. `policies` are those of the manifest, and `objects` what it
-    and the operators create beside the pods and `resources`.
+    name the chart's values. `created` are the objects that the manifest or the operators create. `slots` is the number
+    of ranks per worker, None if the program decides it. `left_out` names the manifest's objects that are not judged and
+    that may make pods. `policies` are those of the manifest, and `objects` what it and the operators create beside the
+    pods and `resources`, as quotas count it.
     """
 
     resources: tuple[Resource, ...]
     roles: tuple[PodRole, ...]
     from_chart: bool = False
-    creates: frozenset[ObjectName] = frozenset()
+    created: CreatedObjects = CreatedObjects()
     slots: int | None = None
     left_out: tuple[str, ...] = ()
     policies: Policies = Policies()
     objects: tuple[CountedObject, ...] = ()
+
+    @property
+    def creates(self) -> frozenset[ObjectName]:
+        """Return the kinds and names of the objects that the manifest or the operators create."""
+        return frozenset(name for _, name in self.created.names)
 
     @property
     def main(self) -> PodRole:
@@ -121,23 +128,25 @@ class Job(Struct, frozen=True):
         return tuple(role for role in self.roles if role is not self.main)
 
     def in_namespaces(self, namespace: str) -> Job:
-        """Return the job with a namespace for every role and policy: its own or, if it has none, `namespace`."""
+        """Return the job with a namespace for every role and object: its own or, if it has none, `namespace`."""
         roles = tuple(replace(role, namespace=role.namespace or namespace) for role in self.roles)
         objects = tuple(each.in_namespaces(namespace) for each in self.objects)
-        return replace(self, roles=roles, policies=self.policies.in_namespaces(namespace), objects=objects)
+        policies, created = self.policies.in_namespaces(namespace), self.created.in_namespaces(namespace)
+        return replace(self, roles=roles, policies=policies, objects=objects, created=created)
 
     def by_namespace(self) -> dict[str, Job]:
-        """Split the job by the namespaces of its roles."""
+        """Split the job, and the objects that it creates, by the namespaces of its roles."""
         roles: dict[str, list[PodRole]] = {}
         for role in self.roles:
             roles.setdefault(role.namespace, []).append(role)
-        return {namespace: self._only(part) for namespace, part in roles.items()}
+        return {namespace: self._only(namespace, part) for namespace, part in roles.items()}
 
-    def _only(self, roles: Sequence[PodRole]) -> Job:
+    def _only(self, namespace: str, roles: Sequence[PodRole]) -> Job:
         owners = {role.owner for role in roles}
         resources = tuple(each for each in self.resources if each in owners)
-        objects = tuple(each for each in self.objects if each.namespace == roles[0].namespace)
-        return replace(self, roles=tuple(roles), resources=resources, objects=objects)
+        objects = tuple(each for each in self.objects if each.namespace == namespace)
+        created = self.created.of(namespace)
+        return replace(self, roles=tuple(roles), resources=resources, objects=objects, created=created)
 
     @property
     def ranks_beside(self) -> int:
@@ -168,13 +177,14 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
     resources = sorted((resource for resource, _ in found), key=_follows)
-    creates = {*_created(items), *(name for resource, workload in found for name in _made(resource, workload))}
+    made = [item for item in items if "pre-install" in (hook_of(item) or "pre-install")]
+    names = {*map(key_of, made), *(each for resource, workload in found for each in _made(resource, workload))}
     return Job(
         resources=tuple(resources),
         roles=tuple(sorted(_distinct(roles), key=_place)),
         from_chart=all(map(_is_ours, found)),
-        creates=frozenset(creates),
-        slots=_slots(dict(found), items),
+        created=CreatedObjects(frozenset(names), storage_of(made, origin)),
+        slots=slots_of(*found[0], items),
         left_out=tuple(left_out(items, _holds_pods)) if judges_all else (),
         policies=policies_of(items, origin),
         objects=tuple(dict.fromkeys([*counted_objects.of_manifest(items, origin, _holds_pods), *_counted(found)])),
@@ -218,24 +228,20 @@ def _holds_pods(item: dict[str, Any]) -> bool:
     return makes_pods and hook_of(item) is None
 
 
-def _created(items: Iterable[dict[str, Any]]) -> Iterator[ObjectName]:
-    """Yield the manifest's objects that exist before the job starts."""
-    for item in items:
-        if "pre-install" in (hook_of(item) or "pre-install"):
-            yield str(item.get("kind")), str((item.get("metadata") or {}).get("name"))
-
-
-def _made(resource: Resource, workload: kube.Workload) -> Iterator[ObjectName]:
+def _made(resource: Resource, workload: kube.Workload) -> Iterator[tuple[str, ObjectName]]:
     """Yield the objects that the job's controller creates for its pods."""
     owner, replicas = _owner(resource, workload)
     for role in replicas:
-        yield from controllers.added(owner, role).creates
+        for name in controllers.added(owner, role).creates:
+            yield workload.metadata.namespace, name
 
 
 def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[CountedObject]:
     """Yield the objects that the controllers create beside the pods."""
     for resource, workload in found:
-        yield from counted_objects.of_operator(_made(resource, workload), workload.metadata.namespace)
+        yield from counted_objects.of_operator(
+            (name for _, name in _made(resource, workload)), workload.metadata.namespace
+        )
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
@@ -275,7 +281,7 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
     for role, replica in replicas.items():
         name = role or _labels(replica.template).get(ROLE_LABEL, resource.name)
         found = _role(name, replica, controllers.added(owner, role), workload.metadata.namespace)
-        found = _with_claim_templates(found, resource, workload.spec.volume_claim_templates or ())
+        found = _with_claim_templates(found, resource, workload.spec)
         template = (replica.template and replica.template.spec) or kube.TemplateSpec()
         yield replace(found, owner=resource, workload=workload, template=template)
 
@@ -306,13 +312,15 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
     return PodRole(name, number, spec, request, component, namespace, labels, added.varying, annotations)
 
 
-def _with_claim_templates(role: PodRole, resource: Resource, templates: Iterable[kube.ClaimTemplate]) -> PodRole:
+def _with_claim_templates(role: PodRole, resource: Resource, spec: kube.WorkloadSpec) -> PodRole:
     """Add a StatefulSet's claim templates; each replaces the pod template's volume of the same name."""
     if resource.kind != "StatefulSet":
         return role
-    claims = {each.metadata.name: each.spec for each in templates}
+    claims = claim_templates(resource.name, spec)
     volumes = [volume for volume in role.spec.volumes or () if volume.name not in claims]
-    return replace(role, spec=replace(role.spec, volumes=volumes), claim_templates=claims, stateful_set=resource.name)
+    first = (spec.ordinals and spec.ordinals.start) or 0
+    role = replace(role, spec=replace(role.spec, volumes=volumes), claim_templates=claims)
+    return replace(role, stateful_set=resource.name, first_ordinal=first)
 
 
 def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
@@ -323,28 +331,8 @@ def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
         if resources:
             all_thousandths(resources.requests)
             all_thousandths(resources.limits)
-
-
-def _slots(found: dict[Resource, kube.Workload], items: Sequence[dict[str, Any]]) -> int | None:
-    """Return the number of ranks per worker that mpirun, torchrun or TensorFlow receives."""
-    resource, workload = next(iter(found.items()))
-    kind = KUBEFLOW.get(resource.kind)
-    match kind and kind.slots:
-        case "slotsPerWorker":
-            return 1 if workload.spec.slots_per_worker is None else workload.spec.slots_per_worker
-        case "nprocPerNode":
-            told = str(workload.spec.nproc_per_node)
-            return int(told) if told.isdecimal() else None
-        case int(slots):
-            return slots
-    return next(filter(None, map(_slots_of_hosts, items)), None)
-
-
-def _slots_of_hosts(item: dict[str, Any]) -> int | None:
-    """Return the slots per host in a ConfigMap's hostfile, None without a hostfile or if the hosts differ."""
-    hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
-    slots = {int(number) for number in SLOTS.findall(str(hostfile))}
-    return slots.pop() if len(slots) == 1 else None
+    for volume in spec.volumes or ():
+        form.refuse_odd_amounts(volume.ephemeral)
 
 
 def _number(spec: kube.WorkloadSpec) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.plugin.check.random_clusters import created_pods, replicas
+from tests.plugin.check.random_clusters import created_claims, created_pods, replicas
 from tests.plugin.check.random_pods import cpu_of
 
 Object = dict[str, Any]
@@ -19,12 +19,16 @@ Object = dict[str, Any]
 NAMESPACES = ("team", "blue")
 OWN = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
 GPU, HUGE = "nvidia.com/gpu", "hugepages-2Mi"
+GOLD = "gold.storageclass.storage.k8s.io/"
+STORAGE_CLASSES = [{"kind": "StorageClass", "metadata": {"name": name}} for name in ("gold", "silver")]
 CLASSES = ("high", "low", "standard")
 SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity", "PriorityClass")
 HARD = (
     *("pods", "count/pods", "count/jobs.batch", "cpu", "memory", "ephemeral-storage", HUGE, f"requests.{GPU}"),
     *(f"{kind}.{name}" for kind in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")),
     *(f"requests.{HUGE}", "requests.example.com/nic"),
+    *(f"{of}{name}" for of in ("", GOLD) for name in ("persistentvolumeclaims", "requests.storage")),
+    "count/persistentvolumeclaims",
 )
 MEBIBYTES = (64, 128, 192, 256, 512)
 
@@ -56,7 +60,10 @@ class Case:
     def request(self) -> str:
         """Return the case in the format of lab/builds/go/schedule."""
         jobs = [{"kind": "Job", "metadata": {"namespace": NAMESPACES[0], **job["metadata"]}} for job in self.jobs]
-        new = [*jobs, *(pod for job in self.jobs for pod in created_pods(job, replicas(job), NAMESPACES[0]))]
+        new = [*jobs]
+        for job in self.jobs:
+            pods = created_pods(job, replicas(job), NAMESPACES[0])
+            new += [*pods, *created_claims(job, pods)]
         # A pod with the same labels in another namespace belongs to another release.
         objects = [
             each if each["metadata"].get("namespace") == self.main else _unlabelled(each) for each in self.objects
@@ -68,6 +75,11 @@ class Case:
         """The namespace of the Job with the most pods."""
         job = max(reversed(self.jobs), key=replicas)
         return str(job["metadata"].get("namespace", NAMESPACES[0]))
+
+    @property
+    def has_claims(self) -> bool:
+        """Tell whether claims are created for the new pods."""
+        return any(job["spec"]["template"]["spec"].get("volumes") for job in self.jobs)
 
     @property
     def pods(self) -> int:
@@ -128,6 +140,8 @@ class Maker:
     def _limit(self, kind: str) -> Object:
         keys = ("min", "max", "default", "defaultRequest") if kind == "Container" else ("min", "max")
         limit: Object = {"type": kind, **{key: self._amounts(0.3) for key in keys if self._is(0.4)}}
+        if kind == "PersistentVolumeClaim":
+            return {"type": kind, **{key: {"storage": self._bytes(2)} for key in keys if self._is(0.4)}}
         if self._is(0.3):
             ratio = self.random.choice(["1", "2", "1.5", "3300m", "4"])
             limit["maxLimitRequestRatio"] = dict.fromkeys(self._some(("cpu", "memory")), ratio)
@@ -176,7 +190,10 @@ class Maker:
         """Return a Job whose manifest names no namespace, or one of the two."""
         metadata = {"name": name, **({"namespace": self._namespace()} if self._is(0.4) else {})}
         pods = self.random.choice([0, 1, 1, 1, 2, 3])
-        spec = {"parallelism": pods, "template": {"spec": self.spec()}}
+        template = self.spec()
+        if self._is(0.3):
+            template["volumes"] = [self._volume(f"v{number}") for number in range(self.random.choice([1, 1, 2]))]
+        spec = {"parallelism": pods, "template": {"spec": template}}
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
     def of_manifest(self, policies: Sequence[Object]) -> frozenset[str]:
@@ -208,6 +225,15 @@ class Maker:
         }
         shares = dict(zip(optional, (0.4, 0.05, 0.05, 0.2, 0.1, 0.2, 0.1), strict=True))
         return {**spec, **{key: value for key, value in optional.items() if self._is(shares[key])}}
+
+    def _volume(self, name: str) -> Object:
+        """Return an ephemeral volume, with a claim of each pod's own."""
+        # The API server refuses claims of no size.
+        amount = self.random.choice(MEBIBYTES) * 2
+        resources = {"requests": {"storage": self.random.choice([f"{amount}Mi", f"{amount}M", str(amount * 2**20)])}}
+        storage_class = {"storageClassName": self.random.choice(["gold", "gold", "silver", ""])}
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": resources, **storage_class}
+        return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
 
     def _affinity(self) -> Object:
         term: Object = {"topologyKey": "zone", "labelSelector": {}}

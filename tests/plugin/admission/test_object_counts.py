@@ -109,7 +109,6 @@ def test_quota_of_other_objects_is_judged_and_not_named(hard: Object, items: lis
     ("hard", "items", "rest"),
     [
         pytest.param({"services": "9"}, [mpi_job()], "services", id="services-of-the-operator"),
-        pytest.param({"requests.storage": "1", "pods": "9"}, [JOB], "requests.storage", id="storage"),
         pytest.param({"count/controllerrevisions.apps": "9"}, [SET], "count/controllerrevisions.apps", id="others"),
     ],
 )
@@ -156,3 +155,9 @@ def test_object_that_exists_is_counted_already(api: FakeApi, tmp_path: Path, the
     assert (answer.verdict, answer.unseen) == (verdict, [])
     # No quota counts the ConfigMap.
     assert not any("/configmaps/" in request for request in api.requests)
+
+
+def test_quota_of_storage_is_judged_for_a_job_without_claims() -> None:
+    answer = _said(_quota({"requests.storage": "1", "persistentvolumeclaims": "0", "pods": "9"}), JOB)
+
+    assert (answer.verdict, answer.unseen) == ("fits", [])

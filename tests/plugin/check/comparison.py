@@ -32,6 +32,7 @@ CHUNK = 500
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
 WHOLE = (
     *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "VolumeAttachment"),
+    *("CSIDriver", "CSIStorageCapacity"),
     *("Namespace", "PriorityClass"),
 )
 

@@ -24,6 +24,7 @@ ELSEWHERE = [
     {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}},
     {"kind": "ResourceQuota", "metadata": {"name": "other", "namespace": "other"}},
     {"kind": "CSINode", "metadata": {"name": "other"}},
+    {"kind": "CSIDriver", "metadata": {"name": "other"}},
     {"kind": "LimitRange", "metadata": {"name": "other", "namespace": "other"}},
     {"kind": "PriorityClass", "metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
 ]

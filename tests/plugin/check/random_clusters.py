@@ -61,13 +61,19 @@ FEATURES = frozenset(
         "daemons",
         "quotas",
         "ephemeral",
+        "reserved-volumes",
+        "left-claims",
+        "capacities",
+        "ordinals",
+        "namespaces",
+        "brought",
     }
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """A cluster, a gang, and the gang's namespace.
+    """A cluster, a gang, and the gang's namespace. The gang may hold claims, volumes and storage classes, too.
 
     The items with a name of `of_manifest` are policies: the gang's manifest creates them, not somebody before it.
     """
@@ -95,19 +101,43 @@ class Case:
 
     def request(self, budget: int, *, explain: bool = False) -> str:
         """Return the case in the format of lab/builds/go/schedule."""
-        cluster = {"items": self.items}
-        asked = {"cluster": cluster, "gang": self.gang, "namespace": self.namespace, "budget": budget}
+        cluster = {"items": [*self.items, *self._brought()]}
+        asked = {"cluster": cluster, "gang": self._workloads(), "namespace": self.namespace, "budget": budget}
         return json.dumps({**asked, "explain": explain, "created": self._created()})
 
     def _created(self) -> Object | None:
         """Return what quotas are asked about; without a quota, nothing."""
-        new = [pod for workload in self.gang for pod in created_pods(workload, replicas(workload), self.namespace)]
+        new: list[Object] = []
+        for workload in self._workloads():
+            pods = created_pods(workload, replicas(workload), self.namespace)
+            new += [*pods, *created_claims(workload, pods)]
+        there = {_key(item) for item in self.items}
+        new = [each for each in (*new, *self._brought()) if _key(each) not in there]
         has_quotas = any(item["kind"] == "ResourceQuota" for item in self.items)
         return {"objects": self.items, "new": new} if has_quotas else None
+
+    def _workloads(self) -> list[Object]:
+        return [item for item in self.gang if item["kind"] in ("Job", "StatefulSet")]
+
+    def _brought(self) -> list[Object]:
+        """Return the manifest's other objects, as they are in the cluster."""
+        others = [item for item in self.gang if item["kind"] not in ("Job", "StatefulSet")]
+        return [_placed(item, self.namespace) for item in others]
 
     def used(self, amounts: Mapping[str, Object]) -> Case:
         """Return the case with these amounts, by namespace and name of a quota, in the quotas' status."""
         return replace(self, items=[with_usage(item, amounts) for item in self.items])
+
+
+def _key(item: Object) -> tuple[str, str, str]:
+    metadata = item["metadata"]
+    return item["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def _placed(item: Object, namespace: str) -> Object:
+    if item["kind"] != "PersistentVolumeClaim":
+        return item
+    return {**item, "metadata": {"namespace": namespace, **item["metadata"]}}
 
 
 def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
@@ -120,9 +150,10 @@ def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
     gang = _gang(maker)
     if random.random() < 0.5:
         _shape(random, nodes, pods, gang)
-    volumes = random_volumes.objects(maker, [node["metadata"]["name"] for node in nodes], pods)
-    others = [*_namespaces(), *_priorities(maker), *_quotas(maker, gang), *volumes]
-    case = Case([*nodes, *pods, *others], gang)
+    volumes = random_volumes.objects(maker, [node["metadata"]["name"] for node in nodes], pods, gang)
+    stored, brought = random_volumes.shared_out(maker, volumes)
+    others = [*_namespaces(), *_priorities(maker), *_quotas(maker, gang), *stored]
+    case = Case([*nodes, *pods, *others], [*gang, *brought])
     return replace(case, of_manifest=_of_manifest(random, case))
 
 
@@ -206,16 +237,21 @@ def _workload(maker: Maker, name: str, count: int) -> Object:
     if maker.has("gates") and random.random() < 0.1:
         spec["schedulingGates"] = [{"name": "example.com/wait"}]
     template: Object = {"metadata": {"labels": labels}, "spec": spec}
+    metadata: Object = {"name": name}
+    if maker.has("namespaces") and random.random() < 0.5:
+        metadata["namespace"] = random.choice(NAMESPACES[:2])
     if random.random() < 0.7:
         spec["restartPolicy"] = "Never"
         kinds = {"apiVersion": "batch/v1", "kind": "Job"}
-        return {**kinds, "metadata": {"name": name}, "spec": {"parallelism": count, "template": template}}
+        return {**kinds, "metadata": metadata, "spec": {"parallelism": count, "template": template}}
     selector = {"matchLabels": {"role": name}}
     kinds = {"apiVersion": "apps/v1", "kind": "StatefulSet"}
     wanted: Object = {"replicas": count, "selector": selector, "serviceName": name, "template": template}
     if maker.has("own-claims") and random.random() < 0.5:
         wanted["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": maker.own_claim()}]
-    return {**kinds, "metadata": {"name": name}, "spec": wanted}
+    if maker.has("ordinals") and random.random() < 0.5:
+        wanted["ordinals"] = {"start": random.choice([0, 1, 3])}
+    return {**kinds, "metadata": metadata, "spec": wanted}
 
 
 def replicas(workload: Object) -> int:
@@ -286,15 +322,20 @@ def _quotas(maker: Maker, gang: list[Object]) -> list[Object]:
     for workload in gang:
         for resource, amount in requested(workload["spec"]["template"]["spec"]).items():
             need[resource] += amount * replicas(workload)
+        for claim in created_claims(workload, created_pods(workload, replicas(workload), NAMESPACE)):
+            suffix = f"{claim['spec']['storageClassName']}.storageclass.storage.k8s.io/"
+            amounts = {"persistentvolumeclaims": 1, "requests.storage": GI}
+            need.update({f"{each}{name}": amount for each in ("", suffix) for name, amount in amounts.items()})
     return [_quota(maker.random, f"q{number}", need) for number in range(maker.random.randint(1, 2))]
 
 
 def _quota(random: Random, name: str, need: Mapping[str, int]) -> Object:
     resource = random.choice(sorted(need))
     amount = max(0, need[resource] + random.choice([-1, 0, 0, 1, need[resource]]))
-    spec: Object = {
-        "hard": {resource if resource == "pods" else f"requests.{resource}": _written(random, resource, amount)}
-    }
+    is_whole = resource == "pods" or resource.endswith(("persistentvolumeclaims", "requests.storage"))
+    spec: Object = {"hard": {resource if is_whole else f"requests.{resource}": _written(random, resource, amount)}}
+    if is_whole and resource != "pods":
+        return {**made("ResourceQuota", name, namespace=NAMESPACE), "spec": spec}
     if random.random() < 0.4:
         scopes = ["NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"]
         spec["scopes"] = [random.choice(scopes)]
@@ -309,9 +350,14 @@ def _of_manifest(random: Random, case: Case) -> frozenset[str]:
     """Name the quotas, the PriorityClass and the namespace that the manifest creates, in a third of the cases."""
     if random.random() < 2 / 3:
         return frozenset()
-    quotas = [name_of(item) for item in case.items if item["kind"] == "ResourceQuota"]
+    quotas = [name_of(item) for item in case.items if item["kind"] == "ResourceQuota" and not _counts_claims(item)]
     # Some classes stay in the cluster: without any, a file does not tell whether there are others.
     return frozenset(name for name in (*quotas, "high", NAMESPACE) if random.random() < 0.7)
+
+
+def _counts_claims(quota: Object) -> bool:
+    """Tell whether the check says that it cannot know how much of the quota is in use once it is created."""
+    return any(name.endswith(("persistentvolumeclaims", "requests.storage")) for name in quota["spec"]["hard"])
 
 
 def name_of(item: Object) -> str:
@@ -329,6 +375,23 @@ def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
 def created_pods(workload: Object, count: int, namespace: str) -> list[Object]:
     """Return the pods that the workload's controller creates, as far as quotas and LimitRanges read them."""
     metadata, template = workload["metadata"], workload["spec"]["template"]
-    names = (f"{metadata['name']}-{number}" for number in range(count))
+    first = workload["spec"].get("ordinals", {}).get("start", 0)
+    names = (f"{metadata['name']}-{first + number}" for number in range(count))
     where = metadata.get("namespace", namespace)
     return [{"kind": "Pod", "metadata": {"name": name, "namespace": where}, "spec": template["spec"]} for name in names]
+
+
+def created_claims(workload: Object, pods: list[Object]) -> list[Object]:
+    """Return the claims that controllers create for the workload's pods."""
+    templates = workload["spec"].get("volumeClaimTemplates", ())
+    volumes = workload["spec"]["template"]["spec"].get("volumes", ())
+    own = [(each["name"], each["ephemeral"]["volumeClaimTemplate"]) for each in volumes if "ephemeral" in each]
+    found = []
+    for name, where in ((pod["metadata"]["name"], pod["metadata"]["namespace"]) for pod in pods):
+        for each in templates:
+            claim = made("PersistentVolumeClaim", f"{each['metadata']['name']}-{name}", namespace=where)
+            found.append({**claim, "spec": each["spec"]})
+        for volume, each in own:
+            claim = made("PersistentVolumeClaim", f"{name}-{volume}", namespace=where)
+            found.append({**claim, "spec": each["spec"]})
+    return found

@@ -7,14 +7,24 @@ from collections.abc import Iterator, Sequence
 from tests.plugin.check.random_pods import LABELS, LATE_CLAIMS, Maker, Object, made
 
 NAMESPACE = "team"
+KINDS = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
+ONE_POD = ["ReadWriteOncePod"]
 DRIVERS = ("example.com", "other.com", "ebs.csi.aws.com")
 # The plugin of Kubernetes that the last driver replaces.
 IN_TREE = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
-def objects(maker: Maker, nodes: Sequence[str], pods: Sequence[Object]) -> list[Object]:
+# Objects that a manifest may bring. Claims that are bound, or that must be bound before their pod, are not among them.
+BROUGHT = ("late", "dynamic", "own", "other")
+
+
+def objects(maker: Maker, nodes: Sequence[str], pods: Sequence[Object], gang: Sequence[Object]) -> list[Object]:
     """Return the claims that pods may name, with their volumes and classes, and what the nodes attach."""
     found = []
+    if maker.has("left-claims") or maker.has("reserved-volumes"):
+        found += [each for workload in gang for each in _of_set(maker, workload)]
+    if maker.has("capacities"):
+        found += _capacities(maker)
     if maker.has("own-claims") or maker.has("attach-limits"):
         found += _own_classes(maker)
     if maker.has("attach-limits"):
@@ -23,20 +33,77 @@ def objects(maker: Maker, nodes: Sequence[str], pods: Sequence[Object]) -> list[
         places = [("zone", zone) for zone in LABELS.values["zone"]] + [("kubernetes.io/hostname", "n1")]
         for number, (key, value) in enumerate(places):
             found += _bound(maker, number, key, value)
+            if maker.has("namespaces"):
+                found += _bound(maker, number, key, value, "other")
         found += [_class("fast", provisioner="example.com"), _claim("unbound", "fast")]
     if maker.has("late-claims"):
         found += _late(maker)
     return found
 
 
-def _bound(maker: Maker, number: int, key: str, value: str) -> list[Object]:
+def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Object]]:
+    """Return the objects that are in the cluster, and those that the manifest brings."""
+    if not maker.has("brought"):
+        return found, []
+    # A file without an object of a kind says nothing about the kind.
+    stored = [_class("spare"), _claim("spare", "spare"), _volume("spare", "spare", "zone", "za")]
+    brought: list[Object] = []
+    for item in found:
+        may_be_brought = item["metadata"]["name"].startswith(BROUGHT) and item["kind"] in KINDS
+        (brought if may_be_brought and maker.random.random() < 0.5 else stored).append(item)
+    for item in brought:
+        if item["kind"] == "PersistentVolumeClaim" and maker.random.random() < 0.5:
+            del item["metadata"]["namespace"]
+    return stored, brought
+
+
+def _of_set(maker: Maker, workload: Object) -> Iterator[Object]:
+    """Yield the claim that an earlier StatefulSet of one pod has left, or the volume that is reserved for its claim."""
+    random, spec = maker.random, workload["spec"]
+    if not spec.get("volumeClaimTemplates") or spec["replicas"] > 1 or random.random() < 0.3:
+        return
+    name = f"data-{workload['metadata']['name']}-{random.choice([0, spec.get('ordinals', {}).get('start', 0)])}"
+    namespace, storage_class = workload["metadata"].get("namespace", NAMESPACE), _class_of_set(spec)
+    volume = _volume(f"of-{name}", storage_class, "zone", random.choice(LABELS.values["zone"]))
+    volume["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": name}
+    if maker.has("left-claims"):
+        claim = _claim(name, storage_class, namespace=namespace)
+        if random.random() < 0.7:
+            claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+            claim["spec"]["volumeName"] = volume["metadata"]["name"]
+        yield claim
+    yield volume
+
+
+def _class_of_set(spec: Object) -> str:
+    return str(spec["volumeClaimTemplates"][0]["spec"]["storageClassName"])
+
+
+def _capacities(maker: Maker) -> Iterator[Object]:
+    """Yield the drivers that report their free storage, and what they report."""
+    random = maker.random
+    group = {"apiVersion": "storage.k8s.io/v1"}
+    for driver in DRIVERS[:2]:
+        yield {**made("CSIDriver", driver), **group, "spec": {"storageCapacity": random.random() < 0.7}}
+    yield {**made("CSIStorageCapacity", "spare", namespace="csi"), **group, "storageClassName": "spare"}
+    for number in range(random.choice([1, 3, 6])):
+        topology = random.choice([{"matchLabels": {"zone": random.choice(LABELS.values["zone"])}}] * 4 + [{}])
+        amounts = {key: random.choice(["512Mi", "1Gi", "2Gi"]) for key in ("capacity", "maximumVolumeSize")}
+        amounts = {key: amount for key, amount in amounts.items() if random.random() < 0.6}
+        name = {"storageClassName": random.choice(["own", "own", "other", "dynamic"])}
+        found = {**made("CSIStorageCapacity", f"s{number}", namespace="csi"), **group, **name, **amounts}
+        yield {**found, "nodeTopology": topology} if random.random() < 0.9 else found
+
+
+def _bound(maker: Maker, number: int, key: str, value: str, namespace: str = NAMESPACE) -> list[Object]:
+    name = f"v{number}" if namespace == NAMESPACE else f"{namespace}-v{number}"
     mode = maker.random.choice(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"])
-    claim = _claim(f"c{number}", "fast", mode)
+    claim = _claim(f"c{number}", "fast", mode, namespace)
     claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
-    claim["spec"]["volumeName"] = f"v{number}"
+    claim["spec"]["volumeName"] = name
     claim["status"] = {"phase": "Bound"}
-    volume = _volume(f"v{number}", "fast", key, value, mode)
-    volume["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", "namespace": NAMESPACE, "name": f"c{number}"}
+    volume = _volume(name, "fast", key, value, mode)
+    volume["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": f"c{number}"}
     volume["status"] = {"phase": "Bound"}
     if maker.has("attach-limits") and maker.random.random() < 0.2:
         del volume["spec"]["csi"]
@@ -106,15 +173,30 @@ def _late(maker: Maker) -> list[Object]:
     return [
         _class("late", provisioner="kubernetes.io/no-provisioner", **wait),
         _class("dynamic", provisioner="example.com", **wait, **allowed),
-        *(_claim(name, "dynamic" if name == "dynamic" else "late") for name in LATE_CLAIMS),
-        *(_late_volume(number, *place) for number, place in enumerate(random.sample(volumes, 2))),
+        *(_late_claim(maker, name) for name in LATE_CLAIMS),
+        *(_late_volume(maker, number, *place) for number, place in enumerate(random.sample(volumes, 2))),
     ]
 
 
-def _late_volume(number: int, key: str, value: str) -> Object:
+def _late_claim(maker: Maker, name: str) -> Object:
+    claim = _claim(
+        name, "dynamic" if name == "dynamic" else "late", maker.random.choice(["ReadWriteOnce"] * 5 + ONE_POD)
+    )
+    if name == "dynamic" and maker.has("capacities") and maker.random.random() < 0.2:
+        claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": maker.random.choice(["n0", "n1"])}
+    return claim
+
+
+def _late_volume(maker: Maker, number: int, key: str, value: str) -> Object:
     """Return a volume with a unique size, because the scheduler may choose any of several volumes of the same size."""
     volume = _volume(f"late-v{number}", "late", key, value)
     volume["spec"]["capacity"] = {"storage": f"{number + 1}Gi"}
+    volume["spec"]["accessModes"] += ONE_POD
+    if maker.has("reserved-volumes") and maker.random.random() < 0.6:
+        name = maker.random.choice(["late0", "late0", "late1", "gone"])
+        uid = maker.random.choice([{}, {}, {"uid": f"{NAMESPACE}/{name}"}, {"uid": "of-a-claim-that-is-gone"}])
+        namespace = maker.random.choice([NAMESPACE] * 4 + ["other"])
+        volume["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, **uid}
     return volume
 
 
@@ -122,9 +204,10 @@ def _class(name: str, **fields: object) -> Object:
     return {**made("StorageClass", name), "apiVersion": "storage.k8s.io/v1", **fields}
 
 
-def _claim(name: str, storage_class: str, mode: str = "ReadWriteOnce") -> Object:
+def _claim(name: str, storage_class: str, mode: str = "ReadWriteOnce", namespace: str = NAMESPACE) -> Object:
     spec = {"accessModes": [mode], "storageClassName": storage_class, "resources": {"requests": {"storage": "1Gi"}}}
-    return {**made("PersistentVolumeClaim", name, namespace=NAMESPACE), "spec": spec, "status": {"phase": "Pending"}}
+    found = made("PersistentVolumeClaim", name, namespace=namespace, uid=f"{namespace}/{name}")
+    return {**found, "spec": spec, "status": {"phase": "Pending"}}
 
 
 def _volume(name: str, storage_class: str, key: str, value: str, mode: str = "ReadWriteOnce") -> Object:

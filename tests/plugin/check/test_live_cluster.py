@@ -194,7 +194,7 @@ def test_namespace_that_is_being_deleted_takes_no_job(api: FakeApi, cluster: Clu
     assert (answer.verdict, [each.reason for each in answer.reasons]) == ("impossible", [words])
 
 
-def test_storage_class_of_the_manifest_is_named(api: FakeApi, cluster: Cluster) -> None:
+def test_storage_class_of_the_manifest_is_judged(api: FakeApi, cluster: Cluster) -> None:
     version = "storage.k8s.io/v1"
     fast = {"apiVersion": version, "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "p"}
     container = {"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
@@ -203,10 +203,7 @@ def test_storage_class_of_the_manifest_is_named(api: FakeApi, cluster: Cluster) 
 
     answer = _check(cluster, from_manifest(yaml_writer.dump(job, fast), "--manifest", judges_all=True))
 
-    assert (answer.verdict, answer.unseen) == (
-        "fits",
-        ["StorageClass fast of the manifest, as it is not in the cluster yet"],
-    )
+    assert (answer.verdict, answer.unseen) == ("fits", [])
 
 
 def test_service_account_that_nobody_makes_is_named(api: FakeApi, cluster: Cluster) -> None:
@@ -278,9 +275,13 @@ def test_exclusive_claim_is_in_use_wherever_its_pod_runs(api: FakeApi, cluster: 
     assert len([path for path in _reads(api) if path == f"{TEAM}/pods"]) == 1
 
 
-def test_claim_that_the_manifest_brings_is_not_missing(cluster: Cluster) -> None:
+def test_claim_that_the_manifest_brings_is_not_missing(api: FakeApi, cluster: Cluster) -> None:
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
     using = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    classes = [{"metadata": {"name": "disk", **default}, "provisioner": "disk"}]
+    api.answers |= {f"{TEAM}/persistentvolumeclaims": [], "/api/v1/persistentvolumes": []}
+    api.answers["/apis/storage.k8s.io/v1/storageclasses"] = classes
 
     answer = _check(cluster, job_of(claim, mpi_job(worker=using)))
 

@@ -6,7 +6,7 @@ import pytest
 
 from distrain.solver.problem import Affinity
 from tests.plugin.check.judging import chart_job, examined, judged
-from tests.plugin.check.test_volume_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
+from tests.plugin.check.volumes.test_volume_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
 from tests.plugin.objects import Object, node, pod
 
 BY_ZONE = [{"matchLabelExpressions": [{"key": ZONE, "values": ["1", "2"]}]}]

@@ -161,7 +161,7 @@ def test_number_of_pods_costs_no_memory() -> None:
     job = pod_maker("Job", "team", "1")
     job["spec"]["parallelism"] = 2**31 - 1
 
-    assert _job(job).main.claims_of_set == []
+    assert _job(job).main.claims_of_set == {}
 
 
 def pod_maker(kind: str, namespace: str, cpu: str) -> Object:

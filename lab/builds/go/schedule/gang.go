@@ -37,7 +37,9 @@ type wanted struct {
 	meta     metav1.ObjectMeta
 	template corev1.PodTemplateSpec
 	count    int
-	claims   []corev1.PersistentVolumeClaim
+	// first is the number of the first pod.
+	first  int
+	claims []corev1.PersistentVolumeClaim
 }
 
 // admission does to new pods what the API server does.
@@ -82,7 +84,12 @@ func workload(item json.RawMessage) (wanted, error) {
 	if header.Kind == "StatefulSet" {
 		var set appsv1.StatefulSet
 		err := json.Unmarshal(item, &set)
-		return wanted{set.ObjectMeta, set.Spec.Template, number(set.Spec.Replicas), set.Spec.VolumeClaimTemplates}, err
+		first := 0
+		if set.Spec.Ordinals != nil {
+			first = int(set.Spec.Ordinals.Start)
+		}
+		count, claims := number(set.Spec.Replicas), set.Spec.VolumeClaimTemplates
+		return wanted{set.ObjectMeta, set.Spec.Template, count, first, claims}, err
 	}
 	var job batchv1.Job
 	err := json.Unmarshal(item, &job)
@@ -109,7 +116,7 @@ func number(replicas *int32) int {
 func (a *admission) role(asked wanted) (role, error) {
 	meta, template := asked.meta, asked.template
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
-	pod.Name, pod.Namespace = meta.Name+"-0", meta.Namespace
+	pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", meta.Name, asked.first), meta.Namespace
 	asked.claim(pod)
 	defaults.SetObjectDefaults_Pod(pod)
 	admitted, err := a.admit(pod)
@@ -122,7 +129,7 @@ func (a *admission) role(asked wanted) (role, error) {
 		if admitted != nil {
 			one = admitted.DeepCopy()
 		}
-		one.Name = fmt.Sprintf("%s-%d", meta.Name, number)
+		one.Name = fmt.Sprintf("%s-%d", meta.Name, asked.first+number)
 		one.UID = types.UID("gang/" + one.Name)
 		made.claims = append(made.claims, asked.claim(one)...)
 		made.claims = append(made.claims, ephemeralClaims(one)...)

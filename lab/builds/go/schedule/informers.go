@@ -31,7 +31,7 @@ func newInformers(client kubernetes.Interface) (informers.SharedInformerFactory,
 	kinds := []runtime.Object{
 		&corev1.Node{}, &corev1.Pod{}, &corev1.Namespace{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{},
 		&storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.VolumeAttachment{},
-		&schedulingv1.PriorityClass{},
+		&storagev1.CSIStorageCapacity{}, &schedulingv1.PriorityClass{},
 	}
 	for _, kind := range kinds {
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}

@@ -23,6 +23,7 @@ var kinds = map[string]func() runtime.Object{
 	"StorageClass":          func() runtime.Object { return &storagev1.StorageClass{} },
 	"CSINode":               func() runtime.Object { return &storagev1.CSINode{} },
 	"CSIDriver":             func() runtime.Object { return &storagev1.CSIDriver{} },
+	"CSIStorageCapacity":    func() runtime.Object { return &storagev1.CSIStorageCapacity{} },
 	"VolumeAttachment":      func() runtime.Object { return &storagev1.VolumeAttachment{} },
 	"PriorityClass":         func() runtime.Object { return &schedulingv1.PriorityClass{} },
 }

@@ -35,11 +35,11 @@ import (
 
 // created asks what the admission plugins Priority, LimitRanger and ResourceQuota say against new objects.
 type created struct {
-	// Objects holds what is there: ResourceQuotas, LimitRanges, PriorityClasses and pods.
+	// Objects holds what is there: ResourceQuotas, LimitRanges, PriorityClasses, claims and pods.
 	Objects []json.RawMessage `json:"objects"`
 	// Own has the labels of the pods that end before the new objects are created.
 	Own map[string]string `json:"own"`
-	// New holds Jobs and pods, in the order in which they are created.
+	// New holds Jobs, claims and pods, in the order in which they are created.
 	New []json.RawMessage `json:"new"`
 }
 
@@ -61,6 +61,7 @@ type refusal struct {
 
 var (
 	podResource = corev1.SchemeGroupVersion.WithResource("pods")
+	pvcResource = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 	jobResource = batchv1.SchemeGroupVersion.WithResource("jobs")
 )
 
@@ -68,6 +69,7 @@ var (
 type namespaces struct {
 	limits        map[string][]*corev1.LimitRange
 	quotas, empty map[string][]corev1.ResourceQuota
+	claims        cache.Indexer
 	registry      quota.Registry
 }
 
@@ -81,7 +83,8 @@ var priorities = sync.OnceValues(func() (*priority.Plugin, *informer) {
 // admit creates the new objects one after another.
 func admit(asked created) (*admitted, error) {
 	found := &namespaces{
-		map[string][]*corev1.LimitRange{}, map[string][]corev1.ResourceQuota{}, map[string][]corev1.ResourceQuota{}, nil,
+		map[string][]*corev1.LimitRange{}, map[string][]corev1.ResourceQuota{}, map[string][]corev1.ResourceQuota{},
+		newIndexer(), nil,
 	}
 	all, others, err := found.read(asked)
 	if err != nil {
@@ -134,6 +137,11 @@ func (n *namespaces) read(asked created) (all, others []*corev1.Pod, err error) 
 			defaults.SetObjectDefaults_ResourceQuota(&one)
 			one.Status.Hard = one.Spec.Hard
 			n.quotas[one.Namespace] = append(n.quotas[one.Namespace], one)
+		case "PersistentVolumeClaim":
+			var claim corev1.PersistentVolumeClaim
+			if err = json.Unmarshal(item, &claim); err == nil {
+				err = n.claims.Add(stored(&claim))
+			}
 		case "Pod":
 			var pod corev1.Pod
 			err = json.Unmarshal(item, &pod)
@@ -150,6 +158,10 @@ func (n *namespaces) read(asked created) (all, others []*corev1.Pod, err error) 
 	return all, others, nil
 }
 
+func newIndexer() cache.Indexer {
+	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+}
+
 func labelled(pod *corev1.Pod, labels map[string]string) bool {
 	for key, value := range labels {
 		if pod.Labels[key] != value {
@@ -162,18 +174,22 @@ func labelled(pod *corev1.Pod, labels map[string]string) bool {
 
 // count sets what these pods use of the quotas, as the quota controller does.
 func (n *namespaces) count(there []*corev1.Pod, used map[string]corev1.ResourceList) error {
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	indexer := newIndexer()
 	for _, pod := range there {
 		if err := indexer.Add(pod); err != nil {
 			return err
 		}
 	}
-	lister := func(schema.GroupVersionResource) (cache.GenericLister, error) {
-		return cache.NewGenericLister(indexer, podResource.GroupResource()), nil
+	lister := func(of schema.GroupVersionResource) (cache.GenericLister, error) {
+		if of == pvcResource {
+			return cache.NewGenericLister(n.claims, of.GroupResource()), nil
+		}
+		return cache.NewGenericLister(indexer, of.GroupResource()), nil
 	}
 	none := func(string) ([]runtime.Object, error) { return nil, nil }
 	n.registry = generic.NewRegistry([]quota.Evaluator{
 		pods.NewPodEvaluator(lister, clock.RealClock{}),
+		pods.NewPersistentVolumeClaimEvaluator(lister),
 		generic.NewObjectCountEvaluator(jobResource.GroupResource(), none, ""),
 	})
 	for namespace, quotas := range n.quotas {
@@ -208,6 +224,9 @@ func (n *namespaces) create(item json.RawMessage) (refusal, error) {
 		}
 		return n.charge(refusal{}, attributesOf(&job, &job.ObjectMeta, "Job", jobResource)), nil
 	}
+	if header.Kind == "PersistentVolumeClaim" {
+		return n.createClaim(item)
+	}
 	var pod corev1.Pod
 	if err := json.Unmarshal(item, &pod); err != nil {
 		return refusal{}, err
@@ -219,6 +238,22 @@ func (n *namespaces) create(item json.RawMessage) (refusal, error) {
 	}
 	attributes := attributesOf(&internal, &internal.ObjectMeta, "Pod", podResource)
 	return n.charge(n.judge(&internal, attributes), attributes), nil
+}
+
+func (n *namespaces) createClaim(item json.RawMessage) (refusal, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := json.Unmarshal(item, &claim); err != nil {
+		return refusal{}, err
+	}
+	var internal core.PersistentVolumeClaim
+	if err := legacyscheme.Scheme.Convert(stored(&claim), &internal, nil); err != nil {
+		return refusal{}, err
+	}
+	told := refusal{}
+	for _, limits := range n.limits[claim.Namespace] {
+		told.Limits = append(told.Limits, listed(limitranger.PersistentVolumeClaimValidateLimitFunc(limits, &internal))...)
+	}
+	return n.charge(told, attributesOf(&internal, &internal.ObjectMeta, "PersistentVolumeClaim", pvcResource)), nil
 }
 
 // judge returns what Priority, validation and LimitRanger say against a pod.
@@ -234,13 +269,19 @@ func (n *namespaces) judge(pod *core.Pod, attributes apiadmission.Attributes) re
 		told.Invalid = invalid.ToAggregate().Error()
 	}
 	for _, limits := range n.limits[pod.Namespace] {
-		if found, is := limitranger.PodValidateLimitFunc(limits, pod).(utilerrors.Aggregate); is {
-			for _, one := range found.Errors() {
-				told.Limits = append(told.Limits, one.Error())
-			}
-		}
+		told.Limits = append(told.Limits, listed(limitranger.PodValidateLimitFunc(limits, pod))...)
 	}
 	return told
+}
+
+func listed(err error) []string {
+	said := []string{}
+	if found, is := err.(utilerrors.Aggregate); is {
+		for _, one := range found.Errors() {
+			said = append(said, one.Error())
+		}
+	}
+	return said
 }
 
 // charge lets the quotas count an object, unless one refuses it.

@@ -158,7 +158,7 @@ def test_roles_that_compete_for_room_are_undecided() -> None:
 def cluster(api: FakeApi) -> FakeApi:
     api.answers |= {"/api/v1/nodes": NODES, "/api/v1/pods": [], TEAM: namespace("team")}
     api.answers |= {f"{TEAM}/{kind}": [] for kind in ("resourcequotas", "limitranges")}
-    api.answers |= {"/api/v1/persistentvolumes": [], f"{STORAGE}/storageclasses": [CLASS]}
+    api.answers |= {"/api/v1/persistentvolumes": [], f"{STORAGE}/storageclasses": [CLASS], f"{STORAGE}/csidrivers": []}
     return api
 
 

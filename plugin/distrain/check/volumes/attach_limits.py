@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from distrain.check.dependencies import Dependencies
-from distrain.check.own_claims import own_claims
+from distrain.check.volumes.own_claims import manifest_claims, own_claims
+from distrain.kube.storage import PersistentVolumeClaim
 from distrain.scheduler.node_volume_limits import (
     AttachLimits,
     VolumeNeeds,
@@ -36,7 +37,8 @@ def attach_limits(job: Job, objects: Dependencies) -> AttachLimits:
 
 def volume_needs(job: Job, objects: Dependencies) -> dict[str, VolumeNeeds]:
     """Return the CSI volumes of each role's pods."""
-    return {role.name: _of_role(role, objects) for role in job.roles}
+    claims = {**manifest_claims(job, objects), **(objects.claims or {})}
+    return {role.name: _of_role(role, claims, objects) for role in job.roles}
 
 
 def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
@@ -52,8 +54,8 @@ def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
             yield "the volumes that stay attached after their pods (VolumeAttachments)"
 
 
-def _of_role(role: PodRole, objects: Dependencies) -> VolumeNeeds:
-    claims, volumes, classes = objects.claims or {}, objects.volumes or {}, objects.storage_classes or {}
+def _of_role(role: PodRole, claims: Mapping[str, PersistentVolumeClaim], objects: Dependencies) -> VolumeNeeds:
+    volumes, classes = objects.volumes or {}, objects.storage_classes or {}
     shared = {csi_volume(claims[name], volumes, classes) for name in claims_of(role.spec.volumes) if name in claims}
     own: Counter[str] = Counter()
     existing = set()

@@ -1,0 +1,34 @@
+"""Describe the persistent volume claims that are created for a job, which quotas and LimitRanges judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.workload.manifest import PodRole
+from distrain.workload.wording import Wording
+
+
+class NewClaims(Struct, frozen=True):
+    """Equal claims: those of a role's volume `name`, or the claim `name` of the manifest if there is no role.
+
+    The storage class in `spec` is None if it is not known.
+    """
+
+    name: str
+    spec: kube.ClaimSpec
+    number: int = 1
+    role: PodRole | None = None
+
+    def place(self, say: Wording) -> str:
+        """Return where the user can change the claims."""
+        return f"{say.place(self.role)}: volume {self.name}" if self.role else f"persistent volume claim {self.name}"
+
+
+class ClaimChanges(Struct, frozen=True):
+    """The claims that are created for a job, and those that end with the release's own pods."""
+
+    new: Sequence[NewClaims] = ()
+    ending: Sequence[NewClaims] = ()

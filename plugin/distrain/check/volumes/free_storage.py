@@ -1,0 +1,66 @@
+"""Find the storage that CSI drivers report as free for the new volumes of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distrain import kube
+from distrain.check.dependencies import Dependencies
+from distrain.check.volumes.own_claims import is_made, manifest_claims, own_claims
+from distrain.scheduler.storage_room import StorageRoom
+from distrain.scheduler.volume_binding import class_of, is_bound
+from distrain.scheduler.volume_restrictions import claims_of
+from distrain.workload.manifest import Job
+
+DELAYED = "WaitForFirstConsumer"
+
+
+def room_of(storage_class: kube.StorageClass, objects: Dependencies) -> StorageRoom:
+    """Return what the class's driver reports; nothing if it reports nothing, or if that could not be read."""
+    if not _reports(storage_class, objects) or objects.capacities is None:
+        return StorageRoom()
+    name = storage_class.metadata.name
+    return StorageRoom(tuple(each for each in objects.capacities if each.storage_class_name == name), is_told=True)
+
+
+def makes_volumes(job: Job, objects: Dependencies) -> bool:
+    """Tell whether a provisioner makes a volume for the job once a pod has a node."""
+    return any(_classes(job, objects))
+
+
+def needs_capacities(job: Job, objects: Dependencies) -> bool:
+    """Tell whether a driver that makes a volume for the job reports its free storage."""
+    return any(_reports(each, objects) for each in _classes(job, objects))
+
+
+def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
+    """Name what is unknown about the storage that drivers have left."""
+    if makes_volumes(job, objects) and objects.csi_drivers is None:
+        yield "whether CSI drivers have storage left for new volumes (CSIDrivers)"
+    for driver in sorted({each.provisioner for each in _classes(job, objects) if _reports(each, objects)}):
+        if objects.capacities is None:
+            yield f"the storage that CSI driver {driver} has left (CSIStorageCapacities)"
+        else:
+            yield f"how many volumes together CSI driver {driver} has storage for, as Kubernetes looks at one at a time"
+
+
+def _reports(storage_class: kube.StorageClass, objects: Dependencies) -> bool:
+    driver = (objects.csi_drivers or {}).get(storage_class.provisioner)
+    return driver is not None and driver.spec.storage_capacity is True
+
+
+def _classes(job: Job, objects: Dependencies) -> Iterator[kube.StorageClass]:
+    """Yield the storage classes that make volumes for the job's claims once their pods have nodes."""
+    for name in sorted(set(_class_names(job, objects))):
+        found = (objects.storage_classes or {}).get(name)
+        if found is not None and is_made(found) and found.volume_binding_mode == DELAYED:
+            yield found
+
+
+def _class_names(job: Job, objects: Dependencies) -> Iterator[str]:
+    claims = {**(objects.claims or {}), **manifest_claims(job, objects)}
+    for role in (role for role in job.roles if role.replicas):
+        own = list(own_claims(role, objects))
+        yield from (claim.spec.storage_class_name or "" for claim in own if claim.missing)
+        names = [*claims_of(role.spec.volumes), *(name for claim in own for name in claim.existing)]
+        yield from (class_of(claims[name]) for name in names if name in claims and not is_bound(claims[name]))

@@ -1,0 +1,37 @@
+"""VolumeBinding: find the nodes where a CSI driver that reports its free storage has room for a new volume.
+
+Kubernetes pkg/scheduler/framework/plugins/volumebinding/binder.go, hasEnoughCapacity
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.kube import selectors
+from distrain.kube.quantities import units
+from distrain.kube.storage import CSIStorageCapacity
+
+
+class StorageRoom(Struct, frozen=True):
+    """The free storage that a storage class's driver reports; `is_told` tells whether the driver reports any."""
+
+    capacities: tuple[CSIStorageCapacity, ...] = ()
+    is_told: bool = False
+
+    def has(self, claim: kube.ClaimSpec, storage_class: kube.StorageClass, node: kube.Node) -> bool:
+        """Tell whether the driver can make the claim's volume for the node."""
+        asked = ((claim.resources and claim.resources.requests) or {}).get("storage")
+        if not self.is_told or asked is None:
+            return True
+        size, name, labels = units("storage", asked), storage_class.metadata.name, node.metadata.labels or {}
+        return any(
+            each.storage_class_name == name and _largest(each) >= size and selectors.selects(each.node_topology, labels)
+            for each in self.capacities
+        )
+
+
+def _largest(capacity: CSIStorageCapacity) -> int:
+    """Return the size of the largest volume that is possible, -1 if it is not known."""
+    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return -1 if limit is None else units("storage", limit)
