@@ -264,9 +264,9 @@ def test_what_a_quota_counts_beside_pods_is_reported_as_not_judged() -> None:
         ("hugepages-2Mi", True),
         ("count/pods", True),
         ("count/mpijobs.kubeflow.org", True),
-        ("requests.storage", False),
-        ("gold.storageclass.storage.k8s.io/requests.storage", False),
-        ("requests.gold.storageclass.storage.k8s.io/persistentvolumeclaims", False),
+        ("requests.storage", True),
+        ("gold.storageclass.storage.k8s.io/requests.storage", True),
+        ("requests.gold.storageclass.storage.k8s.io/persistentvolumeclaims", True),
         ("services", False),
     ],
 )

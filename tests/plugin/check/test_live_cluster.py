@@ -281,7 +281,7 @@ def test_claim_that_the_manifest_brings_is_not_missing(api: FakeApi, cluster: Cl
     default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
     classes = [{"metadata": {"name": "disk", **default}, "provisioner": "disk"}]
     api.answers |= {f"{TEAM}/persistentvolumeclaims": [], "/api/v1/persistentvolumes": []}
-    api.answers["/apis/storage.k8s.io/v1/storageclasses"] = classes
+    api.answers |= {"/apis/storage.k8s.io/v1/storageclasses": classes, "/apis/storage.k8s.io/v1/csinodes": []}
 
     answer = _check(cluster, job_of(claim, mpi_job(worker=using)))
 
