@@ -26,12 +26,13 @@ def _made(kind: str, name: str, version: str = "v1", where: str = "", **more: An
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
 
 
-def _workload(kind: str, version: str) -> Object:
-    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
-    return _made(kind, "train", version, spec={"template": template})
+def _template(**spec: Any) -> Object:
+    return {"metadata": {"labels": {"app": "train"}}, "spec": {"containers": [{"name": "main", "image": "i"}], **spec}}
 
 
-JOB, SET = _workload("Job", "batch/v1"), _workload("StatefulSet", "apps/v1")
+JOB = _made("Job", "train", "batch/v1", spec={"template": _template(restartPolicy="Never")})
+SELECTOR = {"matchLabels": {"app": "train"}}
+SET = _made("StatefulSet", "train", "apps/v1", spec={"selector": SELECTOR, "template": _template()})
 PORTS = [{"port": 1}, {"port": 2, "nodePort": 30000}]
 
 

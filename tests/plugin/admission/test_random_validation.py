@@ -26,7 +26,7 @@ from tests.plugin.admission.random_objects import NAMESPACE, Case, random_case
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "2000"))
 # The API server says these words with the Job's UID, or for the first init container instead of the right one.
-UID = re.compile(r"(spec\.selector|labels\[.*\]): Invalid value: .*?: (must be|`selector` not).*")
+UID = re.compile(r"(spec\.selector|labels|labels\[.*\]): Invalid value: .*?: (must be|`selector` (not|does not)).*")
 INIT_CONTAINER = re.compile(r"initContainers\[\d+\](.*hostPort: Duplicate)")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from distrain.scheduler.messages import NO_FREE_PORTS
 from tests.plugin.check.judging import job_of, judged
-from tests.plugin.objects import Object, batch_job, node, pod
+from tests.plugin.objects import Object, batch_job, node, pod, with_images
 
 
 def _port(number: int, address: str = "", protocol: str = "") -> Object:
@@ -17,7 +17,7 @@ def _port(number: int, address: str = "", protocol: str = "") -> Object:
 
 
 def _with(port: Object, **more: Any) -> Object:
-    return {"containers": [{"name": "main", "ports": [port]}], **more}
+    return with_images({"containers": [{"name": "main", "ports": [port]}], **more})
 
 
 def _job(port: Object, pods: int = 1) -> Object:

@@ -115,6 +115,8 @@ def _of_generated(job: kube.Workload, labels: dict[str, str]) -> Iterator[str]:
     yield from wrong
     if not wrong and not selects(selector, dict.fromkeys(OF_NAME, job.metadata.name)):
         yield invalid("spec.selector", msgspec.to_builtins(selector), "`selector` not auto-generated")
+    if not wrong:
+        yield from of_selected(selector, {**labels, **dict.fromkeys(OF_NAME, job.metadata.name)})
 
 
 def _expected(job: kube.Workload, key: str) -> str:
