@@ -26,7 +26,7 @@ from distrain.errors import UnreachableError, is_full, reason
 
 CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-IMPERSONATION = "the user to impersonate (users.user.as and as-*, or HELM_KUBEASUSER)"
+IMPERSONATION = "KUBECONFIG: the user to impersonate (users.user.as and as-*, or HELM_KUBEASUSER)"
 
 
 class Access(Struct, frozen=True):

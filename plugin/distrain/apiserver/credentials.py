@@ -33,7 +33,9 @@ MARGIN = timedelta(seconds=10)
 OIDC = "oidc"
 # Go's HTTP client sends no header that contains one of these control characters; the tab is allowed.
 UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-TOKENS = "the token (users.user.token or tokenFile, HELM_KUBETOKEN, or what the exec plugin prints)"
+TOKENS = "KUBECONFIG: the token (users.user.token or tokenFile, or what the exec plugin prints)"
+# Helm passes the flag's value to a plugin in the environment variable.
+FLAGS_TOKEN = "--kube-token: the token of this flag, or of HELM_KUBETOKEN,"
 
 
 class Credentials(Struct, frozen=True):
@@ -48,7 +50,8 @@ class Credentials(Struct, frozen=True):
     @classmethod
     def bearer(cls, token: str, expires: datetime | None = None) -> Credentials:
         remember(token)
-        return cls(f"Bearer {sendable(token, TOKENS)}" if token else "", expires)
+        where = FLAGS_TOKEN if token == os.environ.get("HELM_KUBETOKEN") else TOKENS
+        return cls(f"Bearer {sendable(token, where)}" if token else "", expires)
 
     @classmethod
     def basic(cls, user: str, password: str) -> Credentials:
@@ -66,7 +69,8 @@ def sendable(value: str, what: str) -> str:
     """Return the value if a client may send it as a header; otherwise raise CredentialsError, which hides the value."""
     if UNSENDABLE.search(value):
         words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
-        raise CredentialsError(f"KUBECONFIG: {words}; take it out: in YAML, `|` adds a line break and `>-` does not")
+        in_yaml = ": in YAML, `|` adds a line break and `>-` does not" if what.startswith("KUBECONFIG") else ""
+        raise CredentialsError(f"{words}; take it out{in_yaml}")
     return value
 
 

@@ -206,7 +206,8 @@ def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argpars
         others = "" if image.nodes == image.of else "; the others have to pull it"
         console.say(f"image: {image.name}, which {image.nodes} of {image.of} nodes have{others}")
     elif not options.image:
-        looked = "" if ground.is_assumed or not ground.images else ", and no node lists a trainer's image"
+        name = f"{trainers_name(wish.framework, wish.gpus)}, the trainer's image for {'GPUs' if wish.gpus else 'CPUs'}"
+        looked = "" if ground.is_assumed or not ground.images else f", and no node lists {name}"
         console.say(f"no --image{looked}: image.repository is a placeholder, which `helm distrain check` refuses")
     if ground.is_assumed and wish.gpus:
         amounts = f"{GPU_CPUS} CPUs and {GPU_GIBIBYTES}Gi for each GPU"

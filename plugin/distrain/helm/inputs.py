@@ -85,10 +85,20 @@ def _copied(flag: str, file: str, fetch: Fetch) -> str:
     if "://" not in file and file != "-" and _is_repeatable(file):
         return file
     try:
-        content = fetch(file) if "://" in file else _stdin() if file == "-" else _content(file)
-    except (OSError, ValueError, HelmError) as error:
+        content = _fetched(flag, file, fetch) if "://" in file else _stdin() if file == "-" else _content(file)
+    except (OSError, ValueError) as error:
         raise ValuesError(f"{flag}: {file} cannot be read: {reason(error)}; name another file") from error
     return temporary.copy("stdin" if file == "-" else file, content)
+
+
+def _fetched(flag: str, url: str, fetch: Fetch) -> bytes:
+    """Return what the URL holds; raise ValuesError with the last part of Helm's message, which is the cause."""
+    try:
+        return fetch(url)
+    except HelmError as error:
+        why = reason(error).rpartition(": ")[2]
+        step = "correct the URL, or download the file and name it here"
+        raise ValuesError(f"{flag}: {url} cannot be fetched: {why}; {step}") from error
 
 
 def _content(file: str) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from distrain import temporary
-from distrain.errors import DistrainError, HelmError, NameInUseError, ValuesError, no_namespace
+from distrain.errors import DistrainError, ForbiddenError, HelmError, NameInUseError, ValuesError, no_namespace
 
 if TYPE_CHECKING:
     import semver
@@ -31,6 +31,8 @@ TEMPLATE_REFUSAL = r"(?s)execution error at \([^)]*\): (.*)"
 BROKEN_TEMPLATE = r"^(?:(?:YAML )?parse error (?:at|on) \(?|template: )?([\w.-]+/templates/[\w./-]+\w)(?::(\d+))?"
 # The first message means that the name existed before, the second that another process created it meanwhile.
 NAME_IN_USE = r"cannot re-?use a name that is still in use|release: already exists"
+# The API server's answer when RBAC does not let the user read the objects in which Helm stores releases.
+FORBIDDEN = r'\S+(?: "[^"]*")? is forbidden: .*? cannot (get|list) resource "([^"]+)".*'
 NO_NAMESPACE = r'namespaces "([^"]+)" not found'
 
 
@@ -105,6 +107,15 @@ def failure(error: str) -> DistrainError:
     if re.search(NAME_IN_USE, words):
         return NameInUseError(f"{words}; another install or upgrade of this release was faster: try again")
     return HelmError(words)
+
+
+def forbidden(error: str) -> ForbiddenError | None:
+    """Return the error with the missing permission if the user may not read Helm's releases, otherwise None."""
+    found = re.search(FORBIDDEN, words_of(error))
+    if found is None:
+        return None
+    role = f"ask for a role that allows `{found[1]}` on {found[2]}"
+    return ForbiddenError(f"Helm's releases cannot be read: {found[0]}; {role}")
 
 
 def words_of(error: str) -> str:

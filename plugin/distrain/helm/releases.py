@@ -16,7 +16,7 @@ from pyhelm3 import Command, Error, ReleaseNotFoundError
 from distrain.apiserver.target import Target
 from distrain.errors import HelmError
 from distrain.helm.processes import OWN_GROUP
-from distrain.helm.program import Source, failure, words_of
+from distrain.helm.program import Source, failure, forbidden, words_of
 
 # A label that Helm stores with a revision; it tells which operation made the revision.
 OPERATION = "distrain-operation"
@@ -155,7 +155,7 @@ class Releases:
         try:
             return json.loads(self._run([*command, "--namespace", target.namespace, "--output", "json"], target))
         except Error as error:
-            raise failure(str(error)) from error
+            raise forbidden(str(error)) or failure(str(error)) from error
         except ValueError as error:
             raise HelmError(f"helm {command[0]}: {NO_JSON}") from error
 
@@ -169,13 +169,13 @@ class Releases:
 
 @contextmanager
 def _unless_missing(command: str) -> Iterator[None]:
-    """Suppress pyhelm3's error for a missing release; convert every other error of pyhelm3 to HelmError."""
+    """Suppress pyhelm3's error for a missing release; convert its other errors to HelmError or ForbiddenError."""
     try:
         yield
     except ReleaseNotFoundError:
         return
     except Error as error:
-        raise HelmError(f"{command}: {words_of(str(error))}") from error
+        raise forbidden(str(error)) or HelmError(f"{command}: {words_of(str(error))}") from error
     except (ValueError, LookupError, TypeError) as error:
         raise HelmError(f"{command}: {NO_JSON}") from error
 

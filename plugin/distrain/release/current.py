@@ -65,6 +65,9 @@ def refuse_unsettled(revision: Revision, name: str, target: Target) -> None:
     """Raise RefusedError unless the status of the release's last revision is "deployed"."""
     if revision.status == "deployed":
         return
+    if revision.status == "uninstalled":
+        again = f"`helm distrain upgrade --install {name} {target.helm_flags}`"
+        raise RefusedError(f"{name}: the release is uninstalled, and only its history is kept; install it with {again}")
     before, flags = revision.number - 1, target.helm_flags
     back = f"`helm rollback {name} {before} {flags}`" if before else f"`helm uninstall {name} {flags}`"
     if revision.status.startswith("pending-"):

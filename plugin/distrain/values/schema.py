@@ -62,7 +62,7 @@ def check(values: Mapping[str, Any], chart: Path) -> None:
         errors = [*islice(kind(schema).iter_errors(values), MOST_FAULTS)]
     except (SchemaError, Unresolvable, RecursionError, re.error) as error:
         raise ValuesError(f"--chart: {chart} has a {path.name} that is no JSON schema; correct that file") from error
-    faults = sorted((_fault(error, schema) for error in errors), key=lambda fault: fault.path)
+    faults = sorted(_without_counts([_fault(error, schema) for error in errors]), key=lambda fault: fault.path)
     messages = (message for fault in faults for message in _messages(fault, schema))
     if found := dict.fromkeys(islice(messages, MOST_FAULTS)):
         raise ValuesError(*found)
@@ -76,6 +76,12 @@ def _fault(error: ValidationError, schema: Schema) -> Fault:
     return Fault(
         _dotted(error.absolute_path), error.instance, str(error.validator), error.validator_value, entry, in_name
     )
+
+
+def _without_counts(faults: list[Fault]) -> Iterator[Fault]:
+    """Yield the faults; leave out "too many keys" for a block with an unknown key, which is the same mistake."""
+    unknown = {fault.path for fault in faults if fault.rule == "additionalProperties"}
+    return (fault for fault in faults if fault.rule != "maxProperties" or fault.path not in unknown)
 
 
 def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
@@ -191,7 +197,8 @@ def _described(fault: Fault) -> str:
     entry = fault.entry
     words = [entry["description"]] if "description" in entry else []
     example = _example(entry, str(fault.found))
-    return " ".join(["", *words, f"Write it as {example}." if example else "Correct it."])
+    empty = ", or leave it empty" if entry.get("default") == "" else ""
+    return " ".join(["", *words, f"Write it as {example}{empty}." if example else "Correct it."])
 
 
 def _example(entry: Schema, found: str = "") -> str | None:

@@ -172,6 +172,22 @@ def test_unchecked_certificate_is_no_warning(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("given", ["flag", "environment"])
+def test_token_with_a_line_break_is_refused_by_the_flags_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, "https://127.0.0.1:1")))
+    if given == "environment":
+        monkeypatch.setenv("HELM_KUBETOKEN", "A\nB")
+    flags = ["--kube-token", "A\nB"] if given == "flag" else []
+
+    code = cli.run(["check", "--manifest", str(_manifest(tmp_path)), *flags])
+
+    words = "holds a line break or another control character, which Helm and kubectl do not send either; take it out"
+    said = f"distrain: --kube-token: the token of this flag, or of HELM_KUBETOKEN, {words}\n"
+    assert (code, capsys.readouterr().err) == (2, said)
+
+
 def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")

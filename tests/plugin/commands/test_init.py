@@ -207,7 +207,13 @@ def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], am
         pytest.param(
             [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],
             {"repository": "registry.invalid/distrain/tensorflow-cuda"},
-            "no --image, and no node lists a trainer's image: image.repository is a placeholder, which", id="no-cuda",
+            "no --image, and no node lists distrain/tensorflow-cuda, the trainer's image for GPUs: image.repository is "
+            "a placeholder, which", id="no-cuda",
+        ),
+        pytest.param(
+            [["docker.io/distrain/tensorflow-cuda:0.1.0"], []], ["--gpus", "0"],
+            {"repository": "registry.invalid/distrain/tensorflow"},
+            "no --image, and no node lists distrain/tensorflow, the trainer's image for CPUs: ", id="no-cpu",
         ),
     ],
 )  # fmt: skip

@@ -140,8 +140,8 @@ def test_mistake_in_a_pipe_is_reported_with_its_name(run: Run, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
-        pytest.param("http://127.0.0.1:1/a.yaml", "--values: http://127.0.0.1:1/a.yaml cannot be read: ", id="url"),
-        pytest.param("none://a/b", "--values: none://a/b cannot be read: ", id="scheme-without-getter"),
+        pytest.param("http://127.0.0.1:1/a.yaml", "--values: http://127.0.0.1:1/a.yaml cannot be fetched: ", id="url"),
+        pytest.param("none://a/b", "--values: none://a/b cannot be fetched: ", id="scheme-without-getter"),
         pytest.param('a"b,c', '--values: a"b cannot be read: No such file or directory', id="list"),
         pytest.param('"a', '--values: "a is no list of files: ', id="open-quote"),
         pytest.param("/nowhere/a.yaml", "--values: /nowhere/a.yaml cannot be read: No such file", id="missing"),
@@ -152,6 +152,23 @@ def test_each_file_that_cannot_be_read_is_one_line(run: Run, flag: str, words: s
 
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", len(flag.split(",")))
     assert outcome.err.startswith(f"distrain: {words}")
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("user:s3cr3t@127.0.0.1:1/a.yaml", "connection refused"), ("{served}/none.yaml", "404 File not found")],
+    ids=["no-server", "no-file"],
+)
+def test_url_that_cannot_be_fetched_is_answered_with_the_cause_and_the_next_step(
+    run: Run, tmp_path: Path, path: str, why: str
+) -> None:
+    with _served(tmp_path) as (served, _):
+        url = "http://" + path.format(served=served.removeprefix("http://"))
+        outcome = run(*TEMPLATE, "-f", url)
+
+    step = "correct the URL, or download the file and name it here"
+    shown = url.replace("user:s3cr3t", "[hidden]")
+    assert (outcome.code, outcome.err) == (2, f"distrain: --values: {shown} cannot be fetched: {why}; {step}\n")
 
 
 def test_copies_are_removed_at_the_end(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,39 @@ def test_plan_is_also_json(run: Run, running: Running) -> None:
     assert answer["replaces"] is False
 
 
+@pytest.mark.parametrize("command", [["upgrade", "run1"], ["rescale", "run1", "--workers", "1"]], ids=lambda it: it[0])
+def test_uninstalled_release_with_a_history_names_the_command_that_installs_it(
+    run: Run, running: Running, command: list[str]
+) -> None:
+    running.be("uninstalled")
+
+    outcome = run(*command)
+
+    again = "install it with `helm distrain upgrade --install run1 --namespace team`"
+    words = f"distrain: run1: the release is uninstalled, and only its history is kept; {again}\n"
+    assert (outcome.code, outcome.err) == (2, words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["install", "run1"], ["upgrade", "run1"], ["upgrade", "--install", "run1"], ["rescale", "run1", "--workers", "1"]],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_releases_that_may_not_be_read_are_refused_with_the_missing_permission(
+    run: Run, cluster: FakeApi, command: list[str]
+) -> None:
+    why = 'User "jane" cannot list resource "secrets" in API group "" in the namespace "team"'
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}
+    refusal = json.dumps({**status, "message": f"secrets is forbidden: {why}"}).encode()
+    cluster.spoil = lambda path, code, body: (403, refusal) if path == SECRETS else (code, body)
+
+    outcome = run(*command)
+
+    words = f"Helm's releases cannot be read: secrets is forbidden: {why}; ask for a role that allows `list` on secrets"
+    assert (outcome.code, outcome.err) == (3, f"distrain: {words}\n")
+    assert wrote_nothing(cluster)
+
+
 def test_unchanged_values_change_nothing(run: Run, running: Running) -> None:
     outcome = run("upgrade", "run1", "--yes")
 

@@ -236,13 +236,15 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
         ("launcher.memory", "1gi", 'Write it as "1Gi".'),
         ("workers.cpu", "2.5x", 'Write it as "500m".'),
         ("checkpoint.uri", "gs://b", "Write it as "),
-        ("data.uri", "s3:/digits", 'Write it as "s3://digits/idx".'),
-        ("data.uri", "s4://digits", 'Write it as "s3://digits/idx".'),
-        ("data.uri", "data/digits", 'Write it as "/data/digits".'),
+        ("data.uri", "s3:/digits", 'Write it as "s3://digits/idx", or leave it empty.'),
+        ("data.uri", "s4://digits", 'Write it as "s3://digits/idx", or leave it empty.'),
+        ("data.uri", "data/digits", 'Write it as "/data/digits", or leave it empty.'),
+        ("data.uri", "synthetic", 'empty is synthetic data (random numbers). '
+         'Write it as "/data/digits", or leave it empty.'),
         ("workers.nodeSelector", {"a b": "c"}, 'is no name that may stand here; use one such as "team"'),
         ("workers.nodeSelector", {"a": "b c"}, 'workers.nodeSelector.a: "b c" does not have the right form. '
          'Write it as "vision".'),
-        ("image.repository", "Team/App", 'Write it as "registry.example.com:5000/team/tensorflow".'),
+        ("image.repository", "Team/App", 'Write it as "registry.example.com:5000/team/tensorflow", or leave it empty.'),
         ("image.repository", "team/app/", 'Write it as "registry'),
         ("image.repository", "a//b", 'Write it as "registry'),
     ],
@@ -274,3 +276,12 @@ def test_value_of_a_wrong_size_is_answered_with_the_next_step(values: dict[str, 
 
     with pytest.raises(ValuesError, match=re.escape(words)):
         check(defaults, CHART)
+
+
+def test_unknown_key_is_one_mistake_also_where_it_is_one_key_too_many() -> None:
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+    with pytest.raises(ValuesError) as refused:
+        check({**defaults, "env": [{"name": "HF_TOKEN", "value": "x", "foo": 1}]}, CHART)
+
+    assert refused.value.messages == ("env[0].foo: there is no such value; here stand name, value, valueFrom",)

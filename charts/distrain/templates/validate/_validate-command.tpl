@@ -3,6 +3,7 @@ Rules on the user's own program.
 
   distrain.validate.command.words    the program and each argument are items of their own
   distrain.validate.command.starter  the program does not start ranks itself
+  distrain.command.behindEnv         the command without a leading env
 
 The messages do not repeat arguments, which may be secret.
 */}}
@@ -22,7 +23,7 @@ distrain.validate.command.starter
   Such a program would run once in every rank, and each would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
-{{- $words := concat (.Values.command | default list) (list "" "" "") -}}
+{{- $words := concat (include "distrain.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
 {{- $program := first $words | toString | base -}}
 {{- $starter := "" -}}
 {{- if has $program (list "mpirun" "mpiexec" "mpiexec.hydra" "orterun" "prterun" "horovodrun" "srun" "torchrun" "deepspeed") -}}
@@ -39,4 +40,27 @@ distrain.validate.command.starter
 {{- $more := $.Job.usesMpi | ternary ", whose place is mpi.flags" "" -}}
 {{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from a script of yours if each rank is to have ranks of its own\n" . . $more -}}
 {{- end -}}
+{{- end }}
+
+{{- /*
+distrain.command.behindEnv
+  Takes the command. Renders it as JSON without a leading env and the arguments of env: options, and NAME=VALUE.
+*/}}
+{{- define "distrain.command.behindEnv" -}}
+{{- $isEnv := true -}}
+{{- $isArgument := false -}}
+{{- $words := list -}}
+{{- range $index, $item := . -}}
+{{- $word := toString $item -}}
+{{- if $isArgument -}}
+{{- $isArgument = false -}}
+{{- else if and $isEnv (eq (base $word) "env") -}}
+{{- else if and $isEnv $index (or (hasPrefix "-" $word) (contains "=" $word)) -}}
+{{- $isArgument = has $word (list "-u" "--unset" "-C" "--chdir") -}}
+{{- else -}}
+{{- $isEnv = false -}}
+{{- $words = append $words $word -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $words -}}
 {{- end }}

@@ -18,6 +18,9 @@ STARTERS = [
     (["torchrun", "--nproc-per-node=8", "train.py"], "torchrun", "", (PYTORCH,)),
     (["python3", "-m", "torch.distributed.run", "train.py"], "python3 -m torch.distributed.run", "", (PYTORCH,)),
     (["accelerate", "launch", "train.py"], "accelerate launch", "", (PYTORCH,)),
+    (["/usr/bin/env", "mpirun", "x.py"], "mpirun", ", whose place is mpi.flags", ()),
+    (["env", "-i", "-u", "HOME", "A=1", "torchrun", "x.py"], "torchrun", "", (PYTORCH,)),
+    (["env", "python3", "-m", "torch.distributed.run"], "python3 -m torch.distributed.run", "", (PYTORCH,)),
 ]
 
 
@@ -53,6 +56,8 @@ def test_one_string_is_refused_with_two_ways_out_and_without_its_arguments(helm:
         ["sh", "-c", "mpirun -np 2 train"],
         ["python3", "-m", "torch.distributed_tests"],
         ["accelerate", "test"],
+        ["env", "-u", "mpirun", "A=1", "python3", "train.py", "mpirun"],
+        ["env"],
         ["my-mpirun"],
     ],
 )
