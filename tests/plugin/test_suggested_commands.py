@@ -20,7 +20,7 @@ SUGGESTED = re.compile(r"`((?:helm|kubectl) [^`]*)`")
 # Without a placeholder, the text only names a command.
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
 # The written values file is for every cluster.
-FOR_ALL_CLUSTERS = {"`helm distrain derive -f {wish.file}`"}
+FOR_ALL_CLUSTERS = {"`helm distrain derive -f {wish.file}`", "`helm lint {chart}`"}
 
 
 def _texts(module: Path) -> Iterator[str]:
