@@ -101,8 +101,8 @@ def test_check_counts_only_what_it_reads_and_says_so(api: FakeApi, tmp_path: Pat
 
     assert (report.verdict, report.gpus.free, report.gpus.total) == ("fits", 8, 16)
     assert report.unseen == [
-        "pods on the 4 nodes that take no pod of the job; if one has an anti-affinity, it could keep the job from other "
-        "nodes"
+        "pods on the 4 nodes that take no pod of the job; if one has an anti-affinity, it could keep the job from "
+        "other nodes"
     ]
     assert not any("cpu-0" in request for request in api.requests)
 
