@@ -22,9 +22,13 @@ from distrain.workload.wording import Wording
 
 def applied(job: Job, ranges: Sequence[LimitRange]) -> Job:
     """Return the job with the LimitRanges' defaults in its containers."""
-    limits = [limit for each in ranges for limit in each.spec.limits or () if limit.type == "Container"]
-    defaults = [_with_own_defaults(limit) for limit in limits]
+    defaults = [default for each in ranges for default in defaults_of(each)]
     return replace(job, roles=tuple(_with_defaults(role, defaults) for role in job.roles)) if defaults else job
+
+
+def defaults_of(each: LimitRange) -> list[Limit]:
+    """Return the range's limits for containers, with the defaults that the API server derives from them."""
+    return [_with_own_defaults(limit) for limit in each.spec.limits or () if limit.type == "Container"]
 
 
 def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
@@ -48,11 +52,15 @@ def refusals_of_claims(claims: Iterable[NewClaims], ranges: Sequence[LimitRange]
 
 
 def _with_defaults(role: PodRole, defaults: Sequence[Limit]) -> PodRole:
-    spec = role.spec
+    spec = filled(role.spec, defaults)
+    return replace(role, spec=spec, request=pod_request(spec))
+
+
+def filled(spec: kube.TemplateSpec, defaults: Sequence[Limit]) -> kube.TemplateSpec:
+    """Return the pod spec with the defaults in its containers."""
     containers = [_filled(container, defaults) for container in spec.containers or ()]
     init = [_filled(container, defaults) for container in spec.init_containers or ()]
-    spec = replace(spec, containers=containers, init_containers=init)
-    return replace(role, spec=spec, request=pod_request(spec))
+    return replace(spec, containers=containers, init_containers=init)
 
 
 def _with_own_defaults(limit: Limit) -> Limit:

@@ -6,10 +6,12 @@ validatePodResourceConsistency
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distrain import kube
+from distrain.admission.limit_ranger import defaults_of, filled
 from distrain.admission.refusal import Refusal
+from distrain.kube.policy import LimitRange
 from distrain.kube.quantities import Amounts, Quantity, Units, text, thousandths, whole
 from distrain.pods.pod_requests import container_limits, container_requests
 from distrain.verdict import Verdict
@@ -20,13 +22,27 @@ HUGE_PAGES = "hugepages-"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
-def refusals(job: Job, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each role whose pods no API server accepts."""
+def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
+    """Yield a refusal for each role whose pods no API server accepts; the job already has the ranges' defaults."""
     for role in job.roles:
         found = [*_of_number(role), *of_spec(role.spec)] if role.replicas else []
         if found:
-            step = f"{say.place(role)}: no API server accepts such pods. Correct {found[0].partition(': ')[0]}."
-            yield Refusal(Verdict.IMPOSSIBLE, f"Pod is invalid: {', '.join(found)}", step)
+            step = f"Correct {found[0].partition(': ')[0]}."
+            if name := _default_behind(found[0], role, ranges):
+                step = f"LimitRange {name} sets the limit. Set another limit in the pods, or change the LimitRange."
+            words = f"{say.place(role)}: no API server accepts such pods{':' if name else '.'} {step}"
+            yield Refusal(Verdict.IMPOSSIBLE, f"Pod is invalid: {', '.join(found)}", words)
+
+
+def _default_behind(words: str, role: PodRole, ranges: Sequence[LimitRange]) -> str:
+    """Name the LimitRange whose default limit the API server refuses in these words; empty if no default is to blame.
+
+    A default request is never refused: a container with a limit has that limit as its request.
+    """
+    if words in of_spec(role.template):
+        return ""
+    found = (each for each in ranges if words in of_spec(filled(role.template, defaults_of(each))))
+    return next((each.metadata.name for each in found), "")
 
 
 def _of_number(role: PodRole) -> Iterator[str]:

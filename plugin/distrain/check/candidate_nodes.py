@@ -30,7 +30,8 @@ def candidate_nodes(job: Job, nodes: Sequence[kube.Node]) -> list[str] | None:
 
 def unread(nodes: int) -> str:
     """Return the report's line about the nodes whose pods were not read."""
-    return f"pods on the {nodes} nodes that take none of the job's, which an anti-affinity of theirs could reach beyond"
+    where = "the node that takes" if nodes == 1 else f"the {nodes} nodes that take"
+    return f"pods on {where} no pod of the job; if one has an anti-affinity, it could keep the job from other nodes"
 
 
 def _depends_on_pods(spec: kube.PodSpec) -> bool:

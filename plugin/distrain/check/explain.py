@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distrain import kube
 from distrain.check.cluster_state import ClusterState
-from distrain.check.reasons import between_pods
+from distrain.check.rule_reasons import between_pods
 from distrain.errors import ValuesError
 from distrain.kube.quantities import allocatable, text
 from distrain.scheduler import node_ports, node_volume_limits

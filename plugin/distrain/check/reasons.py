@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from distrain import kube
 from distrain.check.cluster_state import ClusterState
-from distrain.scheduler.messages import NOT_APART, NOT_NEAR, UNEVEN
+from distrain.check.rule_reasons import between_pods, refused_by_rules
 from distrain.scheduler.node_filters import first_refusal
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.solver import capacity
 from distrain.solver.problem import Node, Role
-from distrain.workload.manifest import Job, PodRole
+from distrain.workload.manifest import Job
 
 
 class Reason(Struct, frozen=True):
@@ -26,34 +25,45 @@ class Reason(Struct, frozen=True):
 
 def reasons(job: Job, state: ClusterState) -> list[Reason]:
     """Place as many pods as fit; then count the nodes by the reason why they refuse the job's next pod."""
-    roles = {role.name: state.role(role) for role in job.roles}
-    main = roles.pop(job.main.name)
-    left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
-    blocked = unplaced or main
+    blocked, left, has_resources = _blocked(job, state)
     role = next(role for role in job.roles if role.name == blocked.name)
     later = list(state.later_refusals(state.nodes, role))
+    by_rules = _by_rules(left, blocked, has_resources=has_resources)
     causes: Counter[str] = Counter()
     for node, room, words in zip(state.nodes, left, later, strict=True):
-        causes.update(_causes(node, room, role, blocked, words))
+        if found := first_refusal(node, role.spec):
+            causes[found] += 1
+        else:
+            causes.update(_own_causes(room, blocked, words, by_rules))
     return [Reason(count, words) for words, count in sorted(causes.items())]
 
 
-def _causes(node: kube.Node, room: Node, role: PodRole, blocked: Role, later: str | None) -> list[str]:
-    """Return the first refusal of the node; `later` is the first refusal by a filter after NodeResourcesFit."""
-    words = first_refusal(node, role.spec)
-    if words:
-        return [words]
-    short = insufficient(room, blocked)
-    if short or later:
-        return short or [later or ""]
-    return list(between_pods(blocked))[:1]
+def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]:
+    """Return the role with a pod that finds no node, its nodes, and whether the resources are enough for all pods."""
+    roles = {role.name: state.role(role) for role in job.roles}
+    main = roles.pop(job.main.name)
+    left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
+    if unplaced or capacity.room(left, main) < main.count:
+        return unplaced or main, left, False
+    if any(between_pods(main)):
+        return main, left, True
+    ruled = [role for role in roles.values() if role.count and any(between_pods(role))]
+    refused = (role for role in ruled if refused_by_rules(state.free(), role))
+    return next(refused, ruled[0] if ruled else main), state.free() if ruled else left, True
 
 
-def between_pods(role: Role) -> Iterator[str]:
-    """Yield the scheduler's messages for rules between the job's own pods."""
-    if role.spread:
-        yield UNEVEN
-    if role.affinity:
-        yield NOT_NEAR
-    if role.anti_affinity:
-        yield NOT_APART
+def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict[str, str]:
+    """Map the nodes that have resources for the role's next pod, but refuse it by a rule, to the rule's message."""
+    found = refused_by_rules(nodes, role)
+    # Without a rule the nodes would take every pod, so a rule is the reason even if no single node tells which.
+    if rules := list(between_pods(role)) if has_resources and not found else []:
+        return {node.name: rules[0] for node in nodes if capacity.copies(node, role)}
+    return found
+
+
+def _own_causes(room: Node, role: Role, later: str | None, by_rules: dict[str, str]) -> list[str]:
+    """Return the messages of NodeResourcesFit, or of the first filter after it that refuses the next pod."""
+    if room.name in by_rules:
+        return [by_rules[room.name]]
+    short = insufficient(room, role)
+    return short or ([later] if later else list(between_pods(role))[:1])

@@ -70,7 +70,7 @@ class _Part(Struct, frozen=True):
         yield from _ending(found, self.namespace)
         yield from _gates(job, say)
         yield from validation.refusals(job, say)
-        yield from pod_validation.refusals(job, say)
+        yield from pod_validation.refusals(job, found.limit_ranges or (), say)
         yield from pod_security.refusals(job, self.namespace, labels, say)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
         yield from limit_ranger.refusals_of_claims(self.claims.changes.new, found.limit_ranges or (), say)

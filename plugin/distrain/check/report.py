@@ -94,8 +94,9 @@ def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) 
         return f"{words}: it depends on their order. Use fewer volumes per pod, or add nodes."
     usage = state.staying if placed == Verdict.IMPOSSIBLE else state.taken
     if between := usage.between:
-        words = f"undecided what goes first: {between} pods wait for their node and precede some pods of the job alone"
-        return f"{words}. Check again once they run."
+        wait = "pod waits for its node and precedes" if between == 1 else "pods wait for their node and precede"
+        words = f"undecided what goes first: {between} {wait} some pods of the job alone"
+        return f"{words}. Check again once {'it runs' if between == 1 else 'they run'}."
     usage = state.staying if placed == Verdict.BUSY else usage
     if awaited := max((usage.of(role.name).awaited for role in prepared.job.roles), default=0):
         words = f"undecided what the rules make of pods that wait for their node: {awaited}"

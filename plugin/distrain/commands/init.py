@@ -31,6 +31,7 @@ from distrain.init.images import FoundImage, found_image, trainers_name
 from distrain.init.nodes import GPU_CPUS, GPU_GIBIBYTES, AssumedNodes, SuggestedNodes, of_nodes, stated
 from distrain.init.values_file import Wish, text
 from distrain.values import commented_yaml
+from distrain.workload.wording import counted
 
 # The default number of GPUs per node, as in most GPU servers.
 NODE_GPUS = 8
@@ -204,7 +205,8 @@ def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argpars
     """Print the values that were chosen for the user, and the nodes that were left out."""
     if image:
         others = "" if image.nodes == image.of else "; the others have to pull it"
-        console.say(f"image: {image.name}, which {image.nodes} of {image.of} nodes have{others}")
+        have = "has" if image.nodes == 1 else "have"
+        console.say(f"image: {image.name}, which {image.nodes} of {counted(image.of, 'node')} {have}{others}")
     elif not options.image:
         name = f"{trainers_name(wish.framework, wish.gpus)}, the trainer's image for {'GPUs' if wish.gpus else 'CPUs'}"
         looked = "" if ground.is_assumed or not ground.images else f", and no node lists {name}"
@@ -216,7 +218,7 @@ def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argpars
         console.say("no --data: the run trains on random images, to measure speed; --data URI names your own")
     chosen = [] if options.framework else [f"framework {wish.framework}"]
     chosen += [] if options.model else [f"model {wish.model}"]
-    chosen += [] if options.gpus is not None else [f"{wish.gpus} GPUs"]
+    chosen += [] if options.gpus is not None else [counted(wish.gpus, "GPU")]
     if wish.kind != "auto" and not options.kind:
         chosen.append(f"job.kind {wish.kind}, for want of an operator")
     if chosen:

@@ -15,6 +15,7 @@ from distrain.derive import formulas
 from distrain.derive.models import describe
 from distrain.errors import ValuesError
 from distrain.workload.manifest import Job
+from distrain.workload.wording import counted
 
 TRAINER = "distrain_trainer"
 # Assumptions for times: the bandwidth between common cloud nodes in bits/s, and the speed of a copy to host memory in
@@ -103,24 +104,24 @@ def figures(size: Size, trainer: Trainer | None) -> list[Figure]:
 
 
 def _world(size: Size) -> str:
-    workers = f"{size.workers} worker{'s' if size.workers != 1 else ''}"
+    workers = counted(size.workers, "worker")
     where = "" if size.gpus else ", on CPUs"
-    return f"{size.ranks} = {workers} x {size.slots} rank{'s' if size.slots != 1 else ''}{where}"
+    return f"{size.ranks} = {workers} x {counted(size.slots, 'rank')}{where}"
 
 
 def _of_steps(size: Size, trainer: Trainer) -> Iterator[Figure]:
     batch = formulas.global_batch(size.ranks, trainer.batch_size)
-    yield "global batch", f"{batch} = {size.ranks} ranks x trainer.batchSize {trainer.batch_size}"
+    yield "global batch", f"{batch} = {counted(size.ranks, 'rank')} x trainer.batchSize {trainer.batch_size}"
     own = _ranks_of_an_update(size, trainer) * trainer.batch_size
     rate = formulas.scaled_rate(trainer.learning_rate, own)
     words = f"{rate:.4g} = trainer.learningRate {trainer.learning_rate:.4g} x {own} / {formulas.BASE_BATCH}"
     alone = ", as each worker's batch is a step of its own" if own != batch else ""
-    rise = f", reached over the first {trainer.warmup} steps" if trainer.warmup else ""
+    rise = f", reached over the first {counted(trainer.warmup, 'step')}" if trainer.warmup else ""
     yield "learning rate", words + alone + rise
     if data_set := describe(trainer.model).data_set:
         steps = formulas.steps_per_epoch(data_set.samples, batch)
         words = f"{steps} = {data_set.samples} / {batch} rounded up, if the data is {data_set.name}"
-        all_ = f"; {trainer.epochs * steps} in {trainer.epochs} epochs" if trainer.epochs else ""
+        all_ = f"; {trainer.epochs * steps} in {counted(trainer.epochs, 'epoch')}" if trainer.epochs else ""
         yield "steps per epoch", words + all_
 
 

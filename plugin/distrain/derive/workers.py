@@ -15,6 +15,7 @@ from distrain.derive.room import GIBIBYTE, Room, StatedNodes
 from distrain.derive.split import MOST_WORKERS, Limits, Split, first, nearest, splits, whole_nodes
 from distrain.errors import ValuesError
 from distrain.kube.quantities import text, units
+from distrain.workload.wording import counted
 
 MARK = "derived: "
 
@@ -131,7 +132,9 @@ def _chosen(work: Work, total: int, limits: Limits, room: Room) -> Split:
     if split := first(total, limits, room.fits):
         return split
     if split := first(total, limits, room.may_fit):
-        words = f"gpus: {split} GPUs fit only once other pods end or nodes come back; `helm distrain check` says why"
+        gpus, fit = "GPU" if split.gpus == 1 else "GPUs", "fits" if split.replicas == 1 else "fit"
+        words = f"gpus: {split} {gpus} {fit} only once other pods end or nodes come back"
+        words = f"{words}; `helm distrain check` says why"
         work.notes.append(words)
         return split
     raise ValuesError(_no_split(total, limits, room))
@@ -156,9 +159,9 @@ def _why(work: Work, split: Split, limits: Limits, node: int) -> str:
     if split.replicas == 1:
         return f"gpus {total} on one node of {node}"
     if whole := " or ".join(map(str, whole_nodes(total, node))):
-        words = f"gpus: {total} fill no whole nodes of {node} GPUs, so there are {split} each; {whole} would"
+        words = f"gpus: {total} fill no whole nodes of {counted(node, 'GPU')}, so there are {split} each; {whole} would"
     else:
-        words = f"gpus: {total} on whole nodes of {node} GPUs do not fit, so there are {split} each"
+        words = f"gpus: {total} on whole nodes of {counted(node, 'GPU')} do not fit, so there are {split} each"
     work.notes.append(words)
     return f"gpus {total} on nodes of {node}, in the fewest equal workers"
 
@@ -166,9 +169,9 @@ def _why(work: Work, split: Split, limits: Limits, node: int) -> str:
 def _no_split(total: int, limits: Limits, room: Room) -> str:
     found = " or ".join(f"{split.total} ({split})" for split in nearest(total, limits, room.may_fit))
     if any(splits(total, limits)):
-        head = f"gpus: {total} do not fit on the nodes, which have at most {room.largest} GPUs each"
+        head = f"gpus: {total} do not fit on the nodes, which have at most {counted(room.largest, 'GPU')} each"
         return f"{head}; set gpus to {found}" if found else f"{head}; lower workers.cpu or workers.memory, or add nodes"
-    into = f"into {limits.replicas} workers (workers.replicas)" if limits.replicas else ""
+    into = f"into {counted(limits.replicas, 'worker')} (workers.replicas)" if limits.replicas else ""
     into = f"into workers of {limits.gpus} (workers.gpus)" if limits.gpus else into
     most = f"at most {limits.most} " if limits.most < MOST_WORKERS else ""
     into = into or f"over {most}workers of at most {limits.largest}"
@@ -178,7 +181,7 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
 
 def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
     """Derive a worker's CPU and memory from known nodes; otherwise keep values derived for the same GPUs."""
-    source = f"a node's share for {split.gpus} GPU{'s' if split.gpus != 1 else ''}"
+    source = f"a node's share for {counted(split.gpus, 'GPU')}"
     share = room.share(split) if room else {}
     lines = {}
     for path in (CPU, MEMORY):

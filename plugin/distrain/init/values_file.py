@@ -17,6 +17,7 @@ from distrain.init.images import trainers_name
 from distrain.init.nodes import SuggestedNodes
 from distrain.values import commented_yaml
 from distrain.values.placeholder import REGISTRY
+from distrain.workload.wording import counted
 
 WIDTH = 110
 SECRET = "s3-credentials"
@@ -61,7 +62,7 @@ def text(wish: Wish, suggested: SuggestedNodes, chart: commented_yaml.Section, s
 
 
 def _head(wish: Wish) -> Iterator[str]:
-    size = f"{wish.gpus} GPUs" if wish.gpus else "CPUs"
+    size = counted(wish.gpus, "GPU") if wish.gpus else "CPUs"
     data = wish.data or "random data, to measure speed"
     yield f"# {wish.model} with {wish.framework} on {size}, on {data}. Made by `helm distrain init`."
     yield "#"

@@ -18,6 +18,7 @@ from distrain.progress.steps import Training, duration
 from distrain.release import changes, resume
 from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
 from distrain.workload.manifest import Job
+from distrain.workload.wording import counted
 
 WIDTH = 9
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -213,9 +214,9 @@ def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
     if before.values.get("command"):
         return f"what your command has not saved itself:{ran or ' all'} since its pods' start"
     if not planned.starts_over and has_trainer:
-        steps = f"{planned.lost.unsaved} steps" if planned.lost.steps else "the steps since the last checkpoint"
+        steps = counted(planned.lost.unsaved, "step") if planned.lost.steps else "the steps since the last checkpoint"
         return f"at most {steps}: the job saves when it is stopped, and the new one goes on from there"
-    made = f"{planned.lost.steps} steps" if planned.lost.steps else "steps, of which the log tells none yet"
+    made = counted(planned.lost.steps, "step") if planned.lost.steps else "steps, of which the log tells none yet"
     return f"all {made}{ran and ','}{ran}: {_next(planned, has_trainer=has_trainer)}"
 
 

@@ -129,7 +129,8 @@ def room(nodes: Iterable[Node], role: Role) -> int:
 
 
 def with_pod(node: Node, role: Role) -> Node:
-    return Node(node.name, {name: free - role.request.get(name, 0) for name, free in node.free.items()})
+    free = {name: free - role.request.get(name, 0) for name, free in node.free.items()}
+    return Node(node.name, free, node.labels)
 
 
 def beside(nodes: Sequence[Node], others: Sequence[Role], main: Role) -> tuple[list[Node], Role | None]:

@@ -20,6 +20,11 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def counted(number: int, noun: str) -> str:
+    """Return "1 rank" or "2 ranks"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def asked(role: PodRole) -> str:
     amounts = [f"{text(name, amount)} {name}" for name, amount in sorted(role.request.items()) if name != "pods"]
     return listed(amounts) or "no request"

@@ -92,10 +92,14 @@ def test_notes_say_that_there_is_no_job(helm: Path, chart_with_visible_notes: Pa
     assert notes(helm, chart_with_visible_notes, *values).strip() == "No job: job.enabled is false."
 
 
-def test_notes_say_the_size(helm: Path, chart_with_visible_notes: Path) -> None:
-    text = notes(helm, chart_with_visible_notes, "workers.replicas=3", "workers.gpus=4")
+@pytest.mark.parametrize(
+    ("replicas", "gpus", "size"),
+    [(3, 4, "12 ranks on 3 workers"), (1, 4, "4 ranks on 1 worker"), (1, 1, "1 rank on 1 worker")],
+)
+def test_notes_say_the_size(helm: Path, chart_with_visible_notes: Path, replicas: int, gpus: int, size: str) -> None:
+    text = notes(helm, chart_with_visible_notes, f"workers.replicas={replicas}", f"workers.gpus={gpus}")
 
-    assert ": 12 ranks on 3 workers.\n" in text
+    assert f": {size}.\n" in text
 
 
 S3 = ["data.uri=s3://digits"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from distrain.check.report import Report
 from tests.plugin.check.judging import chart_job, judged
 from tests.plugin.objects import Object, node
 
@@ -123,3 +124,32 @@ def test_defaults_of_a_limit_range_do_not_raise_what_the_pod_asks_for() -> None:
 
     assert answer.verdict == "impossible"
     assert answer.pods[-1].requests == {"cpu": "4"}
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [pytest.param({"default": {"cpu": "100m"}}, id="default"), pytest.param({"max": {"cpu": "100m"}}, id="max")],
+)
+def test_limit_range_whose_default_limit_the_pod_exceeds_is_named(limit: Object) -> None:
+    answer = _answer_with({"requests": {"cpu": "200m"}}, limit)
+
+    assert "must be less than or equal to cpu limit of 100m" in answer.reasons[0].reason
+    assert answer.next == (
+        "workers: no API server accepts such pods: LimitRange lr sets the limit. Set another limit in the pods, or "
+        "change the LimitRange."
+    )
+
+
+def test_limit_range_is_not_named_for_a_mistake_of_the_pod() -> None:
+    answer = _answer_with({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}, {"default": {"cpu": "1"}})
+
+    assert answer.next == f"workers: no API server accepts such pods. Correct {WORKERS}.requests."
+
+
+def _answer_with(resources: Object, limit: Object) -> Report:
+    """Judge a worker in a namespace with two LimitRanges: `another` sets nothing, `lr` sets the limit."""
+    ranges = [
+        {"kind": "LimitRange", "metadata": {"name": name, "namespace": "team"}, "spec": {"limits": limits}}
+        for name, limits in (("another", []), ("lr", [{"type": "Container", **limit}]))
+    ]
+    return judged(chart_job(workers=1, worker=_worker(**resources)), ROOM, others=ranges)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from distrain.scheduler.messages import NOT_APART, NOT_NEAR, REPELLED, TOO_MANY_PODS, UNEVEN
 from distrain.workload.manifest import from_manifest
 from lab.builds import golang
 from tests.plugin.check.judging import check_snapshot
@@ -28,6 +29,7 @@ from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 # scheduler's answer is incomplete.
 BUDGET = 4000
 CHUNK = 500
+BETWEEN_PODS = {UNEVEN, NOT_NEAR, NOT_APART, REPELLED}
 # Keys of objects that are never removed from the smallest case.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
 WHOLE = (
@@ -60,12 +62,17 @@ class RealScheduler:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The plugin's and the scheduler's answers for a case. `error` says why the case cannot be judged."""
+    """The plugin's and the scheduler's answers for a case. `error` says why the case cannot be judged.
+
+    `reasons` are the plugin's reasons, for a gang of one role. With several roles they may be about another role than
+    the scheduler's.
+    """
 
     checked: str
     undecided: bool
     real: dict[str, Any]
     error: str = ""
+    reasons: frozenset[str] = frozenset()
 
     @property
     def disagreement(self) -> str:
@@ -97,6 +104,15 @@ class Outcome:
         )
         decided = self.checked == "depends" and not self.undecided and bool(complete)
         yield f"check says depends, the scheduler says {verdict}", decided and verdict != "depends"
+        yield (
+            f"check says {TOO_MANY_PODS}, rules between pods refuse every node",
+            TOO_MANY_PODS in self.reasons and self._is_refused_by_rules(),
+        )
+
+    def _is_refused_by_rules(self) -> bool:
+        """Return whether every node refuses the scheduler's next pod because of other pods, not for its resources."""
+        found = {words for nodes in (self.real.get("reasons") or {}).values() for words in nodes.values()}
+        return bool(found) and found <= BETWEEN_PODS
 
     def _is_over_quota(self, key: str) -> bool:
         refusals = (self.real.get("admitted") or {}).get("refusals") or ()
@@ -105,7 +121,7 @@ class Outcome:
 
 def compare(case: Case, scheduler: RealScheduler) -> Outcome:
     """Get both answers. Raises ValueError for a case that the API server would refuse."""
-    real = scheduler.ask(case)
+    real = scheduler.ask(case, explain=True)
     if real.get("error"):
         raise ValueError(real["error"])
     try:
@@ -113,7 +129,8 @@ def compare(case: Case, scheduler: RealScheduler) -> Outcome:
         report = check_snapshot(cluster, from_manifest(case.manifest, "--manifest"), case.namespace)
     except Exception:
         return Outcome("", False, real, traceback.format_exc(limit=-3))
-    return Outcome(report.verdict, report.undecided, real)
+    reasons = frozenset(each.reason for each in report.reasons) if len(case.gang) == 1 else frozenset()
+    return Outcome(report.verdict, report.undecided, real, reasons=reasons)
 
 
 @dataclass

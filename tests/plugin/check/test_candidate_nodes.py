@@ -10,7 +10,7 @@ import yaml
 
 from distrain.apiserver.cluster import connect
 from distrain.apiserver.target import Target
-from distrain.check.candidate_nodes import FEW, candidate_nodes
+from distrain.check.candidate_nodes import FEW, candidate_nodes, unread
 from distrain.check.live_cluster import check
 from distrain.workload.manifest import Job, from_manifest
 from tests.plugin.fake_api import FakeApi
@@ -101,6 +101,11 @@ def test_check_counts_only_what_it_reads_and_says_so(api: FakeApi, tmp_path: Pat
 
     assert (report.verdict, report.gpus.free, report.gpus.total) == ("fits", 8, 16)
     assert report.unseen == [
-        "pods on the 4 nodes that take none of the job's, which an anti-affinity of theirs could reach beyond"
+        "pods on the 4 nodes that take no pod of the job; if one has an anti-affinity, it could keep the job from "
+        "other nodes"
     ]
     assert not any("cpu-0" in request for request in api.requests)
+
+
+def test_one_unread_node_is_not_called_nodes() -> None:
+    assert unread(1).startswith("pods on the node that takes no pod of the job; ")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from distrain.scheduler.messages import NOT_NEAR, TOO_MANY_PODS
 from distrain.workload.manifest import Job
 from tests.plugin.check import comparison
 from tests.plugin.check.comparison import Outcome, RealScheduler, compare_seeds, told
@@ -114,6 +115,14 @@ def test_same_answer_is_no_disagreement(checked: str, undecided: bool, real: dic
     assert Outcome(checked, undecided, real).disagreement == ""
 
 
+def test_false_reason_is_a_disagreement() -> None:
+    real = {"verdict": "none", "emptied": "none", "reasons": {"p": {"a": NOT_NEAR, "b": NOT_NEAR}}}
+
+    outcome = Outcome("impossible", undecided=False, real=real, reasons=frozenset({TOO_MANY_PODS}))
+
+    assert outcome.disagreement == "check says Too many pods, rules between pods refuse every node"
+
+
 def test_disagreement_is_reported_with_the_smallest_case(monkeypatch: pytest.MonkeyPatch) -> None:
     case = _case(4, {"nodeSelector": {"zone": "nowhere"}, "hostNetwork": True})
     monkeypatch.setattr(comparison, "random_case", lambda *_: case)
@@ -128,7 +137,7 @@ def test_disagreement_is_reported_with_the_smallest_case(monkeypatch: pytest.Mon
 
 def _wrong_about_node_selectors(_cluster: bytes, job: Job, _namespace: str) -> SimpleNamespace:
     verdict = "fits" if job.main.spec.node_selector else "impossible"
-    return SimpleNamespace(verdict=verdict, undecided=False)
+    return SimpleNamespace(verdict=verdict, undecided=False, reasons=[])
 
 
 def test_same_seed_makes_the_same_case() -> None:

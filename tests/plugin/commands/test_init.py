@@ -202,7 +202,7 @@ def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], am
         pytest.param(
             [["r.io/distrain/tensorflow-cuda:0.1.0"], ["r.io/distrain/tensorflow-cuda:9"]], [],
             {"repository": "r.io/distrain/tensorflow-cuda"},
-            "image: r.io/distrain/tensorflow-cuda, which 1 of 2 nodes have; the others have to pull it\n", id="one",
+            "image: r.io/distrain/tensorflow-cuda, which 1 of 2 nodes has; the others have to pull it\n", id="one",
         ),
         pytest.param(
             [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],

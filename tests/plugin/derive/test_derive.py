@@ -191,6 +191,13 @@ def test_figures_follow_what_the_trainer_is_told_last(derive: Derive) -> None:
     assert "#   global batch      128 = 8 ranks x trainer.batchSize 16\n" in outcome.out
 
 
+def test_figures_count_one_rank(derive: Derive) -> None:
+    outcome = derive("gpus: 1\ntrainer: {batchSize: 64}\n", "--node-gpus", "1")
+
+    assert "#   world size        1 = 1 worker x 1 rank\n" in outcome.out
+    assert "#   global batch      64 = 1 rank x trainer.batchSize 64\n" in outcome.out
+
+
 def test_gpus_of_nought_train_on_cpus(derive: Derive) -> None:
     outcome = derive("gpus: 0\n")
 

@@ -71,6 +71,12 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     assert busy.err.startswith("distrain: gpus: 4 workers of 8 GPUs fit only once other pods end")
 
 
+def test_single_worker_of_one_gpu_fits_only_later(derive: Derive, snapshot: Callable[..., str]) -> None:
+    busy = derive("gpus: 1\n", "--snapshot", snapshot([node("a", gpu="1")], [pod("p", on="a", gpu="1")]))
+
+    assert busy.err.startswith("distrain: gpus: 1 worker of 1 GPU fits only once other pods end")
+
+
 def test_total_beyond_the_cluster_is_refused_with_what_fits(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="8"), node("b", gpu="4")])
 
@@ -94,7 +100,7 @@ def test_pods_of_the_namespace_that_helm_names_keep_workers_away(
     outcome = derive(values, "--snapshot", snapshot([node("a", labels={"name": "a"}, gpu="8")], [avoided]))
 
     assert outcome.code == 0
-    assert ("fit only once other pods end" in outcome.err) == is_apart
+    assert ("fits only once other pods end" in outcome.err) == is_apart
 
 
 def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapshot: Callable[..., str]) -> None:

@@ -324,6 +324,13 @@ PODS_ALONE = {"uri": "", "resume": "auto"}
             id="checkpoint",
         ),
         pytest.param(
+            Training(240, 600, 239),
+            S3,
+            S3,
+            "at most 1 step: the job saves when it is stopped, and the new one goes on from there",
+            id="one-step",
+        ),
+        pytest.param(
             Training(240, 600),
             S3,
             S3,

@@ -1,0 +1,83 @@
+"""Find the nodes that refuse a job's next pod because of a rule between pods, although they have resources for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from distrain.scheduler.messages import NOT_APART, NOT_NEAR, UNEVEN
+from distrain.solver.capacity import copies
+from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
+
+
+def between_pods(role: Role) -> Iterator[str]:
+    """Yield the scheduler's messages for rules between the job's own pods."""
+    if role.spread:
+        yield UNEVEN
+    if role.affinity:
+        yield NOT_NEAR
+    if role.anti_affinity:
+        yield NOT_APART
+
+
+def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
+    """Map each node that has resources for more of the role's pods than a rule allows there to the rule's message."""
+    found: dict[str, str] = {}
+    # The scheduler's filters in reverse order: the message of the first filter stays.
+    for anti_affinity in role.anti_affinity:
+        found |= dict.fromkeys(_crowded(nodes, role, anti_affinity), NOT_APART)
+    if role.affinity:
+        found |= dict.fromkeys(_far(nodes, role, role.affinity), NOT_NEAR)
+    for spread in role.spread:
+        found |= dict.fromkeys(_uneven(nodes, role, spread), UNEVEN)
+    return {node.name: found[node.name] for node in nodes if node.name in found and copies(node, role)}
+
+
+def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[str]:
+    """Yield the nodes of domains with room for several pods of a role that excludes its own pods."""
+    if role.name in rule.roles and role.count > 1:
+        room = _room(nodes, role, rule.key)
+        yield from (node.name for node in nodes if rule.key in node.labels and room[node.labels[rule.key]] > 1)
+
+
+def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
+    """Yield the nodes whose domain has no pod that the affinity counts, and gets none."""
+    if not rule.roles:
+        present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
+        yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))
+    if rule.roles == {role.name} and len(rule.keys) == 1 and not any(rule.present.values()):
+        # The first pod chooses the domain of all. No domain has room for all pods, so take the largest.
+        room = _room(nodes, role, rule.keys[0])
+        largest = max(room.values(), default=0)
+        if largest < role.count:
+            yield from (node.name for node in nodes if room[node.labels.get(rule.keys[0], "")] < largest)
+
+
+def _uneven(nodes: Sequence[Node], role: Role, rule: TopologySpread) -> Iterator[str]:
+    """Yield the nodes of domains with room for more pods than the constraint allows there."""
+    if rule.roles - {role.name}:
+        return
+    room = _room(nodes, role, rule.key) if rule.roles else Counter[str]()
+    smallest = _smallest(nodes, rule, room)
+    for node in nodes:
+        domain = node.labels.get(rule.key, "")
+        allowed = rule.max_skew + smallest - rule.present.get(domain, 0)
+        if allowed < (min(room[domain], role.count) if rule.roles else 0):
+            yield node.name
+
+
+def _smallest(nodes: Sequence[Node], rule: TopologySpread, room: Mapping[str, int]) -> int:
+    """Return the smallest count of a domain once the domains are as full as their resources allow."""
+    domains = {node.labels[rule.key] for node in nodes if node.name in rule.eligible and rule.key in node.labels}
+    if len(domains) < rule.min_domains:
+        return 0
+    return min((rule.present.get(domain, 0) + room.get(domain, 0) for domain in domains), default=0)
+
+
+def _room(nodes: Sequence[Node], role: Role, key: str) -> Counter[str]:
+    """Count the role's pods that fit in each domain of the topology key by their resources."""
+    room: Counter[str] = Counter()
+    for node in nodes:
+        if key in node.labels:
+            room[node.labels[key]] += copies(node, role)
+    return room
