@@ -276,11 +276,11 @@ def test_namespace_and_context_are_taken_from_flags(run: Run, cluster: FakeApi, 
     path = write_kubeconfig(tmp_path, cluster.url, name="other")
     config = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**config, "current-context": ""}))
-    quota = {"metadata": {"name": "gpus"}, "status": {"hard": {"count/secrets": "9"}}}
+    quota = {"metadata": {"name": "gpus"}, "status": {"hard": {"count/leases": "9"}}}
     cluster.answers["/api/v1/namespaces/mine/resourcequotas"] = [quota]
     cluster.answers["/api/v1/namespaces/mine/limitranges"] = []
 
     outcome = run("check", "--kubeconfig", str(path), "--kube-context", "fake", "-n", "mine")
 
     assert outcome.code == 0
-    assert "not judged: ResourceQuota gpus: count/secrets" in outcome.out
+    assert "not judged: ResourceQuota gpus: count/leases" in outcome.out
