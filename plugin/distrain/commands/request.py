@@ -196,7 +196,8 @@ class Request:
                 namespace.refuse_missing(self.cluster, self.cluster.target.namespace)
             if not may_reuse_name:
                 refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
-        return self.job(self.source, is_final=is_release)
+        found = self.job(self.source, is_final=is_release)
+        return found._replace(job=found.job.of_new_release(found.release.name))
 
     def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:
         """Derive the missing values, and render the job for the cluster.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
@@ -16,6 +17,8 @@ from distrain.workload.documents import Item
 
 # The API versions of the kinds that operators create; the others are in Kubernetes' core group.
 API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
+# The kind in which Helm records a release, by HELM_DRIVER. Other drivers record it elsewhere than in the cluster.
+RECORDS = {"": "Secret", "secret": "Secret", "secrets": "Secret", "configmap": "ConfigMap", "configmaps": "ConfigMap"}
 # Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged.
 NOT_COUNTED = ("PersistentVolumeClaim", "ResourceQuota")
 
@@ -61,6 +64,13 @@ def of_operator(names: Iterable[ObjectName], namespace: str) -> Iterator[Counted
     """Yield the objects of these kinds and names, which an operator creates."""
     for kind, name in names:
         yield CountedObject(Resource(API_VERSIONS.get(kind, "v1"), kind, name), namespace, is_of_operator=True)
+
+
+def of_release(name: str) -> Iterator[CountedObject]:
+    """Yield the object in which Helm records the first revision of a release."""
+    kind = RECORDS.get(os.environ.get("HELM_DRIVER", "").lower())
+    if kind:
+        yield CountedObject(Resource("v1", kind, f"sh.helm.release.v1.{name}.v1"), "")
 
 
 def _counted(item: Item) -> CountedObject:

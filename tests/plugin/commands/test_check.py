@@ -284,3 +284,23 @@ def test_namespace_and_context_are_taken_from_flags(run: Run, cluster: FakeApi, 
 
     assert outcome.code == 0
     assert "not judged: ResourceQuota gpus: count/leases" in outcome.out
+
+
+@pytest.mark.parametrize(("driver", "code"), [("", 11), ("secret", 11), ("configmap", 0)])
+def test_quota_counts_the_secret_in_which_helm_records_the_release(
+    run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, code: int
+) -> None:
+    monkeypatch.setenv("HELM_DRIVER", driver)
+    # mpi-operator makes a Secret, too.
+    quota = {"metadata": {"name": "few", "namespace": "team"}, "spec": {"hard": {"secrets": "1"}}}
+    quota["status"] = {"hard": {"secrets": "1"}, "used": {"secrets": "0"}}
+    cluster.answers["/api/v1/namespaces/team/resourcequotas"] = [quota]
+    snapshot = tmp_path / "snapshot.json"
+    found = [{"kind": "Node", **node("a", gpu="8")}, {"kind": "ResourceQuota", **quota}]
+    snapshot.write_text(json.dumps({"items": found}))
+
+    live = run("check", "run1", "--set", "workers.gpus=4")
+    file = run("check", "run1", "--set", "workers.gpus=4", "--snapshot", str(snapshot), "-n", "team")
+
+    assert (live.code, file.code) == (code, code)
+    assert ("requested: secrets=2" in " ".join(live.out.split())) is bool(code)
