@@ -1,9 +1,9 @@
 {{- /*
 Rules on the user's own program.
 
-  distrain.validate.command.words    the program and each argument are items of their own
-  distrain.validate.command.starter  the program does not start ranks itself
-  distrain.command.behindEnv         the command without a leading env
+  distrain.validate.command.words      the program and each argument are items of their own
+  distrain.validate.command.starter    the program does not start ranks itself
+  distrain.validate.command.behindEnv  the command without a leading env
 
 The messages do not repeat arguments, which may be secret.
 */}}
@@ -23,7 +23,7 @@ distrain.validate.command.starter
   Such a program would run once in every rank, and each would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
-{{- $words := concat (include "distrain.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
+{{- $words := concat (include "distrain.validate.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
 {{- $program := first $words | toString | base -}}
 {{- $starter := "" -}}
 {{- if has $program (list "mpirun" "mpiexec" "mpiexec.hydra" "orterun" "prterun" "horovodrun" "srun" "torchrun" "deepspeed") -}}
@@ -43,10 +43,10 @@ distrain.validate.command.starter
 {{- end }}
 
 {{- /*
-distrain.command.behindEnv
+distrain.validate.command.behindEnv
   Takes the command. Renders it as JSON without a leading env and the arguments of env: options, and NAME=VALUE.
 */}}
-{{- define "distrain.command.behindEnv" -}}
+{{- define "distrain.validate.command.behindEnv" -}}
 {{- $isEnv := true -}}
 {{- $isArgument := false -}}
 {{- $words := list -}}
