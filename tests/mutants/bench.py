@@ -207,7 +207,11 @@ def write(lines: Sequence[str]) -> None:
         f"Commit {commit}, by `make bench-mutants`, which draws the mutants at random with a fixed seed:",
         "",
     ]
-    below = ["", "Mutants that are not counted as tried have not been tried on these sources."]
+    below = [
+        "",
+        "Mutants not counted as tried have no result for these sources. Once the tests of a part change, its survivors are",
+        "not tried again yet, while the killed ones stay counted: with few tried, the last column is too high.",
+    ]
     (FOLDER / "RESULTS.md").write_text("\n".join([*heading, *lines, *below]) + "\n")
 
 
