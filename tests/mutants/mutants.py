@@ -19,6 +19,7 @@ LOCK = REPOSITORY / "requirements-mutants.txt"
 OPERATORS = Path(__file__).parent / "operators.py"
 SEED = 1
 TEMPLATES = (".tpl", ".yaml")
+GUARDS = ((" *, ", " /, "), ("(*, ", "(/, "), ("strict=True", "strict=False"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,16 @@ def drawn(part: Part) -> list[Mutant]:
 def all_of(path: Path) -> list[Mutant]:
     source = (REPOSITORY / path).read_text("utf-8")
     contents = templates.mutants(source) if path.suffix in TEMPLATES else python_mutants(path, source)
-    return [mutant_of(str(path), source, content) for content in contents]
+    made = [mutant_of(str(path), source, content) for content in contents]
+    return [mutant for mutant in made if not guards_programmers_only(mutant)]
+
+
+def guards_programmers_only(mutant: Mutant) -> bool:
+    """Tell whether a mutant differs only in what guards against programmers' mistakes, which no test can notice.
+
+    Those are `*` and `/` among parameters, and `strict=True` of a `zip` whose arguments have the same length.
+    """
+    return any(mutant.before.replace(old, new) == mutant.after for old, new in GUARDS)
 
 
 def python_mutants(path: Path, source: str) -> list[str]:

@@ -42,9 +42,10 @@ class Place:
         listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
         for name in filter(None, names.split("\0")):
-            if (REPOSITORY / name).is_file():
+            source = REPOSITORY / name
+            if source.is_file() or source.is_symlink():
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(REPOSITORY / name, self.root / name)
+                shutil.copy2(source, self.root / name, follow_symlinks=False)
         for name in SLOW_TO_IMPORT:
             importlib.import_module(name)
 
@@ -88,6 +89,7 @@ class Place:
 
     def _in_child(self, arguments: list[str], record: tuple[Recorder, Path] | None) -> int:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.chdir(self.root)
         with (self._folder / "output").open("wb") as output:
             os.dup2(output.fileno(), 1)
@@ -103,6 +105,13 @@ class Place:
         if record:
             record[0].write(record[1], self.root)
         return code
+
+
+def remove_left_copies(folder: Path) -> None:
+    """Remove the copies, named copy-PID, of processes that have ended."""
+    for copy in folder.glob("copy-*"):
+        if not Path("/proc", copy.name.removeprefix("copy-")).exists():
+            shutil.rmtree(copy, ignore_errors=True)
 
 
 def _wait(child: int, limit: float) -> int:

@@ -7,7 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from distrain_trainer.data.sampler import order_of_shards, part_of_epoch, part_of_tests, through_buffer
+from distrain_trainer.data.sampler import (
+    Segment,
+    count_steps_left,
+    order_of_shards,
+    part_of_epoch,
+    part_of_tests,
+    through_buffer,
+)
 
 
 def indices_of(
@@ -98,3 +105,16 @@ def test_each_test_sample_is_used_once_in_its_order(ranks: int) -> None:
     parts = [part_of_tests(5, 2, rank=rank, ranks=ranks) for rank in range(ranks)]
 
     assert [int(index) for part in parts for chosen, _ in part.steps for index in chosen] == [0, 1, 2, 3, 4]
+    assert {part.epoch for part in parts} == {0}
+
+
+@pytest.mark.parametrize(
+    ("made", "left"),
+    [
+        pytest.param((), 9, id="none"),
+        pytest.param((Segment(2, 2, 2),), 1, id="on-other-ranks"),
+        pytest.param((Segment(2, 2, 1), Segment(1, 1, 3)), 2, id="on-other-ranks-then-on-these"),
+    ],
+)
+def test_steps_left_are_those_of_the_samples_left(made: tuple[Segment, ...], left: int) -> None:
+    assert count_steps_left(9, 1, ranks=1, made=made) == left
