@@ -209,8 +209,8 @@ def write(lines: Sequence[str]) -> None:
     ]
     below = [
         "",
-        "Mutants not counted as tried have no result for these sources. Once the tests of a part change, its survivors are",
-        "not tried again yet, while the killed ones stay counted: with few tried, the last column is too high.",
+        "Mutants that are not counted as tried have no result for these sources. A change of a part's tests takes the",
+        "results of its survivors away, but not those of the killed: with few tried, the last column is too high.",
     ]
     (FOLDER / "RESULTS.md").write_text("\n".join([*heading, *lines, *below]) + "\n")
 
