@@ -76,8 +76,8 @@ DEFAULTS = {
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
 # An operator sets the field of the pod from another field of its resource.
 BY_OPERATOR = {"restartPolicy"}
-# Fields of a container. The scheduler does not read these fields in an operator's own containers. Operators and the API
-# server add mounts.
+# Fields of a container that are not compared. The scheduler reads none of them in an operator's own containers.
+# Operators and the API server add to volumeMounts.
 PROGRAM = ("image", "command", "args", "volumeMounts")
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 

@@ -57,9 +57,9 @@ def all_of(path: Path) -> list[Mutant]:
 
 
 def guards_programmers_only(mutant: Mutant) -> bool:
-    """Tell whether a mutant differs only in what guards against programmers' mistakes, which no test can notice.
+    """Tell whether a mutant changes only a guard against wrong calls, so that no test of right calls notices it.
 
-    Those are `*` and `/` among parameters, and `strict=True` of a `zip` whose arguments have the same length.
+    Such guards are `*` and `/` among parameters, and `strict=True` of a `zip` whose arguments have the same length.
     """
     return any(mutant.before.replace(old, new) == mutant.after for old, new in GUARDS)
 

@@ -90,7 +90,7 @@ def _violations(limit: Limit, spec: kube.TemplateSpec) -> Iterator[str]:
 
 
 def _of_claim(limit: Limit, spec: kube.ClaimSpec) -> Iterator[str]:
-    requests = (spec.resources and spec.resources.requests) or {}
+    requests = spec.requests
     for name, bound in sorted((limit.min or {}).items()):
         yield from _below(limit.type, name, bound, requests, {})
     for name, bound in sorted((limit.max or {}).items()):

@@ -9,7 +9,7 @@ from distrain.kube.quantities import Units
 from distrain.kube.resource import plural
 from distrain.workload.counted_objects import CountedObject
 
-# Kinds of the core group that a quota can also count by the plain plural.
+# Kinds of the core group that a quota counts under two names, such as secrets and count/secrets.
 PLAIN = ("configmaps", "replicationcontrollers", "secrets", "services")
 # Objects of a job that only its manifest creates, or an operator that says so in kinds.yaml.
 COMPLETE = frozenset(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from distrain import kube
 from distrain.admission.limit_ranger import defaults_of, filled
 from distrain.admission.refusal import Refusal
+from distrain.admission.validation.field_errors import NOT_NEGATIVE
 from distrain.kube.policy import LimitRange
 from distrain.kube.quantities import Amounts, Quantity, Units, text, thousandths, whole
 from distrain.pods.pod_requests import container_limits, container_requests
@@ -19,7 +20,6 @@ from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
 HUGE_PAGES = "hugepages-"
-NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
 def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:

@@ -166,7 +166,7 @@ def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
     """Return the usage of claims. A quota with scopes counts none of them."""
     total: Units = {}
     for claim in () if scopes_of(quota) else claims:
-        storage = ((claim.spec.resources and claim.spec.resources.requests) or {}).get("storage", 0)
+        storage = claim.spec.requests.get("storage", 0)
         used = {PVCS: 1, "requests.storage": units("storage", storage)}
         add(total, {**used, f"count/{PVCS}": 1}, claim.number)
         if name := claim.spec.storage_class_name:

@@ -18,6 +18,10 @@ class ClaimSpec(Kube):
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
 
+    @property
+    def requests(self) -> Amounts:
+        return (self.resources and self.resources.requests) or {}
+
 
 class PersistentVolumeClaim(Kube):
     metadata: Metadata = field(default_factory=Metadata)

@@ -21,7 +21,7 @@ class StorageRoom(Struct, frozen=True):
 
     def has(self, claim: kube.ClaimSpec, storage_class: kube.StorageClass, node: kube.Node) -> bool:
         """Tell whether the driver can make the claim's volume for the node."""
-        asked = ((claim.resources and claim.resources.requests) or {}).get("storage")
+        asked = claim.requests.get("storage")
         if not self.is_told or asked is None:
             return True
         size, name, labels = units("storage", asked), storage_class.metadata.name, node.metadata.labels or {}

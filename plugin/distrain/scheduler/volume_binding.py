@@ -156,7 +156,7 @@ def is_reserved_for(volume: PersistentVolume, claim: kube.ClaimSpec, reference: 
 def _is_large_enough(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
     """Tell whether the volume has the size and the mode of the claim, and is not being deleted."""
     spec = volume.spec
-    asked = ((claim.resources and claim.resources.requests) or {}).get("storage", 0)
+    asked = claim.requests.get("storage", 0)
     return (
         volume.metadata.deletion_timestamp is None
         and (spec.volume_mode or "Filesystem") == (claim.volume_mode or "Filesystem")

@@ -9,8 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube import form
-from distrain.kube.form import FormError
 from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
@@ -68,11 +66,7 @@ def storage_of(items: Iterable[Mapping[str, Any]], origin: str) -> tuple[Any, ..
 
 
 def _converted(item: Mapping[str, Any]) -> Any:
-    found = form.converted(item, STORAGE[item["kind"]])
-    try:
-        form.refuse_odd_amounts(found)
-    except ValueError as error:
-        raise FormError(f"{error}; write amounts such as 10Gi") from error
+    found = documents.with_amounts(item, STORAGE[item["kind"]], "10Gi")
     if not isinstance(found, PersistentVolumeClaim):
         found.metadata.namespace = ""
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -77,6 +77,16 @@ def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any],
             mistakes += [f"{origin}: {name}: {mistake}" for mistake in error.mistakes]
     if mistakes:
         raise ValuesError(*mistakes)
+    return found
+
+
+def with_amounts(item: Mapping[str, Any], kind: type[T], example: str) -> T:
+    """Convert an object; raise FormError if it is of another form, or if one of its amounts is no quantity."""
+    found = form.converted(item, kind)
+    try:
+        form.refuse_odd_amounts(found)
+    except ValueError as error:
+        raise FormError(f"{error}; write amounts such as {example}") from error
     return found
 
 

@@ -12,8 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube import form
-from distrain.kube.form import FormError
 from distrain.kube.policy import LimitRange, PriorityClass, QuotaStatus, ResourceQuota
 from distrain.kube.selectors import Labels
 from distrain.workload import documents
@@ -67,11 +65,7 @@ def is_policy(item: Item) -> bool:
 
 
 def _parsed(item: Item) -> Any:
-    found = form.converted(item, FORMS[item["apiVersion"], item["kind"]])
-    try:
-        form.refuse_odd_amounts(found)
-    except ValueError as error:
-        raise FormError(f"{error}; write amounts such as 2, 500m or 4Gi") from error
+    found = documents.with_amounts(item, FORMS[item["apiVersion"], item["kind"]], "2, 500m or 4Gi")
     # The API server ignores the status of a new quota.
     return replace(found, status=QuotaStatus()) if isinstance(found, ResourceQuota) else found
 

@@ -37,8 +37,8 @@ MEBIBYTES = (64, 128, 192, 256, 512)
 class Case:
     """The namespaces' objects, without the usage of the quotas, and the Jobs of a manifest.
 
-    The objects with a name of `of_manifest` are policies that the manifest creates. `replaced` are policies of the
-    cluster that have the same names and come to an end.
+    `of_manifest` are names of objects. The manifest creates these objects, which are policies. `replaced` are the
+    cluster's policies of the same names, which they replace.
     """
 
     objects: list[Object]

@@ -14,7 +14,7 @@ NAMESPACE = "team"
 KINDS = {"Job": "batch/v1", "StatefulSet": "apps/v1", "Pod": "v1", "MPIJob": "kubeflow.org/v2beta1"}
 REQUIRED, PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
 LONG = "x" * 64
-# Values that are right, and values that may be wrong.
+# Of each kind of text: examples that are valid, and examples that are invalid in some places or in all.
 NAMES = ("main", "a", "side-1"), ("", "Main", "a.b", "a_b", LONG, "-a", "a\n")
 OBJECTS = ("run1", "a", "run-1"), ("", "Run", "run.1", "a..b", LONG, "x" * 254, "a_b")
 KEYS = ("app", "example.com/tier", "a_b.C"), ("", "a b", "Example.com/x", "/x", "a/", "a/b/c", LONG, "-a", f"{LONG}/a")

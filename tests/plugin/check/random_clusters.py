@@ -75,7 +75,7 @@ FEATURES = frozenset(
 class Case:
     """A cluster, a gang, and the gang's namespace. The gang may hold claims, volumes and storage classes, too.
 
-    The items with a name of `of_manifest` are policies: the gang's manifest creates them, not somebody before it.
+    `of_manifest` are names of items. The gang's manifest creates these items, which are policies.
     """
 
     items: list[Object]

@@ -27,7 +27,7 @@ def saved(folder: Path, size: int = 1) -> Path:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Record the name and the length of what is read of a folder."""
+    """Record each read from a folder: the file's name, and the number of bytes."""
     found: list[tuple[str, int]] = []
     original = FolderStore.read
 

@@ -43,11 +43,12 @@ def volume_needs(job: Job, objects: Dependencies) -> dict[str, VolumeNeeds]:
 
 def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
     """Name what a snapshot or a forbidden list leaves unknown about the volumes that nodes attach."""
-    if not any(needs.drivers for needs in volume_needs(job, objects).values()):
+    needs = volume_needs(job, objects)
+    if not any(each.drivers for each in needs.values()):
         return
     if objects.csi_nodes is None:
         yield "how many volumes the nodes can attach (CSINodes)"
-    elif limits_of(objects.csi_nodes, volume_needs(job, objects)):
+    elif limits_of(objects.csi_nodes, needs):
         if objects.all_claims is None:
             yield "the volumes that other pods use (PersistentVolumeClaims of all namespaces)"
         if objects.attachments is None:

@@ -20,10 +20,10 @@ DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.be
 
 
 class OwnClaim(Struct, frozen=True):
-    """A claim of which each pod of the role has one.
+    """A volume for which each pod of the role has a claim of its own.
 
-    `name` is that of the volume. `names` are those of the claims, as far as they are known before the pods exist.
-    `existing` are the claims that an earlier StatefulSet has left, by name.
+    `name` is the volume's name. `names` are the claims' names, as far as they are known before the pods exist.
+    `existing` are the names of the claims that an earlier StatefulSet has left.
     """
 
     name: str
@@ -51,7 +51,7 @@ def own_claims(role: PodRole, objects: Dependencies) -> Iterator[OwnClaim]:
 
 
 def manifest_claims(job: Job, objects: Dependencies) -> dict[str, PersistentVolumeClaim]:
-    """Return the claims that the manifest creates, with their storage class; those that exist stay as they are."""
+    """Return the claims that the manifest creates, with their storage class; leave out those that exist already."""
     found = job.created.by_name(PersistentVolumeClaim)
     new = {name: claim for name, claim in found.items() if name not in (objects.claims or {})}
     return {name: replace(claim, spec=with_class(claim.spec, objects)) for name, claim in new.items()}

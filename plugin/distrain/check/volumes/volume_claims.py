@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from distrain.check.dependencies import Dependencies
 from distrain.check.volumes import one_claim
 from distrain.check.volumes.one_claim import Elsewhere, Judged, refused
 from distrain.check.volumes.own_claims import OwnClaim, changes, manifest_claims, own_claims
+from distrain.kube.storage import PersistentVolumeClaim
 from distrain.scheduler.messages import IN_USE
 from distrain.scheduler.storage_room import StorageRoom
 from distrain.scheduler.volume_binding import AnyVolume, BoundVolume, UnboundVolume, VolumeRule
@@ -51,20 +52,21 @@ class Claims(Struct):
 
 def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
     """Judge each claim that the job's pods use."""
-    found = Claims(changes=changes(job, objects))
+    found, new = Claims(changes=changes(job, objects)), manifest_claims(job, objects)
     users: Counter[str] = Counter()
     for role in job.roles:
         names = claims_of(role.spec.volumes) if role.replicas else []
         users.update(dict.fromkeys(names, role.replicas))
         rules: list[VolumeRule] = []
         for name in names:
-            found.add(_of_claim(name, say.place(role), role, job, objects), rules)
+            found.add(_of_claim(name, say.place(role), role, new, objects), rules)
         for claim in own_claims(role, objects) if role.replicas else ():
             for judged in _of_own(claim, say.place(role), role, objects):
                 found.add(judged, rules)
             users.update(dict.fromkeys(claim.existing, 1))
         found.rules[role.name] = tuple(rules)
-    exclusive = _exclusive(users, job, objects)
+    known = {**new, **(objects.claims or {})}
+    exclusive = sorted(name for name in users if is_exclusive(known.get(name)))
     found.exclusive = frozenset((job.main.namespace, name) for name in exclusive)
     found.refusals += [_shared(name, say) for name in exclusive if users[name] > 1]
     found.rules = {
@@ -75,11 +77,12 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
     return found
 
 
-def _of_claim(name: str, place: str, role: PodRole, job: Job, objects: Dependencies) -> Judged:
-    """Judge a claim that the pods share."""
-    new = manifest_claims(job, objects).get(name)
-    if new is not None:
-        return one_claim.of_manifest(new, place, objects)
+def _of_claim(
+    name: str, place: str, role: PodRole, new: Mapping[str, PersistentVolumeClaim], objects: Dependencies
+) -> Judged:
+    """Judge a claim that the pods share; `new` are the claims that the manifest creates."""
+    if name in new:
+        return one_claim.of_manifest(new[name], place, objects)
     if objects.claims is None:
         return f"persistent volume claim {name} of the {role.name}"
     claim = objects.claims.get(name)
@@ -130,12 +133,6 @@ def _for_all(rule: VolumeRule, users: Counter[str], undecided: list[str]) -> Vol
     if rule.node or rule.room.is_told:
         undecided.append(rule.claim)
     return replace(rule, node="", room=StorageRoom())
-
-
-def _exclusive(names: Iterable[str], job: Job, objects: Dependencies) -> list[str]:
-    """Return the claims that only one pod at a time may use, sorted."""
-    known = {**manifest_claims(job, objects), **(objects.claims or {})}
-    return sorted(name for name in names if is_exclusive(known.get(name)))
 
 
 def _where_first_pod_goes(rules: Mapping[str, tuple[VolumeRule, ...]], users: Counter[str]) -> Iterator[str]:
