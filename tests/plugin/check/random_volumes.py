@@ -174,8 +174,20 @@ def _late(maker: Maker) -> list[Object]:
         _class("late", provisioner="kubernetes.io/no-provisioner", **wait),
         _class("dynamic", provisioner="example.com", **wait, **allowed),
         *(_late_claim(maker, name) for name in LATE_CLAIMS),
-        *(_late_volume(maker, number, *place) for number, place in enumerate(random.sample(volumes, 2))),
+        *_reserved_once([_late_volume(maker, number, *at) for number, at in enumerate(random.sample(volumes, 2))]),
     ]
+
+
+def _reserved_once(volumes: list[Object]) -> list[Object]:
+    """Let no two volumes be reserved for one claim: the scheduler would take the one or the other at random."""
+    claims = set()
+    for volume in volumes:
+        reference = volume["spec"].get("claimRef", {})
+        claim = reference.get("namespace"), reference.get("name")
+        if claim in claims:
+            volume["spec"].pop("claimRef", None)
+        claims.add(claim)
+    return volumes
 
 
 def _late_claim(maker: Maker, name: str) -> Object:
