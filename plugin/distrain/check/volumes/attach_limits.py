@@ -62,7 +62,7 @@ def _of_role(role: PodRole, claims: Mapping[str, PersistentVolumeClaim], objects
     existing = set()
     for claim in own_claims(role, objects):
         known = classes.get(claim.spec.storage_class_name or "")
-        drivers = {driver_of(known)} if known and known.provisioner else set()
+        drivers = {driver_of(known)} if known and known.provisioner and claim.missing else set()
         left = {volume[0] for name in claim.existing if (volume := csi_volume(claims[name], volumes, classes))}
         own.update(drivers | left)
         existing |= left

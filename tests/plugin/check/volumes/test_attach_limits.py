@@ -70,6 +70,21 @@ def test_each_pod_needs_room_for_volumes_of_its_own() -> None:
     )
 
 
+@pytest.mark.parametrize(("left", "verdict"), [(True, "fits"), (False, "impossible")])
+def test_claim_that_is_left_needs_no_new_volume_of_its_class(left: bool, verdict: str) -> None:
+    """The volume that is left is of a driver without limits; the claim's class is of a driver that attaches nothing."""
+    spec = {"storageClassName": "disk", "resources": {"requests": {"storage": "1Gi"}}}
+    claims = [{"metadata": {"name": "data"}, "spec": spec}]
+    pods = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "i"}]}}
+    wanted = {"selector": {"matchLabels": {"app": "web"}}, "template": pods, "volumeClaimTemplates": claims}
+    web = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": wanted}
+    claim, volume = _claim("data-web-0")
+    claim["spec"]["storageClassName"] = "disk"
+    volume["spec"]["csi"]["driver"] = "csi.other"
+
+    assert _answer(web, volume, *([claim] if left else []), limit=0).verdict == verdict
+
+
 def test_driver_without_a_limit_attaches_any_number() -> None:
     drivers = [{"name": "csi.disk", "nodeID": "a"}]
     unlimited = {"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": drivers}}
