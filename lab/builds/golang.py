@@ -1,7 +1,7 @@
 """Build the cluster's programs from pinned Go modules, once.
 
 Each folder under lab/builds/go pins upstream modules in its go.mod and go.sum; most hold no other code. The cache
-stores a build under the hash of its Program and of all files in its folder, independent of the folder's path.
+stores a build under the hash of its Program, the flags and all files in its folder, independent of the folder's path.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ MODULES = Path(__file__).parent / "go"
 KUBERNETES_VERSION = "v1.34.4"
 HELM3_VERSION = "v3.21.4"
 HELM4_VERSION = "v4.2.4"
+# Without debugging information, which nobody reads here, there is less to compile and to link.
+FLAGS = ("-trimpath", "-gcflags=all=-dwarf=false")
+LINKER_FLAGS = "-s -w"
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ def _target(name: str) -> Path:
 
 
 def _key(program: Program) -> str:
-    digest = hashlib.sha256(repr(program).encode())
+    digest = hashlib.sha256(repr((program, FLAGS, LINKER_FLAGS)).encode())
     for source in sorted((MODULES / program.module).iterdir()):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
@@ -156,8 +159,7 @@ def _build(program: Program, target: Path) -> None:
     started = time.monotonic()
     unfinished = target.with_suffix(".part")
     stamps = " ".join(f"-X {stamp}" for stamp in program.stamps)
-    # Without debugging information, which nobody reads here, there is less to compile and to link.
-    flags = ["-trimpath", "-gcflags=all=-dwarf=false", f"-ldflags=-s -w {stamps}"]
+    flags = [*FLAGS, f"-ldflags={LINKER_FLAGS} {stamps}"]
     done = _go(["build", *flags, "-o", str(unfinished), program.package], MODULES / program.module)
     if done.returncode != 0:
         raise LabError(f"lab/builds/go/{program.module}: {program.name} does not build: {done.stderr.strip()[-2000:]}")

@@ -40,7 +40,11 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     assert killed.run.returncode == 0, (plan, killed.run.stdout + killed.run.stderr)
     assert "resumed from" not in unbroken.run.stdout
     assert len(killed.kills) == kills, (plan, killed.run.stdout)
-    assert f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
+    # A kill may come before the first checkpoint: the run then begins again.
+    trained_on = [kill for kill in killed.kills if kill.after_checkpoint and kill.seconds_to_step is not None]
+    assert all(kill.resumed_step is not None for kill in trained_on), (plan, killed.run.stdout)
+    resumed = f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
+    assert resumed or not trained_on, (plan, killed.run.stdout)
     assert killed.weights == unbroken.weights, plan
     assert killed.state == unbroken.state, plan
 

@@ -15,6 +15,7 @@ The runs' output is printed, and then a line `chaos: ` with the outcome of each 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -43,12 +44,17 @@ PART_OF_START = 0.7
 
 @dataclass
 class Kill:
-    """A planned kill and its outcome. `seconds_to_step` counts from the kill; None if the next kill came earlier."""
+    """A planned kill and its outcome.
+
+    `after_checkpoint`: a whole checkpoint was in the folder before the kill. Not known for checkpoints in S3: False.
+    `seconds_to_step` counts from the kill; None if the next kill came earlier.
+    """
 
     victim: str
     lines: int
     share: float
     at: float = 0.0
+    after_checkpoint: bool = False
     last_step: int = 0
     step_seconds: float = 0.0
     resumed_step: int | None = None
@@ -56,10 +62,11 @@ class Kill:
 
 
 class Chaos:
-    def __init__(self, plan: list[tuple[str, int, float]], batch_size: int) -> None:
+    def __init__(self, plan: list[tuple[str, int, float]], batch_size: int, checkpoints: Path) -> None:
         self.left = [Kill(*each) for each in plan]
         self.done: list[Kill] = []
         self.batch_size = batch_size
+        self.checkpoints = checkpoints
         self.begun = time.monotonic()
         self.cold_start = 0.0
         self.step, self.step_seconds, self.lines = 0, 0.0, 0
@@ -101,6 +108,8 @@ class Chaos:
             return
         # Processes that die together with the victim cannot be victims of the next kill.
         self.dead |= {pid for name, pids in marked().items() if name != "torchrun" for pid in pids}
+        # The manifest is the last file of a checkpoint to be written.
+        kill.after_checkpoint = any(self.checkpoints.glob("*/manifest.json"))
         for pid in processes:
             send_kill(pid)
         kill.at, kill.last_step, kill.step_seconds = time.monotonic(), self.step, self.step_seconds
@@ -124,8 +133,8 @@ class Chaos:
 
 def main() -> int:
     plan, ranks, *command = sys.argv[1:]
-    batch_size = int(command[command.index("--batch-size") + 1])
-    chaos = Chaos(json.loads(plan), batch_size)
+    options = dict(itertools.pairwise(command))
+    chaos = Chaos(json.loads(plan), int(options["--batch-size"]), Path(options["--checkpoint"]))
     worker = None
     if command[0] == "mpirun":
         worker, launcher = start_worker(int(ranks))
