@@ -114,8 +114,9 @@ def on_nodes(own: Iterable[kube.Pod]) -> int:
 
 
 def uses_claims(job: Job) -> bool:
-    """Tell whether the job's pods use claims that may exist already."""
-    return any(claims_of(role.spec.volumes) or role.claim_templates for role in job.roles)
+    """Tell whether the job's pods use, or its manifest creates, claims that may exist already."""
+    used = any(claims_of(role.spec.volumes) or role.claim_templates for role in job.roles)
+    return used or bool(job.created.claim_namespaces)
 
 
 def has_own_claims(job: Job) -> bool:

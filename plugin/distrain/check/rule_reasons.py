@@ -26,10 +26,11 @@ def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
     # The scheduler's filters in reverse order: the message of the first filter stays.
     for anti_affinity in role.anti_affinity:
         found |= dict.fromkeys(_crowded(nodes, role, anti_affinity), NOT_APART)
-    if role.affinity:
-        found |= dict.fromkeys(_far(nodes, role, role.affinity), NOT_NEAR)
+    far = set(_far(nodes, role, role.affinity)) if role.affinity else set()
+    found |= dict.fromkeys(far, NOT_NEAR)
+    near = [node for node in nodes if node.name not in far]
     for spread in role.spread:
-        found |= dict.fromkeys(_uneven(nodes, role, spread), UNEVEN)
+        found |= dict.fromkeys(_uneven(nodes, near, role, spread), UNEVEN)
     return {node.name: found[node.name] for node in nodes if node.name in found and copies(node, role)}
 
 
@@ -53,11 +54,14 @@ def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
             yield from (node.name for node in nodes if room[node.labels.get(rule.keys[0], "")] < largest)
 
 
-def _uneven(nodes: Sequence[Node], role: Role, rule: TopologySpread) -> Iterator[str]:
-    """Yield the nodes of domains with room for more pods than the constraint allows there."""
+def _uneven(nodes: Sequence[Node], near: Sequence[Node], role: Role, rule: TopologySpread) -> Iterator[str]:
+    """Yield the nodes of domains with room for more pods than the constraint allows there.
+
+    Only the nodes `near` take pods of the role.
+    """
     if rule.roles - {role.name}:
         return
-    room = _room(nodes, role, rule.key) if rule.roles else Counter[str]()
+    room = _room(near, role, rule.key) if rule.roles else Counter[str]()
     smallest = _smallest(nodes, rule, room)
     for node in nodes:
         domain = node.labels.get(rule.key, "")

@@ -13,14 +13,16 @@ from distrain.kube.objects import Kube
 from distrain.kube.resource import Resource
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
+from distrain.workload.created_objects import OF_CLUSTER
 from distrain.workload.documents import Item
 
 # The API versions of the kinds that operators create; the others are in Kubernetes' core group.
 API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
 # The kind in which Helm records a release, by HELM_DRIVER. Other drivers record it elsewhere than in the cluster.
 RECORDS = {"": "Secret", "secret": "Secret", "secrets": "Secret", "configmap": "ConfigMap", "configmaps": "ConfigMap"}
-# Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged.
-NOT_COUNTED = ("PersistentVolumeClaim", "ResourceQuota")
+# Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged here. No quota counts the
+# cluster's objects.
+NOT_COUNTED = {"PersistentVolumeClaim", "ResourceQuota", *OF_CLUSTER}
 
 
 class CountedObject(Struct, frozen=True):

@@ -13,8 +13,16 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
 
-# Kinds of the cluster, which have no namespace.
-OF_CLUSTER = frozenset({"CustomResourceDefinition", "Namespace", "PersistentVolume", "PriorityClass", "StorageClass"})
+# Kinds of the cluster that manifests may hold, which have no namespace.
+OF_CLUSTER = frozenset(
+    (
+        *("APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
+        *("FlowSchema", "IngressClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
+        *("MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass"),
+        *("PriorityLevelConfiguration", "RuntimeClass", "StorageClass", "ValidatingAdmissionPolicy"),
+        *("ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttributesClass"),
+    )
+)
 # Kinds whose objects are judged like those of the cluster.
 STORAGE: Mapping[str, type[Any]] = {
     "PersistentVolume": PersistentVolume,
@@ -47,6 +55,12 @@ class CreatedObjects(Struct, frozen=True):
         names = {each for each in self.names if each[0] in ("", namespace)}
         storage = tuple(item for item in self.storage if item.metadata.namespace in ("", namespace))
         return CreatedObjects(frozenset(names), storage)
+
+    @property
+    def claim_namespaces(self) -> list[str]:
+        """Return the namespaces of the claims."""
+        claims = (item for item in self.storage if isinstance(item, PersistentVolumeClaim))
+        return sorted({claim.metadata.namespace for claim in claims})
 
     def by_name(self, kind: type[Named]) -> dict[str, Named]:
         """Return the claims, the volumes or the storage classes by name."""

@@ -139,10 +139,12 @@ class Job(Struct, frozen=True):
         return replace(self, roles=roles, policies=policies, objects=objects, created=created)
 
     def by_namespace(self) -> dict[str, Job]:
-        """Split the job, and the objects that it creates, by the namespaces of its roles."""
+        """Split the job by the namespaces of its roles, and of the other objects that a namespace's quotas count."""
         roles: dict[str, list[PodRole]] = {}
         for role in self.roles:
             roles.setdefault(role.namespace, []).append(role)
+        for namespace in (*(each.namespace for each in self.objects), *self.created.claim_namespaces):
+            roles.setdefault(namespace, [])
         return {namespace: self._only(namespace, part) for namespace, part in roles.items()}
 
     def _only(self, namespace: str, roles: Sequence[PodRole]) -> Job:

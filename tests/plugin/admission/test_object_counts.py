@@ -31,6 +31,7 @@ def _template(**spec: Any) -> Object:
 
 
 JOB = _made("Job", "train", "batch/v1", spec={"template": _template(restartPolicy="Never")})
+TWO = {"storageClassName": "gold", "resources": {"requests": {"storage": "2Gi"}}}
 SELECTOR = {"matchLabels": {"app": "train"}}
 SET = _made("StatefulSet", "train", "apps/v1", spec={"selector": SELECTOR, "template": _template()})
 PORTS = [{"port": 1}, {"port": 2, "nodePort": 30000}]
@@ -48,7 +49,8 @@ def _quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
 
 def _said(quota: Object, *items: Object, running: list[Object] | None = None, release: str | None = None) -> Report:
     job = from_manifest(yaml_writer.dump(*items), "--manifest", judges_all=True)
-    return judged(job, ROOM, running or [], [quota], release)
+    others = [_made("Namespace", "blue"), _made("PersistentVolumeClaim", "other", where="blue")]
+    return judged(job, ROOM, running or [], [quota, *others], release)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,35 @@ def test_quota_counts_what_the_manifest_creates(name: str, items: list[Object], 
 )
 def test_quota_of_other_objects_is_judged_and_not_named(hard: Object, items: list[Object]) -> None:
     answer = _said(_quota(hard), *items)
+
+    assert (answer.verdict, answer.unseen) == ("fits", [])
+
+
+@pytest.mark.parametrize(
+    ("hard", "item"),
+    [
+        pytest.param({"configmaps": "0"}, _made("ConfigMap", "c", where="blue"), id="config-map"),
+        pytest.param(
+            {"requests.storage": "1Gi"}, _made("PersistentVolumeClaim", "p", where="blue", spec=TWO), id="claim"
+        ),
+    ],
+)
+def test_quota_of_a_namespace_without_pods_of_the_job_is_judged(hard: Object, item: Object) -> None:
+    quota = _quota(hard)
+    quota["metadata"]["namespace"] = "blue"
+    ((name, _),) = hard.items()
+
+    answer = _said(quota, JOB, item)
+
+    assert (answer.verdict, answer.unseen) == ("impossible", [])
+    assert answer.reasons[0].reason.startswith(f"exceeded quota: few, requested: {name}=")
+
+
+def test_objects_of_the_cluster_are_in_no_namespace() -> None:
+    there = _made("Job", "train", "batch/v1", where="blue", spec=JOB["spec"])
+    role = _made("ClusterRole", "r", "rbac.authorization.k8s.io/v1")
+
+    answer = _said(_quota({"count/clusterroles.rbac.authorization.k8s.io": "0"}), there, role)
 
     assert (answer.verdict, answer.unseen) == ("fits", [])
 
@@ -162,3 +193,15 @@ def test_quota_of_storage_is_judged_for_a_job_without_claims() -> None:
     answer = _said(_quota({"requests.storage": "1", "persistentvolumeclaims": "0", "pods": "9"}), JOB)
 
     assert (answer.verdict, answer.unseen) == ("fits", [])
+
+
+def test_claim_that_exists_and_that_no_pod_uses_is_counted_already(api: FakeApi, tmp_path: Path) -> None:
+    claim = _made("PersistentVolumeClaim", "p", where="team", spec=TWO)
+    quota = _quota({"persistentvolumeclaims": "1"}, {"persistentvolumeclaims": "1"})
+    api.answers |= {"/api/v1/nodes": ROOM, "/api/v1/pods": [], TEAM: namespace("team"), f"{TEAM}/limitranges": []}
+    api.answers |= {f"{TEAM}/resourcequotas": [quota], "/apis/scheduling.k8s.io/v1/priorityclasses": []}
+    api.answers |= {f"{TEAM}/persistentvolumeclaims": [claim], "/api/v1/persistentvolumes": []}
+    api.answers["/apis/storage.k8s.io/v1/storageclasses"] = []
+    job = from_manifest(yaml_writer.dump(JOB, claim), "--manifest")
+
+    assert check(connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team")), job, "team").verdict == "fits"

@@ -81,6 +81,13 @@ def test_full_domain_keeps_pods_from_the_others() -> None:
     assert _reasons(job, _node("a", "a", cpu="8"), _node("b", "b", cpu="0")) == [(1, "Insufficient cpu"), (1, UNEVEN)]
 
 
+def test_nodes_that_are_too_far_keep_the_spread_from_the_near_one() -> None:
+    there = {"matchExpressions": [{"key": "z", "operator": "DoesNotExist"}]}
+    job = _stateful_set(3, {**_affinity("podAffinity", there), **_spread()})
+
+    assert _reasons(job, _node("a"), _node("b")) == [(1, NOT_NEAR), (1, UNEVEN)]
+
+
 def test_rule_of_another_role_than_the_main_one_is_the_reason() -> None:
     bare = _stateful_set(1, _affinity("podAffinity", OTHER))
     main = {**_stateful_set(2, {}), "metadata": {"name": "m"}}
