@@ -5,7 +5,7 @@ Kubernetes plugin/pkg/admission/priority/admission.go: admitPod, getDefaultPrior
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -36,6 +36,17 @@ def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusa
     for role in job.roles if classes is not None else ():
         if role.replicas:
             yield from _of_role(role, classes, say)
+
+
+def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
+    """Yield a refusal for each class of the manifest that would be a second global default; `classes` are all."""
+    for each in new:
+        others = sorted(name for name, other in (classes or {}).items() if other.global_default)
+        if each.global_default and others != [each.metadata.name]:
+            other = next(name for name in others if name != each.metadata.name)
+            words = f"PriorityClass {other} is already marked as default. Only one default can exist"
+            step = f"PriorityClass {each.metadata.name}: {other} is the global default. Leave globalDefault out."
+            yield Refusal(Verdict.IMPOSSIBLE, words, step)
 
 
 def _applied(spec: kube.TemplateSpec, classes: Classes | None) -> kube.TemplateSpec:

@@ -323,3 +323,22 @@ def test_labels_of_the_manifest_count_where_the_cluster_forbids_to_read_them(api
     answer = check(cluster, _read(_job(), _namespace("team", **{LEVEL: "restricted"})), "team")
 
     assert (answer.verdict, answer.unseen) == ("impossible", ["labels of namespace team (you may not read it)"])
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [
+        pytest.param("low", "impossible", id="another"),
+        pytest.param("high", "fits", id="the-same-again"),
+    ],
+)
+def test_second_global_default_is_refused(other: str, verdict: str) -> None:
+    job = from_manifest(yaml_writer.dump(_job(), _class(globalDefault=True)), "--manifest")
+    there = {"kind": "PriorityClass", "metadata": {"name": other}, "value": 1, "globalDefault": True}
+
+    answer = judged(job, ROOM, others=[there])
+
+    assert answer.verdict == verdict
+    if verdict == "impossible":
+        assert answer.reasons[0].reason == "PriorityClass low is already marked as default. Only one default can exist"
+        assert answer.next.startswith("PriorityClass high: low is the global default. Leave globalDefault out.")
