@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, quote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from distrain import files
 from distrain.apiserver import kubeconfig, target, urls
 from distrain.apiserver.credentials import OIDC, Credentials, from_exec, from_oidc, sendable
 from distrain.apiserver.kubeconfig import Cluster, User, decoded
@@ -209,7 +210,7 @@ def _no_password() -> str:
 
 def _token(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii").strip()
+        return files.read(path, files.TOKEN).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UnreachableError(f"KUBECONFIG: tokenFile {path} cannot be read: {reason(error)}") from error
 

@@ -7,16 +7,15 @@ kind without objects counts as not read. A file of `helm distrain snapshot` says
 from __future__ import annotations
 
 import gzip
-import sys
+import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
-from distrain import kube
+from distrain import files, kube
 from distrain.admission.new_quotas import needs_whole_pods
 from distrain.apiserver.capabilities import Capabilities
 from distrain.check import snapshot_mistakes, written_pods
@@ -163,7 +162,7 @@ def read_file(path: str) -> Contents:
     flag = f"--snapshot: {path}"
     content = b""
     try:
-        content = _unpacked(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
+        content = _unpacked(files.read(path, files.SNAPSHOT))
         found = contents(content)
     except OSError as error:
         raise ValuesError(f"{flag} cannot be read: {reason(error)}; {EXPECTED}") from error
@@ -179,7 +178,10 @@ def read_file(path: str) -> Contents:
 
 
 def _unpacked(content: bytes) -> bytes:
-    return gzip.decompress(content) if content.startswith(GZIP) else content
+    if not content.startswith(GZIP):
+        return content
+    with gzip.open(io.BytesIO(content)) as unpacked:
+        return files.rest(unpacked, files.SNAPSHOT)
 
 
 def _refuse_odd_objects(found: Contents, flag: str) -> None:

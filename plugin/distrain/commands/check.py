@@ -6,10 +6,10 @@ The modules that judge a job are imported while Helm merges the values, or while
 from __future__ import annotations
 
 import argparse
-import sys
 
-from distrain.commands.request import Request, import_msgspec, text_of
-from distrain.errors import ValuesError
+from distrain import files
+from distrain.commands.request import Request, import_msgspec
+from distrain.errors import ValuesError, reason
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,13 +19,19 @@ def run(options: argparse.Namespace) -> int:
         request.helm.begin_values(request.source)
     import_msgspec()
     if options.manifest:
-        stdin = sys.stdin.buffer.read() if options.manifest == "-" else None
-        manifest = text_of("--manifest", options.manifest, stdin)
+        manifest = _manifest(options.manifest)
         if not (options.snapshot or options.offline):
             request.cluster.begin_nodes()
     from distrain.commands.judge import answer
 
     return answer(request, manifest)
+
+
+def _manifest(path: str) -> str:
+    try:
+        return files.read(path, files.MANIFEST).decode()
+    except (OSError, ValueError) as error:
+        raise ValuesError(f"--manifest: {path} cannot be read: {reason(error)}; name another file") from error
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:

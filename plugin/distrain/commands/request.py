@@ -124,7 +124,7 @@ class Request:
         from distrain.derive.complete import Given
 
         helm, chart = self.helm, source.chart
-        texts = tuple(text_of("--values", path, source.stdin) for path in source.files)
+        texts = tuple(text_of(path, source.stdin) for path in source.files)
         if template:
             return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
         # A wrong file is refused, also if nothing depends on the nodes.
@@ -353,9 +353,9 @@ def refuse_disabled(values: dict[str, Any]) -> None:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
 
 
-def text_of(flag: str, path: str, stdin: bytes | None) -> str:
-    """Return the text of the file that a flag names; for the path -, the text is `stdin`."""
+def text_of(path: str, stdin: bytes | None) -> str:
+    """Return the text of a values file; for the path -, the text is `stdin`."""
     try:
         return ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ValuesError(f"{flag}: {path} cannot be read: {reason(error)}; name another file") from error
+        raise ValuesError(f"--values: {path} cannot be read: {reason(error)}; name another file") from error

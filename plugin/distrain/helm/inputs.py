@@ -9,17 +9,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from distrain import temporary
+from distrain import files, temporary
 from distrain.errors import HelmError, ValuesError, reason
 from distrain.helm.program import Source
 
 Fetch = Callable[[str], bytes]
-# Kubernetes stores a release in an object of at most 1 MiB, compressed.
-LARGEST = 16 * 2**20
 # The end of a part of --set-file; a backslash escapes the comma.
 COMMA = re.compile(r"(?<!\\),")
 ESCAPED = re.compile(r"\\(.)")
@@ -85,7 +82,7 @@ def _copied(flag: str, file: str, fetch: Fetch) -> str:
     if "://" not in file and file != "-" and _is_repeatable(file):
         return file
     try:
-        content = _fetched(flag, file, fetch) if "://" in file else _stdin() if file == "-" else _content(file)
+        content = _fetched(flag, file, fetch) if "://" in file else files.read(file, files.VALUES)
     except (OSError, ValueError) as error:
         raise ValuesError(f"{flag}: {file} cannot be read: {reason(error)}; name another file") from error
     return temporary.copy("stdin" if file == "-" else file, content)
@@ -101,15 +98,6 @@ def _fetched(flag: str, url: str, fetch: Fetch) -> bytes:
         raise ValuesError(f"{flag}: {url} cannot be fetched: {why}; {step}") from error
 
 
-def _content(file: str) -> bytes:
-    """Read a file that may be a pipe or a device; raise ValueError if it is too large, as /dev/zero is."""
-    with open(file, "rb") as opened:
-        content = opened.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise ValueError(f"it is larger than {LARGEST >> 20} MiB, more than a release can hold")
-    return content
-
-
 def _is_repeatable(file: str) -> bool:
     """Tell whether Helm can read a file, and again."""
     if "," in file or '"' in file:
@@ -117,11 +105,13 @@ def _is_repeatable(file: str) -> bool:
         return False
     try:
         found = os.stat(file)
-        return stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST and os.access(file, os.R_OK)
+        return stat.S_ISREG(found.st_mode) and found.st_size <= files.VALUES and os.access(file, os.R_OK)
     except (OSError, ValueError):
         return False
 
 
 def _stdin() -> bytes:
-    """Return all of stdin, nothing if stdin is closed."""
-    return sys.stdin.buffer.read() if sys.stdin else b""
+    try:
+        return files.read("-", files.VALUES)
+    except OSError as error:
+        raise ValuesError(f"--values: stdin cannot be read: {reason(error)}; name a file") from error

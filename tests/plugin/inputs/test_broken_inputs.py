@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from distrain import files
 from lab.paths import REPOSITORY
 from tests.plugin.inputs.mutations import as_json, as_yaml
 from tests.plugin.inputs.random_inputs import CHECK, GOOD, OFFLINE, Input
@@ -268,6 +270,28 @@ def test_output_that_can_be_no_file_is_one_line(place: Bench, command: list[str]
 def test_endless_values_file_is_one_line(place: Bench) -> None:
     answer = place.in_process(Input(["check", *OFFLINE, "-f", "/dev/zero", "--set-file", "data.uri=/dev/full"]))
 
-    words = "cannot be read: it is larger than 16 MiB, more than a release can hold; name another file"
+    words = "cannot be read: it is larger than 16 MiB; name another file"
     lines = [f"distrain: --values: /dev/zero {words}", f"distrain: --set-file: /dev/full {words}"]
     assert (answer.code, answer.err.splitlines()) == (2, lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limit", "line"),
+    [
+        pytest.param(["--manifest", "/dev/zero", *OFFLINE], "MANIFEST", "--manifest: /dev/zero", id="manifest"),
+        pytest.param(["--manifest", "-", *OFFLINE], "MANIFEST", "--manifest: -", id="stdin"),
+        pytest.param(["--snapshot", "/dev/zero"], "SNAPSHOT", "--snapshot: /dev/zero", id="snapshot"),
+        pytest.param(["--snapshot", "-"], "SNAPSHOT", "--snapshot: -", id="packed-snapshot"),
+        pytest.param(["-f", "-", *OFFLINE], "VALUES", "--values: stdin", id="values"),
+    ],
+)
+def test_endless_input_is_one_line(
+    place: Bench, arguments: list[str], limit: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, limit, 2**20)
+    content = gzip.compress(b" " * 2**21) if limit == "SNAPSHOT" else b" " * 2**21
+
+    answer = place.in_process(Input(["check", *arguments], stdin=content))
+
+    assert (answer.code, mistakes(answer)) == (2, [])
+    assert answer.err.startswith(f"distrain: {line} cannot be read: it is larger than 1 MiB; ")

@@ -1,0 +1,39 @@
+"""Read files that users name, which may also be pipes, or endless devices such as /dev/zero."""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+TYPE_CHECKING = False  # for fast start, see cli.py
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Protocol
+
+    class Readable(Protocol):
+        def read(self, size: int, /) -> bytes: ...
+
+
+# The most bytes that are read. Kubernetes stores a release in an object of at most 1 MiB, compressed.
+VALUES = 16 * 2**20
+TOKEN = 2**20
+MANIFEST = 64 * 2**20
+# 150,000 pods, the most that Kubernetes supports, of 28 KiB each.
+SNAPSHOT = 4 * 2**30
+
+
+def read(path: str | Path, most: int) -> bytes:
+    """Return the content of a file, or of stdin for "-"; raise OSError also if it has more than `most` bytes."""
+    if path == "-":
+        return rest(sys.stdin.buffer, most)
+    with open(path, "rb") as file:
+        return rest(file, most)
+
+
+def rest(file: Readable, most: int) -> bytes:
+    """Return the rest of an open file; raise OSError also if it has more than `most` bytes."""
+    content = file.read(most + 1)
+    if len(content) > most:
+        unit, name = (2**30, "GiB") if most >= 2**30 else (2**20, "MiB")
+        raise OSError(errno.EFBIG, f"it is larger than {most // unit} {name}")
+    return content
