@@ -85,7 +85,7 @@ bench-client: setup ## change releases on the running lab while their client is 
 bench-full: build ## run the rest of each matrix of which the tests try one path
 	@FULL=1 $(PYTHON) -m pytest -m full $(PYTEST_ARGS)
 
-bench-tests: build ## run all tests six times, three times beside a load on each core; again goes on; PYTEST_ARGS="-k words"
+bench-tests: build ## run all tests until six runs have passed, three beside a load on each core; again goes on
 	@$(PYTHON) -m tests.bench_tests
 
 bench-guest: build ## end demos at 20 moments, and compare the machine after make clean with the one before; again goes on

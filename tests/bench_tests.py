@@ -1,12 +1,11 @@
-"""`make bench-tests`: run `make test` six times, three times on an idle machine and three times beside a load.
+"""`make bench-tests`: run `make test` until its last three runs on an idle machine, and beside a load, have passed.
 
-Each run's result is kept in the cache under the commit and PYTEST_ARGS, so that the same command continues after an
-interruption. Prints each failure. After six runs of all tests it writes the table in docs/lab.md.
+Each run adds a line to tests/bench_tests.jsonl and to the table in docs/lab.md. The same command continues after an
+interruption. Prints each failure, and ends at the first run that fails.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,7 +19,10 @@ from pathlib import Path
 
 from lab.paths import CACHE_DIR, REPOSITORY
 
-LOADS = ("idle", "idle", "idle", "busy", "busy", "busy")
+RUNS = 3
+LOADS = ("idle", "busy")
+RESULTS = REPOSITORY / "tests" / "bench_tests.jsonl"
+LOGS = CACHE_DIR / "bench-tests"
 # Keeps a core busy, and ends with the process that started it.
 LOAD = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
 PAGE = REPOSITORY / "docs" / "lab.md"
@@ -33,6 +35,7 @@ SUMMARY = re.compile(r"^=+ (.* in [\d.]+s.*?) =+$", re.MULTILINE)
 class Result:
     """One run of `make test`: pytest's summary, and the lines that name failures."""
 
+    commit: str
     load: str
     seconds: int
     summary: str
@@ -40,39 +43,48 @@ class Result:
 
 
 def main() -> int:
-    folder = results_folder()
-    print(f"results and output: {folder}", flush=True)
-    results = [result_of(folder, number, load) for number, load in enumerate(LOADS, 1)]
-    lines = table(results)
-    print("\n".join(lines))
-    if not os.environ.get("PYTEST_ARGS"):
-        write(PAGE, lines)
-    return int(any(result.failures for result in results))
+    results = read()
+    while load := next_load(results):
+        print(f"`make test`, {load} ...", flush=True)
+        results.append(run(load))
+        RESULTS.write_text("".join(f"{json.dumps(asdict(each))}\n" for each in results), encoding="utf-8")
+        write(PAGE, table(results))
+        print("\n".join([row(results[-1]), *results[-1].failures]), flush=True)
+        if results[-1].failures:
+            return 1
+    return 0
 
 
-def results_folder() -> Path:
-    key = hashlib.sha256(f"{commit()} {os.environ.get('PYTEST_ARGS', '')}".encode()).hexdigest()[:16]
-    folder = CACHE_DIR / "bench-tests" / key
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def read() -> list[Result]:
+    lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
+    return [Result(**json.loads(line)) for line in lines]
+
+
+def next_load(results: Sequence[Result]) -> str:
+    """Return the load whose last runs have not all passed, "" if all have; the one with fewer such runs."""
+    passed = {load: passed_last(results, load) for load in LOADS}
+    load = min(LOADS, key=lambda each: passed[each])
+    return load if passed[load] < RUNS else ""
+
+
+def passed_last(results: Sequence[Result], load: str) -> int:
+    """Return how many runs have passed since the last one that failed."""
+    runs = [result for result in reversed(results) if result.load == load]
+    return next((number for number, result in enumerate(runs) if result.failures), len(runs))
 
 
 def commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.strip()
+    """Return the commit, with a plus sign if files differ from it beside this program's own."""
+    changed = git(
+        "status", "--porcelain", "--", ".", *(f":!{path.relative_to(REPOSITORY)}" for path in (RESULTS, PAGE))
+    )
+    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
-def result_of(folder: Path, number: int, load: str) -> Result:
-    """Return the result of a run from the cache, or run the tests."""
-    kept = folder / f"{number}.json"
-    if not kept.exists():
-        print(f"run {number} of {len(LOADS)}, {load} ...", flush=True)
-        with busy_cores() if load == "busy" else nullcontext():
-            result = run(load, folder / f"{number}.log")
-        kept.write_text(json.dumps(asdict(result)))
-    result = Result(**json.loads(kept.read_text()))
-    print("\n".join([f"run {number}, {load}: {result.summary}", *result.failures]), flush=True)
-    return result
+def git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 @contextmanager
@@ -87,25 +99,29 @@ def busy_cores() -> Iterator[None]:
             process.wait()
 
 
-def run(load: str, log: Path) -> Result:
-    started = time.monotonic()
-    with log.open("w") as file:
+def run(load: str) -> Result:
+    at, started = commit(), time.monotonic()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{at}-{load}-{time.strftime('%Y%m%d-%H%M%S')}.log"
+    print(f"output: {log}", flush=True)
+    with busy_cores() if load == "busy" else nullcontext(), log.open("w") as file:
         code = subprocess.run(["make", "test"], cwd=REPOSITORY, stdout=file, stderr=file, check=False).returncode
     output = log.read_text(errors="replace")
     failures = FAILURE.findall(output)
     if code and not failures:
         failures = [f"`make test` ended with exit code {code}; see {log}"]
     summaries = SUMMARY.findall(output)
-    return Result(load, round(time.monotonic() - started), summaries[-1] if summaries else "no summary", failures)
+    return Result(at, load, round(time.monotonic() - started), summaries[-1] if summaries else "no summary", failures)
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    heading = f"Commit {commit()}, {os.cpu_count()} cores:"
-    rows = [
-        f"| {number} | {result.load} | {result.summary} | {result.seconds} s |"
-        for number, result in enumerate(results, 1)
-    ]
-    return [heading, "", "| run | machine | pytest's summary | `make test` |", "|---|---|---|---|", *rows]
+    """Return a row for each of the last runs."""
+    kept = [each for load in LOADS for each in [found for found in results if found.load == load][-RUNS:]]
+    return ["| commit | machine | pytest's summary | `make test` |", "|---|---|---|---|", *map(row, kept)]
+
+
+def row(result: Result) -> str:
+    return f"| {result.commit} | {result.load} | {result.summary} | {result.seconds} s |"
 
 
 def write(page: Path, lines: Sequence[str]) -> None:
