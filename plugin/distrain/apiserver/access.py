@@ -27,7 +27,7 @@ from distrain.errors import UnreachableError, is_full, reason
 
 CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-IMPERSONATION = "KUBECONFIG: the user to impersonate (users.user.as and as-*, or HELM_KUBEASUSER)"
+IMPERSONATION = "--kube-as-user, --kube-as-group, or users.user.as and as-* of KUBECONFIG"
 
 
 class Access(Struct, frozen=True):
@@ -122,7 +122,8 @@ def _refuse_unusable(cluster: Cluster, user: User) -> None:
         words = f'auth-provider "{user.auth_provider.name}" is no longer part of Kubernetes; use an exec plugin'
         raise UnreachableError(f"KUBECONFIG: {words}")
     if (user.as_groups or user.as_uid or user.as_user_extra) and not user.impersonated:
-        raise UnreachableError("KUBECONFIG: groups to impersonate need a user; set as, or HELM_KUBEASUSER")
+        words = "groups need a user; set --kube-as-user, or as"
+        raise UnreachableError(f"--kube-as-group, or as-groups of KUBECONFIG: {words}")
 
 
 def _url(server: str) -> SplitResult:

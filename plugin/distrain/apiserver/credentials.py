@@ -69,7 +69,7 @@ def sendable(value: str, what: str) -> str:
     """Return the value if a client may send it as a header; otherwise raise CredentialsError, which hides the value."""
     if UNSENDABLE.search(value):
         words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
-        in_yaml = ": in YAML, `|` adds a line break and `>-` does not" if what.startswith("KUBECONFIG") else ""
+        in_yaml = ": in YAML, `|` adds a line break and `>-` does not" if "KUBECONFIG" in what else ""
         raise CredentialsError(f"{words}; take it out{in_yaml}")
     return value
 

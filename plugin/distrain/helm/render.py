@@ -140,6 +140,9 @@ class _ValuesRun:
 
         for text in self._source.texts():
             redact.remember_in(text)
+        if (message := self._message(())) is not None:
+            message = message.removeprefix("level=INFO msg=")
+            return ValuesError(f"Helm fails without any values: {message}; correct its settings, such as HELM_DRIVER")
         return ValuesError(*(mistakes(self._source, self._message) or [words]))
 
     def _message(self, flags: Sequence[str]) -> str | None:

@@ -241,7 +241,7 @@ def test_pods_renewed_token_is_used(
         pytest.param({}, {"client-certificate": "nope"}, "client-certificate cannot be used: No such file", id="cert"),
         pytest.param({"server": ""}, {}, "context fake has no server; set clusters.cluster.server", id="no-server"),
         pytest.param({"server": "ftp://a"}, {}, 'server "ftp://a" is no URL; write https://HOST:PORT', id="no-url"),
-        pytest.param({}, {"as-groups": ["a"]}, "groups to impersonate need a user", id="groups-alone"),
+        pytest.param({}, {"as-groups": ["a"]}, "groups need a user", id="groups-alone"),
         pytest.param({"proxy-url": "socks5://a:1"}, {}, "proxy-url: a proxy of socks5:// is not supported", id="socks"),
         pytest.param(
             {"proxy-url": "https://a:1"}, {}, "proxy-url: a proxy of https:// is not supported", id="tls-proxy"

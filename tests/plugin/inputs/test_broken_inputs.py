@@ -275,6 +275,15 @@ def test_endless_values_file_is_one_line(place: Bench) -> None:
     assert (answer.code, answer.err.splitlines()) == (2, lines)
 
 
+def test_helm_that_does_not_work_is_not_blamed_on_the_values(place: Bench) -> None:
+    given = Input(["check", *OFFLINE, "--set", "workers.replicas=2"], environment={"HELM_DRIVER": "nonsense"})
+
+    answer = place.in_process(given)
+
+    words = r'Helm fails without any values: "unknown driver \"nonsense\""; correct its settings, such as HELM_DRIVER'
+    assert (answer.code, answer.err) == (2, f"distrain: {words}\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "limit", "line"),
     [
