@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 import sys
 
 TYPE_CHECKING = False  # for fast start, see cli.py
@@ -20,6 +22,7 @@ TOKEN = 2**20
 MANIFEST = 64 * 2**20
 # 150,000 pods, the most that Kubernetes supports, of 28 KiB each.
 SNAPSHOT = 4 * 2**30
+CHUNK = 2**20
 
 
 def read(path: str | Path, most: int) -> bytes:
@@ -27,13 +30,17 @@ def read(path: str | Path, most: int) -> bytes:
     if path == "-":
         return rest(sys.stdin.buffer, most)
     with open(path, "rb") as file:
-        return rest(file, most)
+        found = os.fstat(file.fileno())
+        # Python reads a file of a known size at once.
+        return file.read() if stat.S_ISREG(found.st_mode) and found.st_size <= most else rest(file, most)
 
 
 def rest(file: Readable, most: int) -> bytes:
     """Return the rest of an open file; raise OSError also if it has more than `most` bytes."""
-    content = file.read(most + 1)
-    if len(content) > most:
-        unit, name = (2**30, "GiB") if most >= 2**30 else (2**20, "MiB")
-        raise OSError(errno.EFBIG, f"it is larger than {most // unit} {name}")
-    return content
+    parts: list[bytes] = []
+    while part := file.read(CHUNK):
+        parts.append(part)
+        if sum(map(len, parts)) > most:
+            unit, name = (2**30, "GiB") if most >= 2**30 else (2**20, "MiB")
+            raise OSError(errno.EFBIG, f"it is larger than {most // unit} {name}")
+    return b"".join(parts)

@@ -40,10 +40,11 @@ def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusa
 
 def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
     """Yield a refusal for each class of the manifest that would be a second global default; `classes` are all."""
+    defaults = sorted(name for name, found in (classes or {}).items() if found.global_default)
     for each in new:
-        others = sorted(name for name, other in (classes or {}).items() if other.global_default)
-        if each.global_default and others != [each.metadata.name]:
-            other = next(name for name in others if name != each.metadata.name)
+        others = [name for name in defaults if name != each.metadata.name]
+        if each.global_default and others:
+            other = others[0]
             words = f"PriorityClass {other} is already marked as default. Only one default can exist"
             step = f"PriorityClass {each.metadata.name}: {other} is the global default. Leave globalDefault out."
             yield Refusal(Verdict.IMPOSSIBLE, words, step)

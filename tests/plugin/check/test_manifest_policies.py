@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -342,3 +343,10 @@ def test_second_global_default_is_refused(other: str, verdict: str) -> None:
     if verdict == "impossible":
         assert answer.reasons[0].reason == "PriorityClass low is already marked as default. Only one default can exist"
         assert answer.next.startswith("PriorityClass high: low is the global default. Leave globalDefault out.")
+
+
+def test_global_default_of_a_cluster_whose_classes_are_unknown_is_taken() -> None:
+    job = from_manifest(yaml_writer.dump(_job(), _class(globalDefault=True)), "--manifest")
+    found = snapshot_file.contents(json.dumps({"items": kind("Node", *ROOM)}).encode())
+
+    assert report(*snapshot_file.examined(found, job, "team")).verdict == "fits"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +306,17 @@ def test_endless_input_is_one_line(
 
     assert (answer.code, mistakes(answer)) == (2, [])
     assert answer.err.startswith(f"distrain: {line} cannot be read: it is larger than 1 MiB; ")
+
+
+def test_small_snapshot_needs_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_bytes(GOOD["job.yaml"])
+    (tmp_path / "snapshot.json.gz").write_bytes(gzip.compress(GOOD["snapshot.json"]))
+    command = [sys.executable, "-m", "distrain", *CHECK, "--snapshot", "snapshot.json.gz"]
+    limited = partial(resource.setrlimit, resource.RLIMIT_AS, (2**30, 2**30))
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY / "plugin")}
+
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, preexec_fn=limited, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
