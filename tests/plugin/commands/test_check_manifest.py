@@ -13,6 +13,7 @@ import yaml
 
 from distrain import cli, console
 from distrain.apiserver import access, target
+from tests.plugin import objects
 from tests.plugin.fake_api import FakeApi, make_certificate, running
 from tests.plugin.objects import mx_job, node, pod
 from tests.plugin.program import Outcome, Run
@@ -145,6 +146,8 @@ def test_object_that_is_there_twice_is_refused_by_name(
 def test_objects_of_one_name_elsewhere_are_no_mistake(
     distrain: Run, cluster: FakeApi, manifest: str, other: str
 ) -> None:
+    place = "/api/v1/namespaces/c"
+    cluster.answers |= {place: objects.namespace("c"), f"{place}/resourcequotas": [], f"{place}/limitranges": []}
     with Path(manifest).open("a") as file:
         file.write("\n---\n{apiVersion: v1, kind: Secret, metadata: {name: a}}\n")
         file.write(f"\n---\n{{apiVersion: v1, kind: Secret, {other}}}\n")
